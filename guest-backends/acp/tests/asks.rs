@@ -1,5 +1,5 @@
 //! The decisions of people, as the recorded agents take them.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
 

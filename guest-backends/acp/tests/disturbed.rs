@@ -1,5 +1,5 @@
 //! Whatever an agent says, in whatever order: no end of the link, one end of every turn.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
 

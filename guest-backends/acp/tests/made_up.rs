@@ -1,5 +1,5 @@
 //! Behaviour that no recorded agent showed, or not in that order.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
 

@@ -2,7 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     missing_docs,
-    reason = "a bench exports nothing, and a panic says what is wrong"
+    reason = "a bench exports nothing, and a panic reports the failure"
 )]
 
 use std::path::Path;
@@ -16,7 +16,7 @@ fn main() {
     divan::main();
 }
 
-/// A long streamed answer, a big tool result, and many tools.
+/// A long streamed answer, a large tool result, and many tools.
 #[divan::bench(args = ["long-20k", "shell-big-output", "tools-sequence"])]
 fn recorded(bencher: Bencher, name: &str) {
     let fixture = Fixture::load(

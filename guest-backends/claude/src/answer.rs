@@ -1,8 +1,9 @@
-//! Which text belongs to the answer, told piece by piece and then whole.
+//! Collects the text of the answer, which arrives in pieces and again as a whole.
 //!
-//! A model message comes as a stream of blocks, each followed by an `assistant` line with the whole
-//! block, which is what counts. When the connection breaks, Claude Code asks again without
-//! streaming: the pieces of the broken message are withdrawn then, or people would read them twice.
+//! A message of the model arrives as a stream of blocks. An `assistant` line with the whole block
+//! follows each of them and is authoritative. When the connection breaks, Claude Code repeats the
+//! request without streaming. The pieces of the interrupted message are then withdrawn, so that
+//! people do not read them twice.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::wit::{ToolEnd, ToolStatus};
@@ -18,30 +19,30 @@ pub(crate) enum Holds {
 
 #[derive(Debug)]
 struct Block {
-    /// Place in the streamed message.
+    /// Index in the streamed message.
     index: u32,
-    /// Place in the turn.
+    /// Number of the part in the turn.
     part: u32,
     holds: Holds,
-    said: String,
+    text: String,
     whole: bool,
 }
 
-/// The answer while it takes shape.
+/// The answer of the current turn.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     parts: u32,
     message: Option<String>,
-    /// The model said why the message ended: it will not be asked for again.
+    /// Whether the model reported why the message ended, so that it will not be requested again.
     complete: bool,
     blocks: Vec<Block>,
-    /// Whole texts since the last tool use, and how long that was before the current message.
+    /// Whole texts since the last tool use; `before` is the length without the current message.
     tail: String,
     before: usize,
 }
 
 impl Answer {
-    /// Begins a message; an unfinished one before it is taken back.
+    /// Begins a message and withdraws an unfinished one before it.
     pub(crate) fn begin(&mut self, id: Option<&str>, emit: &mut Emit) {
         if !self.complete {
             self.withdraw(emit);
@@ -52,50 +53,50 @@ impl Answer {
         self.before = self.tail.len();
     }
 
-    /// A block of the message begins.
-    pub(crate) fn open(&mut self, index: u32, holds: Holds, said: &str, emit: &mut Emit) {
+    /// Begins a block of the message.
+    pub(crate) fn open(&mut self, index: u32, holds: Holds, text: &str, emit: &mut Emit) {
         self.push(index, holds);
-        if !said.is_empty() {
-            self.more(index, said, emit);
+        if !text.is_empty() {
+            self.more(index, text, emit);
         }
     }
 
-    /// More of a block arrived. Returns false when there is no such block.
-    pub(crate) fn more(&mut self, index: u32, said: &str, emit: &mut Emit) -> bool {
+    /// Appends to a block. Returns false if there is no such block.
+    pub(crate) fn more(&mut self, index: u32, text: &str, emit: &mut Emit) -> bool {
         let Some(block) =
             self.blocks.iter_mut().rev().find(|block| block.index == index && !block.whole)
         else {
             return false;
         };
-        block.said.push_str(said);
+        block.text.push_str(text);
         match block.holds {
-            Holds::Text => emit.text(block.part, said),
-            Holds::Thinking => emit.thinking(block.part, said),
+            Holds::Text => emit.text(block.part, text),
+            Holds::Thinking => emit.thinking(block.part, text),
             Holds::Tool(_) => {}
         }
         true
     }
 
-    /// The model said why the message ended.
+    /// Records that the model reported why the message ended.
     pub(crate) fn complete(&mut self) {
         self.complete = true;
     }
 
-    /// A block is told whole, as part of the message with this id.
+    /// Handles a whole block of the message with this id.
     pub(crate) fn whole(
         &mut self,
         message: Option<&str>,
         holds: Holds,
-        said: &str,
+        text: &str,
         emit: &mut Emit,
     ) {
         if message.is_some() && message != self.message.as_deref() {
             self.begin(message, emit);
-            // It came in one piece: there is nothing of it to withdraw.
+            // The message was not streamed, so there is nothing to withdraw.
             self.complete = true;
         }
         match &holds {
-            Holds::Text => self.tail.push_str(said),
+            Holds::Text => self.tail.push_str(text),
             Holds::Thinking => {}
             Holds::Tool(_) => {
                 self.tail.clear();
@@ -108,29 +109,29 @@ impl Answer {
         };
         let block = &mut self.blocks[at];
         block.whole = true;
-        let rest = said.strip_prefix(block.said.as_str());
+        let rest = text.strip_prefix(block.text.as_str());
         match (&block.holds, rest) {
             (Holds::Tool(_), _) | (_, Some("")) => {}
-            // Nothing is withdrawn because the whole text is missing.
-            (_, None) if said.is_empty() => {}
+            // Keep the pieces if the whole text is missing.
+            (_, None) if text.is_empty() => {}
             (Holds::Text, Some(rest)) => emit.text(block.part, rest),
-            (Holds::Text, None) => emit.whole_text(block.part, said),
+            (Holds::Text, None) => emit.whole_text(block.part, text),
             (Holds::Thinking, Some(rest)) => emit.thinking(block.part, rest),
-            (Holds::Thinking, None) => emit.whole_thinking(block.part, said),
+            (Holds::Thinking, None) => emit.whole_thinking(block.part, text),
         }
     }
 
-    /// Tells text that belongs to no model message.
-    pub(crate) fn aside(&mut self, said: &str, emit: &mut Emit) {
-        emit.text(self.parts, said);
+    /// Adds text that belongs to no message of the model.
+    pub(crate) fn aside(&mut self, text: &str, emit: &mut Emit) {
+        emit.text(self.parts, text);
         self.parts += 1;
     }
 
-    /// Returns the whole answer for what the agent calls its result, and begins a new one. None:
-    /// the parts in order.
+    /// Returns the whole answer, given the text of the agent's result, and begins a new one.
+    /// Returns `None` if the answer is the parts in order.
     ///
-    /// The result is only the last block of the last message. A message that ran into the model's
-    /// output limit was continued in another one, and its text belongs to the answer.
+    /// The result contains only the last block of the last message. A message that reached the
+    /// model's output limit was continued in another one, and its text belongs to the answer too.
     pub(crate) fn finish(&mut self, result: &str) -> Option<String> {
         let tail = std::mem::take(&mut self.tail);
         self.before = 0;
@@ -142,8 +143,8 @@ impl Answer {
         }
     }
 
-    /// Returns the whole answer where its result is not told, and begins a new one. None: the parts
-    /// in order.
+    /// Returns the whole answer when the text of the result is unknown, and begins a new one.
+    /// Returns `None` if the answer is the parts in order.
     pub(crate) fn rest(&mut self) -> Option<String> {
         let tail = self.tail.clone();
         self.finish(&tail)
@@ -154,7 +155,7 @@ impl Answer {
             index,
             part: self.parts,
             holds,
-            said: String::new(),
+            text: String::new(),
             whole: false,
         });
         self.parts += 1;
@@ -165,13 +166,13 @@ impl Answer {
         self.tail.truncate(self.before);
         for block in self.blocks.drain(..) {
             match block.holds {
-                Holds::Text if !block.said.is_empty() || block.whole => {
+                Holds::Text if !block.text.is_empty() || block.whole => {
                     emit.whole_text(block.part, "")
                 }
-                Holds::Thinking if !block.said.is_empty() || block.whole => {
+                Holds::Thinking if !block.text.is_empty() || block.whole => {
                     emit.whole_thinking(block.part, "")
                 }
-                // Announced, but the whole use never came: it did not run.
+                // The use was announced but the whole block never arrived, so the tool did not run.
                 Holds::Tool(id) if !block.whole => {
                     emit.tool_end(ToolEnd {
                         id,

@@ -1,19 +1,18 @@
-//! Claude Code as a backend: one `claude -p` for a conversation, with the control protocol
-//! ([`Live`]), or one for every turn ([`Claude`]); its stream of JSON lines is read as the same
-//! agent-events either way.
+//! Backend for Claude Code, with one `claude -p` per conversation and the control protocol
+//! ([`Live`]), or one per turn ([`Claude`]). Both read its stream of JSON lines as the same events.
 //!
-//! Made and tested against Claude Code 2.1.197; `tests/fixtures/claude` holds what it really
-//! printed. Owns what its flags are called ([`plan`]) and what its output means; starts nothing.
-//! Output it does not know becomes an `unrecognised` event: `tests/recorded` holds that none of
-//! the recorded runs has one, and `tests/strange.rs` that strange output is told, not dropped, and
+//! Made and tested with Claude Code 2.1.197; `tests/fixtures/claude` holds its real output.
+//! [`plan`] builds the command line. Output that is not known becomes an `unrecognised` event:
+//! `tests/recorded` checks that no recorded run has one, and `tests/strange.rs` that strange output
+//! is reported, not dropped, and never ends a link.
 //! never ends a link.
 
 mod answer;
-mod beside;
 mod live;
 mod plan;
 mod prompt;
 mod result;
+mod side_events;
 mod spent;
 mod stream;
 mod todo;
@@ -22,7 +21,7 @@ mod tool;
 pub use live::Live;
 pub use stream::Claude;
 
-/// The backend, as the operator chose: one process for a conversation, or one for every turn.
+/// The backend: one process per conversation or per turn, as the operator chooses.
 pub type Backend =
     aetheel_backend_sdk::Either<Live, aetheel_backend_sdk::one_shot::OneShot<Claude>>;
 

@@ -1,8 +1,8 @@
-//! The command line of a turn, and of a conversation.
+//! Builds the command line of a turn or of a conversation.
 //!
-//! The prompt goes in on stdin, the system prompt in a file: nothing people wrote is ever an
-//! argument. `--tools` and `--allowedTools` take any number of values up to the next flag, so they
-//! stand last and nothing follows them.
+//! The prompt is written to stdin and the system prompt to a file, so text that people wrote is
+//! never an argument. `--tools` and `--allowedTools` take any number of values up to the next flag,
+//! so they come last.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json;
@@ -15,24 +15,24 @@ use aetheel_backend_sdk::wit::{
 use crate::prompt;
 
 const SYSTEM_PROMPT: &str = "system-prompt.md";
-/// Claude Code's name of the mode that plans only.
+/// Claude Code's name of the mode that only plans.
 pub(crate) const PLAN: &str = "plan";
-/// Claude Code's name of the mode that asks for nothing. A process has it only when it was launched
-/// with the flag.
+/// Claude Code's name of the mode that asks for no permission. Available only if the process was
+/// started with the flag.
 pub(crate) const BYPASS: &str = "bypassPermissions";
-/// How the operator says that no tool is allowed; no tool of Claude Code is called so.
+/// The operator's word for no allowed tools. No tool of Claude Code has this name.
 const NO_TOOLS: &str = "none";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
-/// Tools that change nothing: approved beforehand at every safety level. Those that change files
-/// are not, below `danger`: the mode `acceptEdits` approves them in the working directory,
-/// beforehand would be everywhere.
+/// Tools that change nothing, approved at every safety level. Tools that change files are not: the
+/// mode `acceptEdits` approves them in the working directory, this list would approve them
+/// everywhere.
 const READING: [&str; 5] = ["Read", "Glob", "Grep", "WebSearch", "WebFetch"];
-/// Claude Code keeps a memory of its own below `~/.claude` and tells the model to write there;
-/// people here have one in `memory.md`.
+/// Disables Claude Code's own memory below `~/.claude`, which it tells the model to write to. The
+/// gateway has its own in `memory.md`.
 const NO_OWN_MEMORY: &str = "CLAUDE_CODE_DISABLE_AUTO_MEMORY";
 
-/// Without it Claude Code does not tell when it is at rest.
+/// Makes Claude Code report when it is idle.
 const TELL_STATE: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
 
 /// Returns the process for one turn.
@@ -46,8 +46,8 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
     })
 }
 
-/// Returns the process for a conversation that begins with this turn, or goes on with it; `stdin`
-/// is said first.
+/// Returns the process for a conversation that begins or continues with this turn; `stdin` is
+/// written to it first.
 pub(crate) fn live(
     resume: Option<(String, bool)>,
     start: &StartTurn,
@@ -66,7 +66,7 @@ pub(crate) fn live(
     Ok(lasting(arguments, stdin))
 }
 
-/// Returns a process that is only asked about itself.
+/// Returns a process that only answers queries.
 pub(crate) fn probe(stdin: String) -> Spawn {
     let head = [
         "-p",
@@ -83,22 +83,22 @@ pub(crate) fn probe(stdin: String) -> Spawn {
     lasting(arguments.0, stdin)
 }
 
-/// Returns the prompt as text, or why it is none.
+/// Returns the prompt as text. Fails if it is blank.
 pub(crate) fn checked(parts: &[Part]) -> Result<String, Failure> {
     let prompt = prompt::text(parts);
-    // Claude Code 2.1.197 prints nothing at all for a blank prompt, and exits 0.
+    // Claude Code 2.1.197 prints nothing for a blank prompt and exits with 0.
     if prompt.trim().is_empty() {
         return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
     }
     Ok(prompt)
 }
 
-/// Returns Claude Code's name of the mode the settings ask for.
+/// Returns Claude Code's name of the mode that the settings require.
 pub(crate) fn mode(settings: &Settings) -> &'static str {
     match (settings.mode, settings.safety) {
         (Mode::Plan, _) => PLAN,
-        // Nothing is offered, so that nothing is to be skipped either: what else there may be (MCP
-        // servers) asks.
+        // No built-in tool is offered, so no permission is skipped. Other tools (of MCP servers)
+        // ask.
         (Mode::Build, _)
             if settings.allowed_tools.iter().all(|tool| tool == NO_TOOLS)
                 && !settings.allowed_tools.is_empty() =>
@@ -111,12 +111,12 @@ pub(crate) fn mode(settings: &Settings) -> &'static str {
     }
 }
 
-/// Returns the effort to ask for, if it is one.
+/// Returns the effort if Claude Code knows it.
 pub(crate) fn effort(settings: &Settings) -> Option<&str> {
     settings.effort.as_deref().filter(|effort| EFFORTS.contains(effort))
 }
 
-/// The settings that only a new process can change.
+/// The settings that cannot be changed in a running process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fixed {
     system_prompt: Option<String>,
@@ -126,14 +126,14 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// Picks it from the settings.
+    /// Picks these settings from all.
     pub(crate) fn of(settings: &Settings) -> Self {
         let (system_prompt, options) = (system_prompt(settings).cloned(), settings.options.clone());
         Self { system_prompt, max_turns: settings.max_turns, tools: tools(settings), options }
     }
 
-    /// As JSON, for another instance.
-    pub(crate) fn kept(&self) -> Option<serde_json::Value> {
+    /// Returns the settings as JSON, for another instance.
+    pub(crate) fn save_state(&self) -> Option<serde_json::Value> {
         let Self { system_prompt, max_turns, tools, options } = self;
         let word =
             |tool: &Value| if let Value::Text(word) = tool { Some(word.clone()) } else { None };
@@ -143,16 +143,16 @@ impl Fixed {
         )
     }
 
-    /// Reads the settings that another instance kept.
-    pub(crate) fn taken_over(kept: &json::Value) -> Option<Self> {
-        let tools = kept
+    /// Reads the settings that another instance saved.
+    pub(crate) fn restore(saved: &json::Value) -> Option<Self> {
+        let tools = saved
             .list("tools")
             .iter()
             .map(|word| Some(Value::Text(word.as_str()?.to_owned())))
             .collect::<Option<_>>()?;
         let (system_prompt, options) =
-            (kept.text("system-prompt").map(str::to_owned), kept.text("options")?.to_owned());
-        Some(Self { system_prompt, max_turns: kept.count("max-turns"), tools, options })
+            (saved.text("system-prompt").map(str::to_owned), saved.text("options")?.to_owned());
+        Some(Self { system_prompt, max_turns: saved.count("max-turns"), tools, options })
     }
 }
 
@@ -176,7 +176,7 @@ fn arguments(
         mode => arguments.flags(&["--permission-mode", mode]),
     }
     match resume {
-        // Anything but a UUID would be taken for a title to search for.
+        // Claude Code searches for a title if this is not a UUID.
         Some((id, _)) if !is_uuid(&id) => {
             return Err(failure(
                 FailureKind::SessionUnknown,
@@ -189,7 +189,7 @@ fn arguments(
                 arguments.flags(&["--fork-session"]);
             }
         }
-        // A first turn that is killed before it says anything can be resumed by a preset id. One id
+        // A preset id allows to resume a first turn that is killed before it prints anything. An id
         // works once: a second use is refused as "already in use".
         None if is_uuid(&start.fresh_id) => {
             arguments.option("--session-id", start.fresh_id.clone())
@@ -215,7 +215,7 @@ fn arguments(
             name: SYSTEM_PROMPT.to_owned(),
             body: vec![Chunk::Text(text.clone())],
         }));
-        // Not kept over a resume, so it goes along every time.
+        // Claude Code does not keep it over a resume, so every process needs it.
         arguments.0.extend([
             Value::Text("--append-system-prompt-file".to_owned()),
             Value::File(SYSTEM_PROMPT.to_owned()),
@@ -254,7 +254,8 @@ impl Arguments {
         self.0.extend(flags.iter().map(|flag| Value::Text((*flag).to_owned())));
     }
 
-    /// Adds the operator's choices of Claude Code's own settings; the host keeps to their schema.
+    /// Adds the operator's choices of Claude Code's own settings. The host has checked them against
+    /// the schema.
     fn chosen(&mut self, options: &json::Value) {
         if let Some(sources) = options.text("setting-sources") {
             self.flags(&[&format!("--setting-sources={sources}")]);
@@ -266,8 +267,9 @@ impl Arguments {
     }
 }
 
-/// `--tools` is what really limits: it decides what the model is offered. `--allowedTools` approves
-/// beforehand, and does so even where the safety level would not, hence the selection.
+/// Returns the flags that limit tools. `--tools` is the actual limit: it selects which tools the
+/// model is offered. `--allowedTools` approves tools even if the safety level does not, so only a
+/// selection is passed.
 fn tools(settings: &Settings) -> Vec<Value> {
     let allowed = &settings.allowed_tools;
     let mut arguments = Arguments::default();
@@ -275,7 +277,7 @@ fn tools(settings: &Settings) -> Vec<Value> {
         return arguments.0;
     }
     let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
-    // The tools of MCP servers are not of the built-in set that `--tools` chooses from.
+    // Tools of MCP servers are not in the built-in set that `--tools` selects from.
     let offered: Vec<String> =
         allowed.iter().map(name).filter(|tool| !tool.starts_with("mcp__")).collect();
     arguments.option("--tools", offered.join(","));

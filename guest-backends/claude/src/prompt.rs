@@ -1,17 +1,17 @@
-//! The words of people, as Claude Code takes them: plain text on stdin in a one-shot run, a message
-//! of the stream-json input otherwise.
+//! Prompts in the formats of Claude Code: plain text on stdin in a one-shot run, otherwise a
+//! message of the stream-json input.
 
 use aetheel_backend_sdk::wit::{Attachment, Chunk, Part};
 use serde_json::json;
 
-/// Images the Anthropic Messages API takes, and how large: 5 MB in base64.
+/// Image types that the Anthropic Messages API accepts, and the largest size: 5 MB in base64.
 const IMAGES: [&str; 4] = ["image/gif", "image/jpeg", "image/png", "image/webp"];
 const IMAGE_BYTES: u32 = 3_750_000;
 
-/// How a message to a running turn is treated: Claude Code's word, and an id for the message.
+/// Delivery of a message to a running turn: Claude Code's priority, and an id of the message.
 pub(crate) type Priority<'a> = (&'a str, &'a str);
 
-/// Returns everything as text; of files, where they are.
+/// Returns all parts as text, files as their paths.
 pub(crate) fn text(parts: &[Part]) -> String {
     let parts: Vec<String> = parts
         .iter()
@@ -23,7 +23,8 @@ pub(crate) fn text(parts: &[Part]) -> String {
     parts.join("\n\n")
 }
 
-/// Returns a line of stream-json input. Without images its content is the text a one-shot run gets.
+/// Returns a line of stream-json input. Without images its content equals the text of a one-shot
+/// run.
 pub(crate) fn message(parts: &[Part], priority: Option<Priority>) -> Vec<Chunk> {
     let mut chunks =
         vec![Chunk::Text(r#"{"type":"user","message":{"role":"user","content":"#.to_owned())];

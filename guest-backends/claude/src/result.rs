@@ -1,4 +1,4 @@
-//! How a turn ended, and why it failed.
+//! The outcome of a turn, and the kind of a failure.
 
 use aetheel_backend_sdk::TurnResult;
 use aetheel_backend_sdk::json::Value;
@@ -6,26 +6,26 @@ use aetheel_backend_sdk::wit::{Failure, FailureKind, Outcome, Usage};
 
 use crate::answer::Answer;
 
-/// Returns what a `result` line says of the turn. `code` is Claude Code's word for the last error
-/// it told.
+/// Returns the result of the turn from a `result` line. `code` is the last error code that Claude
+/// Code printed.
 ///
-/// `is_error` decides: API failures have the subtype `success`, and the exit code of an interrupted
-/// run may be 0.
+/// `is_error` decides: API failures have the subtype `success`, and an interrupted run may exit
+/// with 0.
 pub(crate) fn turn_result(
     result: &Value,
     code: Option<&str>,
     answer: &mut Answer,
     usage: Option<Usage>,
 ) -> TurnResult {
-    let said = result.text("result").unwrap_or_default();
-    let whole = answer.finish(said);
+    let text = result.text("result").unwrap_or_default();
+    let whole = answer.finish(text);
     let subtype = result.text("subtype").unwrap_or_default();
     if !is_error(result, subtype) {
         return TurnResult { outcome: Outcome::Completed, text: whole, usage };
     }
-    let message = match said {
+    let message = match text {
         "" => errors(result).unwrap_or_else(|| subtype.to_owned()),
-        said => said.to_owned(),
+        text => text.to_owned(),
     };
     let outcome = match subtype {
         "error_max_turns" | "error_max_budget_usd" => Outcome::Limit(message),
@@ -52,7 +52,7 @@ fn is_error(result: &Value, subtype: &str) -> bool {
     }
 }
 
-/// The errors meant for people.
+/// Returns the errors meant for people.
 fn errors(result: &Value) -> Option<String> {
     let errors: Vec<&str> = result
         .list("errors")
@@ -63,8 +63,8 @@ fn errors(result: &Value) -> Option<String> {
     (!errors.is_empty()).then(|| errors.join("; "))
 }
 
-/// Returns the kind of a failure from the HTTP status, Claude Code's own word for it, and the text
-/// for people.
+/// Returns the kind of a failure from the HTTP status, Claude Code's error code, and the text for
+/// people.
 pub(crate) fn kind(status: Option<u32>, code: Option<&str>, text: &str) -> FailureKind {
     let text = text.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));

@@ -1,26 +1,27 @@
-//! Tokens and money of the turn.
+//! Tokens and cost of a turn.
 
 use aetheel_backend_sdk::json::{Object, Value};
 use aetheel_backend_sdk::wit::{ModelUsage, Usage};
 use aetheel_backend_sdk::{Emit, figures};
 
-/// The tokens and money of a turn so far, as the model's messages tell them.
+/// Adds up the tokens and cost of a turn while it runs.
 ///
-/// Results count from the start of the process (2.1.197) or of the session, over all its processes
-/// (2.1.330), so what was told before the turn is taken off. Since 2.1.330 a result also tells its
-/// own share, which is believed before that difference.
+/// Result lines count from the start of the process (2.1.197) or of the session, over all its
+/// processes (2.1.330). The sums at the start of the turn are therefore subtracted. Since 2.1.330 a
+/// result also reports its own share, which is preferred to that difference.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
-    /// The process continues a session and told no result yet: its sums may be the session's.
+    /// Whether the process resumed a session and has reported no result yet, so that its sums may
+    /// be those of the session.
     unknown_before: bool,
     before: Tokens,
     message: Tokens,
-    /// Told by the last result: since the start of the process.
-    told: Tokens,
-    told_usd: f64,
-    /// The same at the beginning of the turn.
-    paid: Tokens,
-    paid_usd: f64,
+    /// Sums in the last result, counted from the start of the process.
+    reported: Tokens,
+    reported_usd: f64,
+    /// The same sums at the start of the turn.
+    start: Tokens,
+    start_usd: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,51 +34,51 @@ struct Tokens {
 }
 
 impl Spent {
-    /// A process begins. `resumed`: it continues a session.
+    /// Starts counting for a new process; `resumed` tells whether it resumed a session.
     pub(crate) fn of_process(resumed: bool) -> Self {
         Self { unknown_before: resumed, ..Self::default() }
     }
 
-    /// Another turn of the same process begins.
+    /// Begins another turn of the same process.
     pub(crate) fn begin_turn(&mut self) {
-        let Self { unknown_before, told, told_usd, .. } = *self;
+        let Self { unknown_before, reported, reported_usd, .. } = *self;
         *self = Self {
             unknown_before,
-            told,
-            told_usd,
-            paid: told,
-            paid_usd: told_usd,
+            reported,
+            reported_usd,
+            start: reported,
+            start_usd: reported_usd,
             ..Self::default()
         };
     }
 
-    /// The figures of the process so far, as JSON for another instance.
-    pub(crate) fn kept(&self) -> serde_json::Value {
-        let Tokens { input, output, cached, written } = self.told;
-        serde_json::json!({ "input": input, "output": output, "cached": cached, "written": written, "usd": self.told_usd })
+    /// Returns the sums of the process as JSON, for another instance.
+    pub(crate) fn save_state(&self) -> serde_json::Value {
+        let Tokens { input, output, cached, written } = self.reported;
+        serde_json::json!({ "input": input, "output": output, "cached": cached, "written": written, "usd": self.reported_usd })
     }
 
-    /// Reads the figures that another instance kept.
-    pub(crate) fn taken_over(kept: &Value) -> Option<Self> {
-        let told = Tokens {
-            input: kept.count("input")?,
-            output: kept.count("output")?,
-            cached: kept.count("cached")?,
-            written: kept.count("written").unwrap_or_default(),
+    /// Reads the sums that another instance saved.
+    pub(crate) fn restore(saved: &Value) -> Option<Self> {
+        let reported = Tokens {
+            input: saved.count("input")?,
+            output: saved.count("output")?,
+            cached: saved.count("cached")?,
+            written: saved.count("written").unwrap_or_default(),
         };
-        Some(Self { told, told_usd: kept.number("usd")?, ..Self::default() })
+        Some(Self { reported, reported_usd: saved.number("usd")?, ..Self::default() })
     }
 
-    /// A message begins; takes its first count.
+    /// Begins a message with its first count.
     pub(crate) fn begin(&mut self, usage: Option<&Value>) {
         self.before = self.before.and(self.message);
         self.message = usage.map(Tokens::of).unwrap_or_default();
     }
 
-    /// A message ends; takes its last count and returns the sum.
+    /// Ends a message with its last count. Returns the sum of the turn so far.
     pub(crate) fn end(&mut self, usage: &Value) -> Usage {
         let end = Tokens::of(usage);
-        // The last count may leave out what the first one told.
+        // The last count may omit values of the first one.
         self.message = Tokens {
             input: end.input.max(self.message.input),
             output: end.output.max(self.message.output),
@@ -88,11 +89,11 @@ impl Spent {
         Usage { context_used: self.context_used(), ..sum.usage() }
     }
 
-    /// Returns what a `result` line says of the whole turn. `model` is the main model's name;
-    /// `aside`: something beside the model's messages may have used tokens.
+    /// Returns the usage of the whole turn from a `result` line. `model` is the name of the main
+    /// model. `aside` tells whether anything besides the model's messages may have used tokens.
     ///
-    /// `modelUsage` counts sub-agents and requests that were made again without streaming, as the
-    /// cost does; `usage` leaves both out.
+    /// `modelUsage` and the cost include sub-agents and requests repeated without streaming;
+    /// `usage` does not.
     pub(crate) fn of_result(
         &mut self,
         result: &Value,
@@ -115,24 +116,24 @@ impl Spent {
                 .values()
                 .map(|model| model.number("costUSD"))
                 .sum::<Option<f64>>()
-                .map(|added| self.told_usd + added),
+                .map(|added| self.reported_usd + added),
             None => result.number("total_cost_usd"),
         };
         let first = std::mem::take(&mut self.unknown_before);
-        let before = self.told;
-        self.told = match (added, models) {
-            (Some(models), _) => self.told.and(total(models)),
+        let before = self.reported;
+        self.reported = match (added, models) {
+            (Some(models), _) => self.reported.and(total(models)),
             (None, Some(models)) => total(models),
-            // Without them there is only what this one result used.
-            (None, None) => self.told.and(Tokens::of(result.get("usage")?)),
+            // Without sums of models there is only the usage of this one result.
+            (None, None) => self.reported.and(Tokens::of(result.get("usage")?)),
         };
-        self.told_usd = cost.unwrap_or(self.told_usd);
+        self.reported_usd = cost.unwrap_or(self.reported_usd);
         let seen = self.before.and(self.message);
-        let mut told_cost = cost.map(|cost| since(self.paid_usd, cost));
+        let mut turn_cost = cost.map(|cost| since(self.start_usd, cost));
         if first
             && added.is_none()
             && !aside
-            && !figures::fits(&self.told.without(before).usage(), &seen.usage())
+            && !figures::fits(&self.reported.without(before).usage(), &seen.usage())
         {
             emit.unrecognised(
                 "tokens that the turn did not use: those of the whole session?",
@@ -140,25 +141,28 @@ impl Spent {
                 &result.to_string(),
             );
             // Later results are counted from these sums.
-            (self.paid, self.paid_usd) = (self.told.without(seen), self.told_usd);
-            told_cost = None;
+            (self.start, self.start_usd) = (self.reported.without(seen), self.reported_usd);
+            turn_cost = None;
         }
-        let sum = self.told.without(self.paid);
+        let sum = self.reported.without(self.start);
         if sum.input == 0 && sum.output == 0 && sum.cached == 0 {
             return None;
         }
         let main = models.and_then(|models| models.get(model?).or_else(|| models.values().next()));
-        // Sums of earlier turns, or of another result of this one, are not told model by model.
+        // Earlier turns and earlier results of this turn are not broken down by model.
         let whole = if added.is_some() {
-            before == self.paid
+            before == self.start
         } else {
-            self.paid == Tokens::default() && !first
+            self.start == Tokens::default() && !first
         };
         let by_model = models.filter(|_| whole).map(|models| {
-            models.fields().map(|(name, told)| Tokens::of_model(told).named(name, told)).collect()
+            models
+                .fields()
+                .map(|(name, model)| Tokens::of_model(model).named(name, model))
+                .collect()
         });
         Some(Usage {
-            cost_usd: told_cost,
+            cost_usd: turn_cost,
             models: by_model.unwrap_or_default(),
             context_used: self.context_used(),
             context_size: main.and_then(|main| main.count("contextWindow")),
@@ -172,7 +176,7 @@ impl Spent {
     }
 }
 
-/// The difference of two sums of money, without the dust of binary fractions.
+/// Returns the difference of two amounts, rounded to remove floating-point errors.
 fn since(before: f64, now: f64) -> f64 {
     if before > 0.0 { ((now - before).max(0.0) * 1e9).round() / 1e9 } else { now }
 }
@@ -216,7 +220,7 @@ impl Tokens {
         }
     }
 
-    fn named(self, model: &str, told: &Value) -> ModelUsage {
+    fn named(self, model: &str, reported: &Value) -> ModelUsage {
         let Self { input, output, cached, written } = self;
         ModelUsage {
             model: model.to_owned(),
@@ -224,7 +228,7 @@ impl Tokens {
             output,
             cached,
             cache_write: written,
-            cost_usd: told.number("costUSD"),
+            cost_usd: reported.number("costUSD"),
         }
     }
 

@@ -1,10 +1,10 @@
-//! The agent's own plan: tasks it makes and ticks off with tools of their own, or a list it writes
-//! as a whole.
+//! The agent's plan: tasks that it creates and completes with tools, or a list that it writes as a
+//! whole.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{PlanEntry, PlanStatus};
 
-/// The plan so far, and tool uses that change it once they succeed.
+/// The plan so far, and the tool uses that change it once they succeed.
 #[derive(Debug, Default)]
 pub(crate) struct Todo {
     tasks: Vec<Task>,
@@ -24,8 +24,8 @@ enum Change {
 }
 
 impl Todo {
-    /// The tasks, as JSON for another instance. Between turns nothing changes them.
-    pub(crate) fn kept(&self) -> serde_json::Value {
+    /// Returns the tasks as JSON, for another instance. They do not change between turns.
+    pub(crate) fn save_state(&self) -> serde_json::Value {
         let word = |status| match status {
             PlanStatus::Done => "completed",
             PlanStatus::Active => "in_progress",
@@ -35,15 +35,15 @@ impl Todo {
         self.tasks.iter().map(task).collect()
     }
 
-    /// Reads the tasks that another instance kept.
-    pub(crate) fn taken_over(tasks: &[Value]) -> Self {
+    /// Reads the tasks that another instance saved.
+    pub(crate) fn restore(tasks: &[Value]) -> Self {
         let task = |task: &Value| {
             Some(Task { id: task.text("id")?.to_owned(), entry: entry(task, "subject")? })
         };
         Self { tasks: tasks.iter().filter_map(task).collect(), pending: Vec::new() }
     }
 
-    /// Notes the use of a tool. Returns the plan when that is already a new one.
+    /// Records the use of a tool. Returns the plan if the use replaces it at once.
     pub(crate) fn used(&mut self, id: &str, tool: &str, input: &Value) -> Option<Vec<PlanEntry>> {
         match tool {
             // Claude Code up to 2.0.
@@ -59,7 +59,7 @@ impl Todo {
         None
     }
 
-    /// Notes the end of a tool use. Returns the plan when it changed.
+    /// Records the end of a tool use. Returns the plan if it changed.
     pub(crate) fn ended(&mut self, id: &str, ok: bool, result: &Value) -> Option<Vec<PlanEntry>> {
         let at = self.pending.iter().position(|(pending, _)| pending == id)?;
         let (_, change) = self.pending.swap_remove(at);

@@ -1,11 +1,11 @@
-//! The names of tools, what they are about, and how their uses ended.
+//! Names, targets and results of tools.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tool::Tools;
 use aetheel_backend_sdk::wit::{FileChange, FileDiff, ToolEnd, ToolStart, ToolStatus};
 
-/// The tools of Claude Code 2.1.197 (and earlier names of them) by unified kind; the descriptor
-/// says the same. `Agent` is listed as `Task`.
+/// The tools of Claude Code 2.1.197 (and earlier names of them) by unified kind, as in the
+/// descriptor. `Agent` is listed as `Task`.
 const TOOLS: Tools = Tools::new(&[
     ("bash", &["Bash", "BashOutput", "KillBash", "KillShell"], &["command"]),
     ("file_read", &["Read", "NotebookRead"], &["file_path", "notebook_path"]),
@@ -45,14 +45,14 @@ const TOOLS: Tools = Tools::new(&[
 ])
 .with_mcp(|name| name.starts_with("mcp__"));
 
-/// Returns the start of a tool use; `input` is null while it is still being written.
+/// Returns the start of a tool use; `input` is null while the model writes it.
 pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -> ToolStart {
     ToolStart { parent: parent.map(str::to_owned), ..TOOLS.start(id, name, input) }
 }
 
-/// Returns the end of a tool use from its result block, the text in it, and what Claude Code says
-/// of the result beside the block (null where it says nothing).
-pub(crate) fn end(id: &str, block: &Value, output: String, beside: &Value) -> ToolEnd {
+/// Returns the end of a tool use from its result block, the text of the block, and the details that
+/// Claude Code adds to the line (or null).
+pub(crate) fn end(id: &str, block: &Value, output: String, details: &Value) -> ToolEnd {
     let output = match output
         .strip_prefix("<tool_use_error>")
         .and_then(|inner| inner.strip_suffix("</tool_use_error>"))
@@ -60,18 +60,19 @@ pub(crate) fn end(id: &str, block: &Value, output: String, beside: &Value) -> To
         Some(inner) => inner.to_owned(),
         None => output,
     };
-    let status = if !block.is_true("is_error") { ToolStatus::Ok } else { unhappy(&output, beside) };
+    let status =
+        if !block.is_true("is_error") { ToolStatus::Ok } else { unhappy(&output, details) };
     let exit_code = (status == ToolStatus::Failed)
         .then(|| output.strip_prefix("Exit code ")?.lines().next()?.trim().parse().ok())
         .flatten();
     let diffs =
-        if status == ToolStatus::Ok { diff(beside).into_iter().collect() } else { Vec::new() };
+        if status == ToolStatus::Ok { diff(details).into_iter().collect() } else { Vec::new() };
     ToolEnd { id: id.to_owned(), status, output: Some(output), exit_code, diffs }
 }
 
-fn unhappy(output: &str, beside: &Value) -> ToolStatus {
-    // Without a terminal nobody rejects a tool: this is an interrupt.
-    if beside.as_str() == Some("User rejected tool use")
+fn unhappy(output: &str, details: &Value) -> ToolStatus {
+    // Without a terminal nobody can reject a tool, so this is an interrupt.
+    if details.as_str() == Some("User rejected tool use")
         || output.starts_with("The user doesn't want to proceed with this tool use")
     {
         ToolStatus::Cancelled
@@ -84,8 +85,8 @@ fn unhappy(output: &str, beside: &Value) -> ToolStatus {
     }
 }
 
-/// Returns the changes that a use of `Write` or `Edit` would make; whether a file is there that
-/// `Write` replaces it does not say.
+/// Returns the changes that a use of `Write` or `Edit` would make. It is not known whether `Write`
+/// would replace an existing file.
 pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
     let Some(path) = input.text("file_path") else { return Vec::new() };
     let text = |from: &Value, key| from.text(key).map(str::to_owned);
@@ -108,11 +109,13 @@ pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
 }
 
 /// Reads the changes that `Write` and `Edit` report.
-fn diff(beside: &Value) -> Option<FileDiff> {
-    let path = beside.text("filePath")?.to_owned();
-    let hunks = beside.list("structuredPatch");
-    let new_text =
-        beside.text("content").filter(|_| beside.text("type") == Some("create")).map(str::to_owned);
+fn diff(details: &Value) -> Option<FileDiff> {
+    let path = details.text("filePath")?.to_owned();
+    let hunks = details.list("structuredPatch");
+    let new_text = details
+        .text("content")
+        .filter(|_| details.text("type") == Some("create"))
+        .map(str::to_owned);
     if hunks.is_empty() && new_text.is_none() {
         return None;
     }
@@ -140,7 +143,7 @@ fn diff(beside: &Value) -> Option<FileDiff> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_descriptor_names_every_tool_that_is_known_under_its_kind_and_no_other() {
+    fn the_descriptor_lists_the_same_tools() {
         super::TOOLS.check(include_str!("descriptor.json"));
     }
 }

@@ -1,6 +1,6 @@
-//! The command line: what is asked for reaches Claude Code, what people wrote never becomes a flag,
-//! and the host's rules about declared flags are kept.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+//! The command line: settings reach Claude Code, text of people never becomes a flag, and every
+//! flag is declared for the host.
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn has(arguments: &[String], wanted: &[&str]) -> bool {
 }
 
 #[test]
-fn a_plain_turn_streams_and_reads_its_prompt_from_stdin() {
+fn a_plain_turn_streams_and_passes_its_prompt_on_stdin() {
     let (spawn, _) = spawned(start("--help"));
     assert_eq!(spawn.program, "claude");
     assert_eq!(spawn.stdin, [Chunk::Text("--help".to_owned())]);
@@ -64,7 +64,7 @@ fn a_plain_turn_streams_and_reads_its_prompt_from_stdin() {
 }
 
 #[test]
-fn options_of_its_own_have_their_flags() {
+fn options_of_the_backend_become_flags() {
     let chosen = arguments(with(|settings| {
         r#"{"setting-sources":"user,project"}"#.clone_into(&mut settings.options)
     }));
@@ -76,7 +76,7 @@ fn options_of_its_own_have_their_flags() {
 }
 
 #[test]
-fn every_setting_has_its_flag() {
+fn every_setting_becomes_a_flag() {
     let full = arguments(with(|settings| {
         settings.model = Some("sonnet".to_owned());
         settings.effort = Some("xhigh".to_owned());
@@ -94,7 +94,7 @@ fn every_setting_has_its_flag() {
 }
 
 #[test]
-fn the_system_prompt_is_a_file_put_before_the_start() {
+fn the_system_prompt_is_a_file_created_before_the_start() {
     let (_, actions) =
         spawned(with(|settings| settings.system_prompt = Some("be kind".to_owned())));
     let put = actions.iter().position(|action| matches!(action, Action::PutFile(file) if file.body == [Chunk::Text("be kind".to_owned())]));
@@ -111,7 +111,7 @@ fn a_session_is_resumed_forked_or_preset() {
 }
 
 #[test]
-fn an_id_that_cannot_be_a_session_starts_nothing() {
+fn an_invalid_session_id_fails_the_turn_without_a_process() {
     for id in ["--help", "latest", "my title", "940cfb3c-ee8c-45dc-84ee-2c2dc41b162"] {
         let actions =
             run::<Backend>(StartTurn { native_id: Some(id.to_owned()), ..start("hi") }, Vec::new());
@@ -124,7 +124,7 @@ fn an_id_that_cannot_be_a_session_starts_nothing() {
 }
 
 #[test]
-fn a_blank_prompt_starts_nothing() {
+fn a_blank_prompt_fails_the_turn_without_a_process() {
     for prompt in ["", " \n\t"] {
         let actions = run::<Backend>(start(prompt), Vec::new());
         let [Action::TurnDone(done)] = &actions[..] else { panic!("{actions:?}") };
@@ -136,7 +136,7 @@ fn a_blank_prompt_starts_nothing() {
 }
 
 #[test]
-fn each_safety_level_has_its_mode_and_a_plan_changes_nothing_at_any() {
+fn each_safety_level_has_its_mode_and_plan_mode_overrides_it() {
     for (safety, mode, wanted) in [
         (Safety::Default, Mode::Build, &["--permission-mode", "default"][..]),
         (Safety::Edit, Mode::Build, &["--permission-mode", "acceptEdits"]),
@@ -152,7 +152,7 @@ fn each_safety_level_has_its_mode_and_a_plan_changes_nothing_at_any() {
 }
 
 #[test]
-fn allowed_tools_limit_what_is_offered_and_approve_what_the_level_covers() {
+fn allowed_tools_limit_the_offer_and_approve_only_tools_of_the_level() {
     let tools = |safety, mode| {
         arguments(with(|settings| {
             (settings.safety, settings.mode) = (safety, mode);
@@ -194,7 +194,7 @@ fn allowed_tools_limit_what_is_offered_and_approve_what_the_level_covers() {
 }
 
 #[test]
-fn where_no_tool_is_allowed_no_permission_is_skipped() {
+fn permissions_are_not_skipped_when_no_tool_is_allowed() {
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         let found = arguments(with(|settings| {
             (settings.safety, settings.allowed_tools) = (safety, vec!["none".to_owned()])
@@ -211,7 +211,7 @@ fn where_no_tool_is_allowed_no_permission_is_skipped() {
 }
 
 #[test]
-fn the_agents_own_memory_is_off() {
+fn the_memory_of_claude_code_is_disabled() {
     let (spawn, _) = spawned(start("hi"));
     let set: Vec<&str> = spawn.environment.iter().map(|variable| variable.name.as_str()).collect();
     assert_eq!(set, ["CLAUDE_CODE_DISABLE_AUTO_MEMORY"]);
@@ -223,7 +223,7 @@ fn the_agents_own_memory_is_off() {
 }
 
 #[test]
-fn an_effort_claude_code_does_not_have_is_left_out_and_told() {
+fn an_unknown_effort_is_omitted_with_a_notice() {
     let (spawn, actions) = spawned(with(|settings| settings.effort = Some("heroic".to_owned())));
     assert!(!spawn.arguments.contains(&Value::Text("--effort".to_owned())));
     assert!(
@@ -234,7 +234,7 @@ fn an_effort_claude_code_does_not_have_is_left_out_and_told() {
 }
 
 #[test]
-fn parts_of_a_prompt_stand_apart() {
+fn parts_of_a_prompt_are_separated_by_blank_lines() {
     let parts = vec![Part::Text("one".to_owned()), Part::Text("two".to_owned())];
     let (spawn, _) = spawned(StartTurn { parts, ..start("") });
     assert_eq!(spawn.stdin, [Chunk::Text("one\n\ntwo".to_owned())]);
@@ -259,7 +259,7 @@ fn flag<'a>(
     })
 }
 
-/// The host's rules: an argument is a declared flag of the level, or the value of one.
+/// The host's rule: every argument is a declared flag of the level, or the value of one.
 #[test]
 fn every_argument_is_declared_for_its_safety_level() {
     let text = Backend::describe();
@@ -297,13 +297,13 @@ fn every_argument_is_declared_for_its_safety_level() {
     assert!(flag(flags, "--permission-mode", Safety::Default, Some("acceptEdits")).is_none());
 }
 
-/// The recordings tell which arguments the real Claude Code accepted.
+/// The recordings contain the arguments that the real Claude Code accepted.
 #[test]
 fn every_flag_used_was_accepted_by_the_real_agent() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude");
     let accepted: Vec<String> =
         Fixture::all(&folder).into_iter().flat_map(|fixture| fixture.argv).collect();
-    // Tried with the same version in runs that are not kept here.
+    // Tried with the same version in runs that are not recorded.
     let elsewhere = ["--session-id", "--fork-session", "--permission-mode"];
     let dialogues: Vec<String> = std::fs::read_dir(folder.join("live"))
         .unwrap()

@@ -1,5 +1,5 @@
-//! Output nobody has seen yet: told as unrecognised, never dropped, never the end of a link.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+//! Unknown output is reported as unrecognised, never dropped, and never ends a link.
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn unknown(lines: &[&str]) -> Vec<Unrecognised> {
 }
 
 #[test]
-fn whatever_is_new_is_named_with_its_place_and_kept() {
+fn unknown_output_is_reported_with_its_path() {
     for (text, what, path) in [
         ("Debugger attached.", "line that is not a JSON object", None),
         ("42", "line that is not a JSON object", None),
@@ -63,7 +63,7 @@ fn whatever_is_new_is_named_with_its_place_and_kept() {
 }
 
 #[test]
-fn a_sample_is_short_and_made_of_whole_characters() {
+fn a_sample_is_short_and_cut_at_a_character_boundary() {
     let found = unknown(&[&"é".repeat(5000)]);
     assert_eq!(found[0].sample.len(), 2048);
     let cut =
@@ -74,7 +74,7 @@ fn a_sample_is_short_and_made_of_whole_characters() {
 }
 
 #[test]
-fn things_known_and_left_out_are_not_unrecognised() {
+fn ignored_lines_are_not_unrecognised() {
     let lines = [
         "",
         r#"{"type":"keep_alive"}"#,
@@ -87,7 +87,7 @@ fn things_known_and_left_out_are_not_unrecognised() {
 }
 
 #[test]
-fn text_of_a_sub_agent_goes_to_its_tool() {
+fn text_of_a_sub_agent_names_its_tool_use() {
     let text = r#"{"type":"assistant","parent_tool_use_id":"t1","message":{"id":"m","content":[{"type":"text","text":"sub"},
         {"type":"tool_use","id":"t2","name":"Read","input":{"file_path":"/a"}}]}}"#;
     let actions = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, text)]);
@@ -109,7 +109,7 @@ fn text_of_a_sub_agent_goes_to_its_tool() {
 }
 
 #[test]
-fn a_tool_announced_in_a_broken_message_is_called_off() {
+fn a_tool_of_an_interrupted_message_is_cancelled() {
     let lines = [
         r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"a"}}}"#,
         r#"{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"Bash"}}}"#,
@@ -124,7 +124,7 @@ fn a_tool_announced_in_a_broken_message_is_called_off() {
 }
 
 #[test]
-fn numbers_and_keys_may_drift() {
+fn changed_numbers_and_keys_are_accepted() {
     let retry = r#"{"type":"system","type":"system","subtype":"api_retry","attempt":1.0,"max_retries":"ten","retry_delay_ms":551.86,"error_status":429.0}"#;
     let result = r#"{"type":"result","is_error":false,"result":"yes","usage":{"input_tokens":1.5e1,"output_tokens":-4},"total_cost_usd":1}"#;
     let actions = run::<Backend>(
@@ -141,7 +141,7 @@ fn numbers_and_keys_may_drift() {
 }
 
 #[test]
-fn a_result_that_is_cut_off_ends_the_turn_as_well_as_a_whole_one() {
+fn a_truncated_result_ends_the_turn_like_a_whole_one() {
     for name in ["plain", "tools-sequence", "max-tokens"] {
         let fixture = fixture(name);
         let ended = |cut: usize| {
@@ -163,7 +163,7 @@ fn a_result_that_is_cut_off_ends_the_turn_as_well_as_a_whole_one() {
     }
 }
 
-/// A recorded run with some of its lines cut, doubled, dropped, moved or garbled.
+/// A recorded run with some lines cut, doubled, dropped, moved or garbled.
 fn disturbed() -> impl Strategy<Value = Vec<String>> {
     let names = [
         "think-tool",
@@ -207,7 +207,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn disturbed_output_still_ends_in_exactly_one_outcome(lines in disturbed()) {
+    fn disturbed_output_has_exactly_one_outcome(lines in disturbed()) {
         let mut inputs: Vec<Input> = lines.iter().map(|text| line(Pipe::Stdout, text)).collect();
         inputs.push(fixture("plain").exited());
         let actions = run::<Backend>(start("hi"), inputs);
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn times_and_noise_between_lines_never_change_the_actions(
+    fn times_and_noise_never_change_the_actions(
         name in prop::sample::select(&["think-tool", "drop-mid", "tool-edit", "error-429-once"][..]),
         noise in prop::collection::vec(0..3usize, 80),
     ) {
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_survived(text in "\\PC{0,200}") {
+    fn any_text_is_accepted(text in "\\PC{0,200}") {
         let _ = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, &text), line(Pipe::Stdout, &format!("{{\"type\":{text:?}}}"))]);
     }
 }

@@ -1,5 +1,5 @@
 //! The grants for the session: remembered by the backend, and for how long.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
 

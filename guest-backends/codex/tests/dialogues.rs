@@ -1,5 +1,5 @@
 //! Recorded dialogues with `codex app-server` 0.169.0, played through the backend.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Recorded runs of `codex exec` 0.169.0, and the command lines of new ones.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
 
@@ -405,7 +405,7 @@ fn a_file_is_named_with_its_place() {
 }
 
 #[test]
-fn lines_of_stderr_change_nothing_wherever_they_come() {
+fn lines_of_stderr_never_change_the_actions() {
     for name in ["plain", "tool-plan", "drop-mid"] {
         let fixture = Fixture::load(&folder().join(name));
         let calm = fixture.run::<Backend>();

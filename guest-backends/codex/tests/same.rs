@@ -6,7 +6,7 @@ use std::path::Path;
 use aetheel_backend_sdk::outline;
 
 #[test]
-fn both_modes_tell_the_same() {
+fn both_modes_report_the_same_events() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/codex");
     for (once, live) in [
         ("plain", "live-init-prompt-streaming"),

@@ -1,5 +1,5 @@
 //! The end of a conversation with `codex app-server` that is stopped or given up: nothing goes on.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Output nobody has seen yet, links that move and agents that leave: told, survived, and never a
 //! turn that ends twice.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
 
@@ -427,7 +427,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_survived(text in "\\PC{0,200}") {
+    fn any_text_is_accepted(text in "\\PC{0,200}") {
         let mut play = running();
         play.say(&text).say(&json!({"method": text, "params": {"threadId": THREAD, "turnId": TURN, "item": {"type": text}}}).to_string());
         prop_assert!(tool_ends(&play.actions).is_empty());

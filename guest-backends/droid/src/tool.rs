@@ -157,7 +157,7 @@ pub(crate) fn todos(name: &str, input: &Value) -> Option<Vec<PlanEntry>> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_descriptor_names_every_tool_that_is_known_under_its_kind_and_no_other() {
+    fn the_descriptor_lists_the_same_tools() {
         super::TOOLS.check(include_str!("descriptor.json"));
     }
 }

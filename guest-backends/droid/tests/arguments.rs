@@ -1,6 +1,6 @@
 //! The command lines: what is asked for reaches Droid, what people wrote never becomes a flag, and
 //! every flag is one the descriptor declares for the safety level.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{run, start};
@@ -120,7 +120,7 @@ fn a_session_is_resumed_or_forked() {
 }
 
 #[test]
-fn an_id_that_cannot_be_a_session_starts_nothing() {
+fn an_invalid_session_id_fails_the_turn_without_a_process() {
     for id in ["--help", "", "my title", "../x"] {
         let actions =
             run::<Backend>(StartTurn { native_id: Some(id.to_owned()), ..start("hi") }, Vec::new());
@@ -133,7 +133,7 @@ fn an_id_that_cannot_be_a_session_starts_nothing() {
 }
 
 #[test]
-fn a_blank_prompt_starts_nothing() {
+fn a_blank_prompt_fails_the_turn_without_a_process() {
     for one_shot in [true, false] {
         for prompt in ["", " \n\t"] {
             let actions = run::<Backend>(StartTurn { one_shot, ..start(prompt) }, Vec::new());

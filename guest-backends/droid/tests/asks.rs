@@ -1,5 +1,5 @@
 //! The questions of Droid, and how they are answered: always, and never with an error.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
 

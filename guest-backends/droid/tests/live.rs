@@ -1,6 +1,6 @@
 //! Recorded dialogues with a long-lived Droid 0.225.2: turns, sessions, settings, and their ends.
 //! Droid's questions are in `asks.rs`.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
 

@@ -1,6 +1,6 @@
 //! The actions for recorded runs of Droid 0.225.2, one process a turn: every run whole (with the
 //! actions beside it), and the hazards by name.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ fn failure(name: &str) -> (FailureKind, String) {
 }
 
 #[test]
-fn every_recorded_run_becomes_what_is_written_beside_it() {
+fn every_recorded_run_matches_its_golden_actions() {
     for fixture in Fixture::all(&folder()) {
         let actions = fixture.run::<Backend>();
         done(&actions);
@@ -39,7 +39,7 @@ fn every_recorded_run_becomes_what_is_written_beside_it() {
 }
 
 #[test]
-fn nothing_the_real_agent_prints_is_unrecognised() {
+fn no_output_of_a_recorded_run_is_unrecognised() {
     for fixture in Fixture::all(&folder()) {
         let actions = fixture.run::<Backend>();
         let unknown = unrecognised(&actions);

@@ -1,6 +1,6 @@
 //! Output nobody has seen yet, and disturbed recordings: told as unrecognised, never
 //! dropped, never the end of a link, and one end a turn.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
 
@@ -94,7 +94,7 @@ fn whatever_is_new_in_a_dialogue_is_named_with_its_place_and_kept() {
 }
 
 #[test]
-fn things_known_and_left_out_are_not_unrecognised() {
+fn ignored_lines_are_not_unrecognised() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
     for kind in [
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_survived(text in "\\PC{0,200}") {
+    fn any_text_is_accepted(text in "\\PC{0,200}") {
         let _ = run::<Backend>(start("hi"), vec![line(Pipe::Stdout, &text), line(Pipe::Stdout, &json!({ "type": text }).to_string())]);
         let mut play = play("live-hello");
         play.start(live("Hello")).until_host("add_user_message").cut().say(&text).say(&note(&json!({ "type": text })));

@@ -1,5 +1,5 @@
 //! The processes that are started for a turn.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use aetheel_backend_sdk::fixture::{run, start};
 use aetheel_backend_sdk::wit::{

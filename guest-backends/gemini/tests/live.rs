@@ -1,5 +1,5 @@
 //! Recorded dialogues with `gemini --acp` 0.61.0, played through the backend.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::Path;
 

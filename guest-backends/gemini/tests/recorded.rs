@@ -1,6 +1,6 @@
 //! The actions for recorded runs of Gemini CLI 0.61.0, one process a turn: every run whole (with
 //! the actions beside it), and the hazards by name.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::{Path, PathBuf};
 

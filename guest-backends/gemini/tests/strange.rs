@@ -1,6 +1,6 @@
 //! Output that no recorded run had, one process a turn: told, not dropped, and never the end of a
 //! link.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::Path;
 

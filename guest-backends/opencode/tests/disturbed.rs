@@ -1,6 +1,6 @@
 //! Disturbed: recorded dialogues and runs with events, answers and lines cut, doubled, dropped,
 //! moved and garbled.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
 

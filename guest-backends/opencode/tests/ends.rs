@@ -1,6 +1,6 @@
 //! How turns end: interrupts, errors, messages steered in, a server that dies; over recorded
 //! dialogues with `opencode serve` 1.18.33.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
 

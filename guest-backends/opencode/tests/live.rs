@@ -1,6 +1,6 @@
 //! The actions for recorded dialogues with `opencode serve` 1.18.33: each whole (recording and
 //! actions beside it), and the hazards by name.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
 

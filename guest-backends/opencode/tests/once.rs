@@ -1,5 +1,5 @@
 //! The actions for recorded runs of `opencode run` 1.18.33, and the processes started for a turn.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ fn a_system_prompt_says_what_becomes_of_the_operators_configuration() {
 }
 
 #[test]
-fn every_recorded_run_becomes_what_is_written_beside_it() {
+fn every_recorded_run_matches_its_golden_actions() {
     let all = Fixture::all(&folder());
     assert!(all.len() > 25, "only {}", all.len());
     for fixture in all {

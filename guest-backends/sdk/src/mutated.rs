@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
-    reason = "used in tests, where a panic reports the problem"
+    reason = "used in tests, where a panic reports the failure"
 )]
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //! (`benches/gateway/parse.rs`) compares with that of the component.
 //!
 //! A backend's `examples/native-NAME.rs` only calls [`measure`].
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic reports the problem")]
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic reports the failure")]
 
 use std::time::Instant;
 use std::{env, fs, io};

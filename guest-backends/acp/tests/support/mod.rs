@@ -3,7 +3,7 @@
     dead_code,
     clippy::unwrap_used,
     clippy::missing_panics_doc,
-    reason = "each test binary uses a part of it, and a panic says what is wrong"
+    reason = "each test binary uses a part of it, and a panic reports the failure"
 )]
 
 use std::path::PathBuf;

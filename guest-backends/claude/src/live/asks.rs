@@ -1,4 +1,4 @@
-//! The questions of Claude Code to people (`can_use_tool`), and how their decisions are told to it.
+//! Claude Code's questions to people (`can_use_tool`), and the answers with their decisions.
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::Value;
@@ -13,25 +13,25 @@ use crate::tool;
 const TITLE: usize = 160;
 const LABEL: usize = 80;
 
-/// The model is told these words.
+/// Texts for the model.
 const DENIED: &str = "The user denied this.";
 const DISMISSED: &str = "Nobody answered the request for permission. Go on without it.";
 const TOO_LARGE: &str =
-    "Nobody could be asked for permission: the request is too large. Do it in smaller steps.";
+    "Nobody could be body for permission: the request is too large. Do it in smaller steps.";
 const DECLINED: &str = "The user does not want to answer this. Go on without the answers.";
 const UNANSWERED: &str = "Nobody answered the questions. Go on without the answers.";
 
-/// A request that waits for people.
+/// A request that people have not decided.
 #[derive(Debug)]
 pub(super) struct Open {
     request: String,
     tool_use: String,
     input: String,
-    /// Texts of the questions, by their place. None: it is about a permission.
+    /// Texts of the questions in order, or `None` for a permission.
     questions: Option<Vec<String>>,
-    /// The permissions that "always" gives.
+    /// The permissions that "always" grants.
     always: Option<String>,
-    /// Whether it takes another input.
+    /// Whether the agent accepts another input.
     changeable: bool,
 }
 
@@ -42,12 +42,17 @@ struct Always {
 }
 
 impl Conversation {
-    /// Takes a request: a permission or a question goes to people, others are answered.
-    pub(super) fn asked(&mut self, message: &Value, text: &str, context: &mut LinkContext) {
+    /// Handles a request. Permissions and questions go to people, other requests are refused.
+    pub(super) fn handle_request(
+        &mut self,
+        message: &Value,
+        text: &str,
+        context: &mut LinkContext,
+    ) {
         let request = message["request_id"].to_string();
         match (message["request"].text("subtype"), context.turn()) {
             (Some("can_use_tool"), Some(turn)) => {
-                self.wanted(request, &message["request"], turn, context)
+                self.ask_permission(request, &message["request"], turn, context)
             }
             (Some("can_use_tool"), None) => context.say(&deny(&request, DISMISSED, false)),
             (subtype, _) => {
@@ -63,17 +68,23 @@ impl Conversation {
         }
     }
 
-    /// It wants to use a tool.
-    fn wanted(&mut self, request: String, asked: &Value, turn: TurnRef, context: &mut LinkContext) {
+    /// Asks for the permission to use a tool.
+    fn ask_permission(
+        &mut self,
+        request: String,
+        body: &Value,
+        turn: TurnRef,
+        context: &mut LinkContext,
+    ) {
         if self.asks.any(|open| open.request == request) {
             return;
         }
-        let (name, input) = (asked.text("tool_name").unwrap_or_default(), &asked["input"]);
+        let (name, input) = (body.text("tool_name").unwrap_or_default(), &body["input"]);
         let verbatim = if input.is_null() { "{}".to_owned() } else { input.to_string() };
-        let tool_use = asked.text("tool_use_id").unwrap_or_default();
-        // It would end the planning.
+        let tool_use = body.text("tool_use_id").unwrap_or_default();
+        // "Always" would end planning.
         let always =
-            if self.process.plans() { None } else { always(asked.list("permission_suggestions")) };
+            if self.process.plans() { None } else { always(body.list("permission_suggestions")) };
         if let Some(always) =
             always.as_ref().filter(|always| self.granted.holds(&always.permissions))
         {
@@ -112,7 +123,7 @@ impl Conversation {
             offer.changeable = true;
             offer.diffs = tool::proposed(name, input);
             let start = tool::start(tool_use, name, None, input);
-            // What it is about rather than what the model calls it.
+            // Prefer the target to the model's description.
             let title = match &start.target {
                 Some(target) => format!("{name}: {}", one_line(target, TITLE)),
                 None => name.to_owned(),
@@ -122,8 +133,12 @@ impl Conversation {
         self.asks.ask(turn, title, kind, offer, open, context.out());
     }
 
-    /// Tells the agent the decision of people.
-    pub(super) fn decided(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
+    /// Sends the agent the decision of people.
+    pub(super) fn send_decision(
+        &mut self,
+        Answer { ask, decision }: Answer,
+        context: &mut LinkContext,
+    ) {
         let Some(open) = self.asks.take(ask) else { return };
         if let (Decision::AllowAlways, Some(always)) = (&decision, &open.always) {
             self.granted.give(always.clone());
@@ -135,15 +150,15 @@ impl Conversation {
         context.say(&line);
     }
 
-    /// The agent does not want to know any more.
-    pub(super) fn withdrawn(&mut self, message: &Value, context: &mut LinkContext) {
+    /// Withdraws a request that the agent cancelled.
+    pub(super) fn cancel_request(&mut self, message: &Value, context: &mut LinkContext) {
         let request = message["request_id"].to_string();
         self.asks.withdraw(|open| open.request == request, context.out());
     }
 }
 
 impl Open {
-    /// Returns what the agent is told of a decision, and whether that is a refusal.
+    /// Returns the answer to the agent and whether it is a refusal.
     fn reply(&self, decision: Decision) -> (String, bool) {
         let deny = |message: &str, stop: bool| (deny(&self.request, message, stop), true);
         let allow =
@@ -153,12 +168,14 @@ impl Open {
             (Decision::AllowChanged(input), None) if self.changeable => allow(&input, None),
             (Decision::AllowAlways, None) => allow(&self.input, self.always.as_deref()),
             (Decision::Answers(answers), Some(questions)) => {
-                match answered(&self.input, questions, &answers) {
+                match with_answers(&self.input, questions, &answers) {
                     Some(input) => allow(&input, None),
                     None => deny(UNANSWERED, false),
                 }
             }
-            (Decision::Deny(Some(said)), _) => deny(&format!("{DENIED} They said: {said}"), false),
+            (Decision::Deny(Some(message)), _) => {
+                deny(&format!("{DENIED} They said: {message}"), false)
+            }
             (Decision::Deny(None), _) => deny(DENIED, false),
             (Decision::DenyAndStop, _) => deny(DENIED, true),
             (Decision::Declined, _) => deny(DECLINED, false),
@@ -168,7 +185,7 @@ impl Open {
     }
 }
 
-/// Returns the refusal of a request whose line was cut off, as far as it still says which.
+/// Returns the refusal of a truncated request if its id is readable.
 pub(super) fn unreadable(line: &str) -> Option<String> {
     let (id, _) =
         line.strip_prefix(r#"{"type":"control_request","request_id":""#)?.split_once('"')?;
@@ -194,16 +211,17 @@ fn deny(request: &str, message: &str, stop: bool) -> String {
     respond("success", request, &format!(r#""response":{response}"#))
 }
 
-/// Returns the answer to a request; `more` are fields as JSON.
+/// Returns a control response; `more` contains fields as JSON text.
 fn respond(subtype: &str, request: &str, more: &str) -> String {
     format!(
         r#"{{"type":"control_response","response":{{"subtype":"{subtype}","request_id":{request},{more}}}}}"#
     )
 }
 
-/// Picks the meaning of "always" from the suggestions of Claude Code. Rules alone keep it from
-/// asking again; where there are none it is about files, and the mode that edits them freely does.
-/// Its other suggestions are wider than the question, and some would be written to its settings.
+/// Picks the meaning of "always" from Claude Code's suggestions. Rules are enough to stop it from
+/// asking again. Without rules the request is about files, and the mode that edits files freely is
+/// enough. The other suggestions exceed the question, and some would change Claude Code's settings
+/// files.
 fn always(suggestions: &[Value]) -> Option<Always> {
     let of = |kind: &str| {
         suggestions
@@ -259,12 +277,11 @@ fn rule(rule: &Value) -> Option<String> {
 }
 
 fn questions(input: &Value) -> Vec<Question> {
-    let asked = input
+    let body = input
         .list("questions")
         .iter()
         .filter_map(|question| Some((question, question.text("question")?)));
-    asked
-        .enumerate()
+    body.enumerate()
         .map(|(at, (question, text))| {
             let options = question.list("options");
             let label = |option: &Value| {
@@ -289,21 +306,21 @@ fn questions(input: &Value) -> Vec<Question> {
         .collect()
 }
 
-/// Returns the input with the answers in it. None: there are none.
-fn answered(
+/// Returns the input with the answers added, or `None` if there are no answers.
+fn with_answers(
     input: &str,
     questions: &[String],
     answers: &[(String, Vec<String>)],
 ) -> Option<String> {
-    let mut told = serde_json::Map::new();
+    let mut texts = serde_json::Map::new();
     for (id, chosen) in answers.iter().filter(|(_, chosen)| !chosen.is_empty()) {
         let question = questions.get(id.parse::<usize>().ok()?)?;
-        told.insert(question.clone(), json!(chosen.join(", ")));
+        texts.insert(question.clone(), json!(chosen.join(", ")));
     }
     let mut input: serde_json::Value = serde_json::from_str(input).ok()?;
-    if told.is_empty() {
+    if texts.is_empty() {
         return None;
     }
-    input.as_object_mut()?.insert("answers".to_owned(), told.into());
+    input.as_object_mut()?.insert("answers".to_owned(), texts.into());
     Some(input.to_string())
 }

@@ -1,4 +1,4 @@
-//! The agent's lines: the control protocol is understood here, all else by [`Claude`] as part of a
+//! Handles the agent's lines: the control protocol here, all others in [`Claude`] as part of a
 //! turn.
 
 use aetheel_backend_sdk::Emit;
@@ -12,12 +12,12 @@ use super::{Conversation, asks};
 use crate::stream::Claude;
 
 impl Conversation {
-    pub(super) fn heard(&mut self, line: &Line, context: &mut LinkContext) {
+    pub(super) fn handle_line(&mut self, line: &Line, context: &mut LinkContext) {
         let text = line.text.trim();
         let parsed = json::parse(text).ok();
         let message = parsed.as_ref().unwrap_or(&Value::Null);
         match (message.text("type"), message.text("subtype")) {
-            (Some("control_request"), _) => self.asked(message, text, context),
+            (Some("control_request"), _) => self.handle_request(message, text, context),
             (Some("control_response"), _) => {
                 if !self.process.answered(&message["response"], context) && self.turn.is_some() {
                     context.unrecognised(
@@ -27,7 +27,7 @@ impl Conversation {
                     );
                 }
             }
-            (Some("control_cancel_request"), _) => self.withdrawn(message, context),
+            (Some("control_cancel_request"), _) => self.cancel_request(message, context),
             (Some("system"), Some("session_state_changed")) => {
                 self.state(message.text("state"), context)
             }
@@ -36,13 +36,13 @@ impl Conversation {
                 if let Some(refusal) = asks::unreadable(text).filter(|_| parsed.is_none()) {
                     context.say(&refusal);
                 }
-                self.said(parsed.as_ref(), text, line.truncated, context);
+                self.handle_output(parsed.as_ref(), text, line.truncated, context);
             }
         }
     }
 
-    /// Takes a line in that is not of the control protocol.
-    fn said(
+    /// Handles a line that is not of the control protocol.
+    fn handle_output(
         &mut self,
         message: Option<&Value>,
         text: &str,
@@ -55,9 +55,11 @@ impl Conversation {
         if let Some(message) = message.filter(|message| message.text("type") == Some("system")) {
             self.background(message);
         }
-        let Some(turn) = &mut self.turn else { return outside(message, text, truncated, context) };
+        let Some(turn) = &mut self.turn else {
+            return outside_turn(message, text, truncated, context);
+        };
         let mut emit = context.emit(turn.at);
-        let result = self.claude.said(message, text, truncated, &mut emit);
+        let result = self.claude.handle_line(message, text, truncated, &mut emit);
         if let Some(id) = self.claude.session() {
             self.native = Some(id.to_owned());
         }
@@ -69,13 +71,13 @@ impl Conversation {
                 if turn.steered || !self.background.is_empty() {
                     self.linger = Some(context.set_timer(LINGER_MS));
                 } else {
-                    self.rests(context);
+                    self.handle_idle(context);
                 }
             }
         }
     }
 
-    /// Keeps account of what works in the background.
+    /// Tracks the work in the background.
     fn background(&mut self, message: &Value) {
         let id = || message.text("task_id").map(str::to_owned);
         match message.text("subtype") {
@@ -107,16 +109,16 @@ impl Conversation {
             (Some("running"), Some(session)) if !self.process.stale => {
                 if let Some(at) = context.begin(session) {
                     self.claude.begin(self.native.clone());
-                    self.turn = Some(Turn::own(at));
+                    self.turn = Some(Turn::from_agent(at));
                 }
             }
-            (Some("idle"), _) => self.rests(context),
+            (Some("idle"), _) => self.handle_idle(context),
             _ => {}
         }
     }
 
-    /// The agent has nothing to do: its turn is over, if there is a result.
-    pub(super) fn rests(&mut self, context: &mut LinkContext) {
+    /// Ends the turn of an idle agent if it has a result.
+    pub(super) fn handle_idle(&mut self, context: &mut LinkContext) {
         if let (Some(at), Some(turn)) = (context.turn(), &self.turn)
             && turn.complete()
         {
@@ -125,10 +127,10 @@ impl Conversation {
     }
 }
 
-/// Takes a line outside any turn: only if it is new is it told, to the operator.
-fn outside(message: Option<&Value>, text: &str, truncated: bool, context: &mut LinkContext) {
+/// Handles a line outside any turn: reports unrecognised output to the operator.
+fn outside_turn(message: Option<&Value>, text: &str, truncated: bool, context: &mut LinkContext) {
     let mut events = Vec::new();
-    Claude::default().said(
+    Claude::default().handle_line(
         message,
         text,
         truncated,

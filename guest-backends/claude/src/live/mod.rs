@@ -1,23 +1,28 @@
-//! A conversation with a Claude Code that lives on: stream-json in and out, with the control
+//! A conversation with a long-lived Claude Code: stream-json in both directions, with the control
 //! protocol.
 //!
-//! Owns what a turn waits for and what it comes to ([`turn`]), what people are asked ([`asks`]) and
-//! what is in force in the process ([`process`]); the process itself is the SDK's, and what the
-//! output means is read by [`crate::stream`], as in one-shot runs. A turn ends when Claude Code
-//! says that it is idle: one turn can have several results, and several messages one. One that does
-//! not say so (it says "running" before it does anything) ends its turn with its result; only where
-//! something works in the background, or more was said to it meanwhile, is it waited for what may
-//! follow. Only what a flag alone can say (system prompt, tools, limit of turns) makes it start the
-//! process anew, between turns and with `--resume`; and a turn that may do less than the one in
-//! which something was allowed "always": a process does not forget that, so neither it nor this
-//! guest answers with it at a lower safety level or in plan mode. Between turns it moves to another
-//! instance ([`kept`]). Pinned by `tests/live` (`turns.rs`, `asks.rs`, `settings.rs`, `moves.rs`
-//! and, disturbed, `disturbed.rs`).
+//! [`turn`] determines the outcome of a turn, [`asks`] handles questions to people, and [`process`]
+//! tracks the settings of the process. The SDK runs the process, and [`crate::stream`] reads the
+//! output, as in one-shot runs.
+//!
+//! A turn ends when Claude Code reports that it is idle, because one turn can have several results
+//! and one result can answer several messages. A version that never reports its state ends the turn
+//! with its result, after a delay if something works in the background or messages were added to
+//! the turn.
+//!
+//! The process is restarted, between turns and with `--resume`, for settings that only flags can
+//! change (system prompt, tools, limit of turns), and for a turn with fewer rights than one in
+//! which something was allowed "always": the process cannot forget that, and it must not apply at a
+//! lower safety level or in plan mode. Between turns a conversation can move to another instance
+//! ([`saved`]).
+//!
+//! Tested in `tests/live` (`turns.rs`, `asks.rs`, `settings.rs`, `moves.rs`, and with disturbed
+//! output `disturbed.rs`).
 
 mod asks;
-mod kept;
 mod lines;
 mod process;
+mod saved;
 mod turn;
 
 use std::collections::BTreeSet;
@@ -36,27 +41,26 @@ use self::turn::Turn;
 use crate::stream::Claude;
 use crate::{plan, prompt};
 
-/// The backend with one process for a conversation.
+/// The backend with one process per conversation.
 pub type Live = live::Live<Conversation>;
 
-/// A conversation of the host with one process of Claude Code.
+/// A conversation of the host, served by one process of Claude Code.
 #[derive(Debug, Default)]
 pub struct Conversation {
     session: Option<u32>,
-    /// Claude Code's id of it.
+    /// Claude Code's id of the session.
     native: Option<String>,
     claude: Claude,
     process: Process,
-    /// The open turn, with its prompt or on the way to it.
+    /// The open turn, with or without its prompt.
     turn: Option<Turn>,
     asks: Asks<Open>,
-    /// Sets of permissions allowed for the session: a process that was started anew has forgotten
-    /// them.
+    /// Permissions granted for the session. A restarted process does not know them.
     granted: Grants<String>,
-    /// The work in the background, by the agent's ids.
+    /// Ids of the work in the background.
     background: BTreeSet<String>,
-    /// Runs out when there is a result, the agent is not one that says when it is idle, and
-    /// something may still speak.
+    /// Delays the end of a turn that has a result, if the agent does not report when it is idle and
+    /// more output may follow.
     linger: Option<u32>,
 }
 
@@ -85,11 +89,11 @@ impl Agent for Conversation {
             self.process.stale = true;
         }
         self.session = Some(start.session);
-        // The process has been told of what is taken back, and knows no way of forgetting.
+        // The process knows the revoked permissions and cannot forget them.
         self.process.stale |= self.granted.begin(&start.settings);
         self.claude
             .begin(self.native.clone().or_else(|| start.native_id.clone().filter(|_| !start.fork)));
-        self.turn = Some(Turn::wanted(name(start)));
+        self.turn = Some(Turn::from_host(name(start)));
         Ok(())
     }
 
@@ -106,7 +110,7 @@ impl Agent for Conversation {
         plan::live(resume, start, hello, &mut context.emit(name(start)))
     }
 
-    /// It is ready when it answered what it was started with.
+    /// The process is ready once it answers `initialize`.
     fn spawned(&mut self, agent_version: Option<String>, _: &mut LinkContext) {
         self.process.version = agent_version;
     }
@@ -126,13 +130,13 @@ impl Agent for Conversation {
             proc: context.proc(),
             body: prompt::message(&start.parts, None),
         }));
-        self.turn.iter_mut().for_each(Turn::hand_over);
+        self.turn.iter_mut().for_each(Turn::set_prompted);
         Step::Prompted
     }
 
     fn line(&mut self, line: Line, context: &mut LinkContext) {
         if line.pipe == Pipe::Stdout {
-            self.heard(&line, context);
+            self.handle_line(&line, context);
         }
     }
 
@@ -141,7 +145,7 @@ impl Agent for Conversation {
         let otherwise =
             if context.is_interrupted(turn.session) { Outcome::Interrupted } else { outcome };
         let result = match self.turn.take() {
-            Some(told) => told.done(otherwise),
+            Some(turn) => turn.done(otherwise),
             None => TurnResult { outcome: otherwise, text: None, usage: None },
         };
         context.end(turn, result);
@@ -159,7 +163,7 @@ impl Agent for Conversation {
     }
 
     fn answer(&mut self, answer: Answer, context: &mut LinkContext) {
-        self.decided(answer, context);
+        self.send_decision(answer, context);
     }
 
     fn query(&mut self, query: Query, context: &mut LinkContext) {
@@ -174,7 +178,7 @@ impl Agent for Conversation {
             QueryKind::Health if self.process.is_probe() => {
                 context.answer(key, self.process.health())
             }
-            QueryKind::Health => self.process.sign(key, context),
+            QueryKind::Health => self.process.check_health(key, context),
             _ => {
                 return context.refuse(
                     key,
@@ -190,14 +194,14 @@ impl Agent for Conversation {
     fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
         self.linger = None;
         self.background.clear();
-        for query in self.process.unanswered() {
+        for query in self.process.take_unanswered() {
             context.refuse(query, why.clone());
         }
     }
 
     fn lost(&mut self, exited: &Exited, prompted: bool, _: Failure) -> Outcome {
-        match without_result(exited, |said| self.claude.failure(said)) {
-            // It had begun to work: whatever it says, it died of it.
+        match without_result(exited, |stderr| self.claude.failure(stderr)) {
+            // The turn had begun, so the exit is a crash, whatever the message is.
             Outcome::Failed(failure) if prompted && failure.kind == FailureKind::Other => {
                 Outcome::Lost(Failure { kind: FailureKind::Crashed, ..failure })
             }
@@ -207,16 +211,16 @@ impl Agent for Conversation {
 
     fn timer(&mut self, timer: u32, context: &mut LinkContext) {
         if self.linger.take_if(|set| *set == timer).is_some() {
-            self.rests(context);
+            self.handle_idle(context);
         }
     }
 
     fn save(&self, proc: u32) -> Option<String> {
-        self.kept(proc)
+        self.save_state(proc)
     }
 
     fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
-        let (taken, proc) = Self::taken_over(state)
+        let (taken, proc) = Self::restore(state)
             .ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
         *self = taken;
         Ok(proc)

@@ -1,57 +1,58 @@
-//! A turn with an agent that lives on: what its results come to.
+//! A turn of a long-lived agent, and its outcome from one or more results.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::TurnResult;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Outcome, TurnRef};
 
-/// Bytes of the notice about a result that others follow.
+/// Longest notice about a result that others follow, in bytes.
 const NOTICE: usize = 200;
 
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) at: TurnRef,
-    /// The agent began it by itself.
+    /// Whether the agent began the turn.
     own: bool,
-    /// A message took the place of what was asked before: the next result is of that.
+    /// Whether a steered message replaced the prompt, so that the next result belongs to the old
+    /// one.
     pub(super) replaced: bool,
-    /// More was said to the agent while it worked: other results may follow the first.
+    /// Whether messages were added to the turn, so that more results may follow the first.
     pub(super) steered: bool,
     result: Option<TurnResult>,
     answers: Vec<String>,
 }
 
 impl Turn {
-    /// A turn the host wants.
-    pub(super) fn wanted(at: TurnRef) -> Self {
+    /// Creates a turn that the host started.
+    pub(super) fn from_host(at: TurnRef) -> Self {
         Self { at, own: false, replaced: false, steered: false, result: None, answers: Vec::new() }
     }
 
-    /// A turn the agent began.
-    pub(super) fn own(at: TurnRef) -> Self {
-        Self { own: true, ..Self::wanted(at) }
+    /// Creates a turn that the agent began.
+    pub(super) fn from_agent(at: TurnRef) -> Self {
+        Self { own: true, ..Self::from_host(at) }
     }
 
-    /// The agent was told; what it said before is of no account.
-    pub(super) fn hand_over(&mut self) {
+    /// Records that the agent has the prompt; earlier results do not count.
+    pub(super) fn set_prompted(&mut self) {
         self.result = None;
         self.answers.clear();
     }
 
-    /// Whether the agent told a result.
+    /// Returns whether the agent reported a result.
     pub(super) fn has_result(&self) -> bool {
         self.result.is_some()
     }
 
-    /// Whether it may end when the agent is at rest.
+    /// Returns whether the turn may end when the agent is idle.
     pub(super) fn complete(&self) -> bool {
         self.own || self.has_result()
     }
 
-    /// Takes a result in. `aside`: it answers no prompt, but something that ended in the
-    /// background.
+    /// Records a result. `aside` marks a result about background work that ended rather than about
+    /// a prompt.
     pub(super) fn result(&mut self, mut result: TurnResult, aside: bool, emit: &mut Emit) {
-        // It only tells that the turn goes on with other words.
+        // This result only tells that the turn continues with another message.
         if std::mem::take(&mut self.replaced) {
             self.answers.clear();
             return;
@@ -66,7 +67,7 @@ impl Turn {
         self.result = Some(result);
     }
 
-    /// Ends it with what the agent told, or with `otherwise`.
+    /// Returns the result of the turn: what the agent reported, or else `otherwise`.
     pub(super) fn done(self, otherwise: Outcome) -> TurnResult {
         let (outcome, usage) =
             self.result.map_or((otherwise, None), |result| (result.outcome, result.usage));

@@ -9,9 +9,9 @@ use super::Claude;
 use crate::answer::Holds;
 use crate::tool;
 
-/// Tools that use tokens of their own.
+/// Tools that use additional tokens.
 const ASKS_A_MODEL: [&str; 5] = ["Agent", "Task", "Skill", "WebFetch", "WebSearch"];
-/// The words of Claude Code in the place of an answer that has no text.
+/// Printed by Claude Code in place of an answer without text.
 const NO_CONTENT: &str = "(no content)";
 
 impl Claude {
@@ -64,7 +64,7 @@ impl Claude {
                 let id = emit.required_id(block, "event.content_block.id", raw);
                 let name = emit.required_id(block, "event.content_block.name", raw);
                 self.answer.open(index, Holds::Tool(id.to_owned()), "", emit);
-                // Its input is still being written, which takes long for long files.
+                // The model still writes the input, which takes long for long files.
                 emit.tool_start(tool::start(id, name, None, &Value::Null));
             }
             kind => emit.unrecognised(
@@ -113,7 +113,7 @@ impl Claude {
         if let Some(error) = line.text("error") {
             self.error = Some(error.to_owned());
             if synthetic {
-                // Claude Code's own words about the error; the `result` has them too.
+                // Claude Code's own text about the error, which the `result` repeats.
                 return;
             }
         }
@@ -128,7 +128,7 @@ impl Claude {
             match (block.text("type"), parent) {
                 (Some("text"), None) if synthetic => match text {
                     NO_CONTENT | "" => {}
-                    said => self.answer.aside(said, emit),
+                    text => self.answer.aside(text, emit),
                 },
                 (Some("text"), None) => self.answer.whole(id, Holds::Text, text, emit),
                 (Some("text"), Some(parent)) => emit.text_of(parent, 0, text),
@@ -156,18 +156,18 @@ impl Claude {
 
     pub(super) fn user(&mut self, line: &Value, raw: &str, emit: &mut Emit) {
         let content = &line["message"]["content"];
-        // People's words are a plain text.
+        // Prompts of people are plain text.
         if content.as_str().is_none() {
             emit.required_list(&line["message"], "message.content", raw);
         }
         let blocks = content.as_array().unwrap_or_default();
-        // It says more about the one result the line has; with several there is no telling which.
+        // This field has details of a single result; with several it is not known of which one.
         let results =
             blocks.iter().filter(|block| block.text("type") == Some("tool_result")).count();
-        let beside = if results == 1 { &line["tool_use_result"] } else { &Value::Null };
+        let details = if results == 1 { &line["tool_use_result"] } else { &Value::Null };
         for (at, block) in blocks.iter().enumerate() {
             match block.text("type") {
-                // Prompts, and what Claude Code tells the model in the user's name.
+                // Prompts, and texts of Claude Code for the model.
                 Some("text" | "image" | "document") => {}
                 Some("tool_result") => {
                     let id = emit.required_id(block, "message.content[].tool_use_id", raw);
@@ -177,7 +177,7 @@ impl Claude {
                         raw,
                         emit,
                     );
-                    let mut end = tool::end(id, block, output, beside);
+                    let mut end = tool::end(id, block, output, details);
                     if end.status != ToolStatus::Ok
                         && self.refused.iter().any(|refused| refused == id)
                     {
@@ -188,7 +188,7 @@ impl Claude {
                     }
                     let ok = end.status == ToolStatus::Ok;
                     emit.tool_end(end);
-                    if let Some(plan) = self.todo.ended(id, ok, beside) {
+                    if let Some(plan) = self.todo.ended(id, ok, details) {
                         emit.plan(plan);
                     }
                 }
@@ -202,7 +202,7 @@ fn unknown_block(kind: Option<&str>, path: String, raw: &str, emit: &mut Emit) {
     emit.unrecognised(format!("content block {:?}", kind.unwrap_or_default()), Some(path), raw);
 }
 
-/// The text of a tool's result; other things are named in its place.
+/// Returns the text of a tool's result; other content is named in its place.
 fn tool_output(content: &Value, path: &str, raw: &str, emit: &mut Emit) -> String {
     let Some(blocks) = content.as_array() else {
         return content.as_str().unwrap_or_default().to_owned();

@@ -1,9 +1,9 @@
-//! The lines `claude -p --output-format stream-json` prints, one JSON object each; the same ones in
+//! Reads the lines of `claude -p --output-format stream-json`, one JSON object each, the same in
 //! both modes.
 //!
 //! `--output-format json` prints one object of the type `result`, with `--verbose` an array of all
-//! messages: both are read just the same. Messages of the control protocol alone are read in
-//! [`crate::live`], the contents of all others in `content`.
+//! messages; both can be read too. [`crate::live`] reads messages of the control protocol,
+//! `content` the contents of all others.
 
 mod content;
 
@@ -17,16 +17,16 @@ use aetheel_backend_sdk::wit::{
 use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::answer::Answer;
-use crate::beside::{self, Tasks};
+use crate::side_events::{self, Tasks};
 use crate::spent::Spent;
 use crate::todo::Todo;
 use crate::{plan, result};
 
-/// Lines that say nothing a turn needs: answers of the control protocol, signs of life, hints for a
-/// user interface.
+/// Line types that a turn does not need: answers of the control protocol, heartbeats, and hints for
+/// a user interface.
 const IGNORED_TYPES: [&str; 8] = [
     "auth_status",
-    // How far a message of ours is (2.1.330).
+    // Progress of our message (2.1.330).
     "command_lifecycle",
     "control_cancel_request",
     "control_response",
@@ -35,10 +35,10 @@ const IGNORED_TYPES: [&str; 8] = [
     "tool_progress",
     "tool_use_summary",
 ];
-/// `system` lines that say nothing a turn needs: progress that other lines tell better, and hooks
-/// of the operator.
+/// `system` lines that a turn does not need: progress that other lines report better, and the
+/// operator's hooks.
 const IGNORED_SYSTEM: [&str; 15] = [
-    // 2.1.330; what it means for the end of a turn is seen to in `live`.
+    // 2.1.330; `live` uses it to determine the end of a turn.
     "background_tasks_changed",
     "control_request_progress",
     "files_persisted",
@@ -55,7 +55,7 @@ const IGNORED_SYSTEM: [&str; 15] = [
     "vcs_state_changed",
     "worker_shutting_down",
 ];
-/// `system` lines with words for people (2.1.330).
+/// `system` lines with a text for people (2.1.330).
 const WORDS: [&str; 5] = [
     "informational",
     "model_consent_fallback",
@@ -63,30 +63,29 @@ const WORDS: [&str; 5] = [
     "model_refusal_fallback",
     "notification",
 ];
-/// Begins the result of a run that succeeded, also where the rest is missing: Claude Code 2.1.197
-/// exits without waiting until a slow reader has taken everything, and the line repeats the whole
-/// answer.
+/// Prefix of the result of a successful run. Detects a truncated result: Claude Code 2.1.197 exits
+/// before a slow reader has read everything, and the line repeats the whole answer.
 const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"#;
-/// The same of 2.1.330, which says so somewhere before the answer.
+/// The same for 2.1.330, which prints the second text anywhere before the answer.
 const SUCCESS_SINCE: [&str; 2] = [r#"{"duration_api_ms":"#, r#","is_error":false,"#];
 
-/// Claude Code, as it speaks in one turn.
+/// The state of one turn of Claude Code.
 #[derive(Debug, Default)]
 pub struct Claude {
-    /// The session that was to be continued.
+    /// The session that the turn should continue.
     resumed: Option<String>,
     session: Option<String>,
     model: Option<String>,
-    /// Claude Code's word for the last error it told.
+    /// The last error code that Claude Code printed.
     error: Option<String>,
-    /// Tool uses that ended as denied or called off.
+    /// Tool uses that already ended as denied or cancelled.
     stopped: Vec<String>,
-    /// Tool uses people refused when they were asked.
+    /// Tool uses that people refused.
     refused: Vec<String>,
     answer: Answer,
     spent: Spent,
-    /// Something beside the messages of the model may have used tokens: a sub-agent, a tool that
-    /// asks a model, another attempt.
+    /// Whether anything besides the model's messages may have used tokens: a sub-agent, a tool that
+    /// asks a model, or a retry.
     aside: bool,
     todo: Todo,
     tasks: Tasks,
@@ -108,7 +107,7 @@ impl Agent for Claude {
         if line.pipe == Pipe::Stderr || text.is_empty() {
             return None;
         }
-        self.said(json::parse(text).ok().as_ref(), text, line.truncated, emit)
+        self.handle_line(json::parse(text).ok().as_ref(), text, line.truncated, emit)
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
@@ -121,45 +120,45 @@ impl Agent for Claude {
 }
 
 impl Claude {
-    /// Begins a turn of a process that lives on. `resumed` is the session it is expected to be in.
+    /// Begins a turn of a long-lived process. `resumed` is the session that it should be in.
     pub(crate) fn begin(&mut self, resumed: Option<String>) {
         let (todo, mut spent) = (mem::take(&mut self.todo), mem::take(&mut self.spent));
         spent.begin_turn();
         *self = Self { resumed, todo, spent, ..Self::default() };
     }
 
-    /// The state that outlives a turn, as JSON for another instance.
-    pub(crate) fn kept(&self) -> serde_json::Value {
-        serde_json::json!({ "spent": self.spent.kept(), "tasks": self.todo.kept() })
+    /// Returns the state that outlives a turn as JSON, for another instance.
+    pub(crate) fn save_state(&self) -> serde_json::Value {
+        serde_json::json!({ "spent": self.spent.save_state(), "tasks": self.todo.save_state() })
     }
 
-    /// Reads the state that another instance kept.
-    pub(crate) fn taken_over(kept: &Value) -> Option<Self> {
+    /// Reads the state that another instance saved.
+    pub(crate) fn restore(saved: &Value) -> Option<Self> {
         Some(Self {
-            spent: Spent::taken_over(&kept["spent"])?,
-            todo: Todo::taken_over(kept.list("tasks")),
+            spent: Spent::restore(&saved["spent"])?,
+            todo: Todo::restore(saved.list("tasks")),
             ..Self::default()
         })
     }
 
-    /// Another process tells what follows. `resumed`: it continues a session, whose money and
-    /// tokens it may count on from.
+    /// Starts counting for a new process. `resumed` tells whether it continues a session, whose
+    /// sums it may report.
     pub(crate) fn restarted(&mut self, resumed: bool) {
         self.spent = Spent::of_process(resumed);
     }
 
-    /// The session it said it is in, in this turn.
+    /// Returns the session that the agent reported in this turn.
     pub(crate) fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }
 
-    /// A person refused the use of a tool.
+    /// Records that a person refused the use of a tool.
     pub(crate) fn refuse(&mut self, tool_use: &str) {
         self.refused.push(tool_use.to_owned());
     }
 
-    /// Takes a line in; `message` is what was parsed from it. Returns a result once there is one.
-    pub(crate) fn said(
+    /// Handles a line; `message` is its parsed form. Returns a result once there is one.
+    pub(crate) fn handle_line(
         &mut self,
         message: Option<&Value>,
         text: &str,
@@ -198,13 +197,13 @@ impl Claude {
         let parent = message.text("parent_tool_use_id");
         match message.text("type") {
             Some("system") => self.system(message, raw, emit),
-            // What sub-agents say is told whole in their `assistant` lines.
+            // Sub-agents also print their text whole, in `assistant` lines.
             Some("stream_event") if parent.is_some() => {}
             Some("stream_event") => self.stream(&message["event"], raw, emit),
             Some("assistant") => self.assistant(message, parent, raw, emit),
             Some("user") => self.user(message, raw, emit),
             Some("result") => return Some(self.result(message, raw, emit)),
-            Some("rate_limit_event") => beside::rate_limit(&message["rate_limit_info"], emit),
+            Some("rate_limit_event") => side_events::rate_limit(&message["rate_limit_info"], emit),
             Some(kind) if IGNORED_TYPES.contains(&kind) => {}
             Some(kind) => {
                 emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw)
@@ -241,16 +240,16 @@ impl Claude {
                 emit.retry(result::kind(status, error, ""), text, message.count("retry_delay_ms"));
             }
             Some(subtype) if WORDS.contains(&subtype) => {
-                if let Some(said) = message
+                if let Some(text) = message
                     .text("content")
                     .or_else(|| message.text("text"))
-                    .filter(|said| !said.trim().is_empty())
+                    .filter(|text| !text.trim().is_empty())
                 {
-                    emit.notice(said);
+                    emit.notice(text);
                 }
             }
-            // By a rule or a mode: nobody was asked (2.1.330). The end of the use is told as an
-            // error like any other.
+            // Denied by a rule or a mode without asking (2.1.330). The end of the use looks like
+            // any other error.
             Some("permission_denied") => match message.text("tool_use_id") {
                 Some(tool_use) => self.refuse(tool_use),
                 None => emit.unrecognised(
@@ -263,7 +262,7 @@ impl Claude {
                 self.aside = true;
                 emit.notice("Claude Code shortened the conversation to make room");
             }
-            Some("task_started" | "task_notification") => self.tasks.told(message, emit),
+            Some("task_started" | "task_notification") => self.tasks.update(message, emit),
             Some(subtype) if IGNORED_SYSTEM.contains(&subtype) => {}
             Some(subtype) => emit.unrecognised(
                 format!("system line {subtype:?}"),
@@ -301,15 +300,15 @@ impl Claude {
                 });
             }
         }
-        // Without an `init` line the id is only told here. A failed resume echoes the id it did not
-        // find.
+        // Without an `init` line only the result has the id. A failed resume repeats the id that it
+        // did not find.
         if let Some(id) = line.text("session_id")
             && self.session.is_none()
             && !line.is_true("is_error")
         {
             self.session_ready(id, emit);
         }
-        // A run that failed need not have a session, an answer or tokens.
+        // A failed run may have no session, answer or tokens.
         if !line.is_true("is_error") {
             emit.required_id(line, "session_id", raw);
         }

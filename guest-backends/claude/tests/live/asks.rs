@@ -1,4 +1,4 @@
-//! The questions to people, and how the agent is told of their decisions.
+//! Questions to people, and the answers to the agent.
 
 use aetheel_backend_sdk::fixture::{asks, ends, is_done, unrecognised};
 use aetheel_backend_sdk::wit::{
@@ -16,13 +16,13 @@ fn replies(play: &Conversation) -> Vec<Value> {
         .collect()
 }
 
-/// The reply to the recorded request of `deny`, for a decision.
+/// Returns the reply to the recorded request of `deny` for a decision.
 fn reply(decision: Decision) -> Value {
     replies(&scenarios::asked("deny", decision)).remove(0)
 }
 
 #[test]
-fn a_permission_is_asked_for_with_the_tool_and_what_always_means() {
+fn a_permission_names_the_tool_and_the_meaning_of_always() {
     let play = scenarios::asked("deny", Decision::Deny(None));
     let ask = asks(&play.actions)[0];
     assert_eq!(ask.title, "Bash: touch denied.txt");
@@ -32,7 +32,7 @@ fn a_permission_is_asked_for_with_the_tool_and_what_always_means() {
 }
 
 #[test]
-fn every_decision_is_told_as_claude_code_wants_it() {
+fn every_decision_has_the_form_that_claude_code_expects() {
     let input = json!({"command": "touch denied.txt", "description": "run a command"});
     let rule = json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch denied.txt"}], "behavior": "allow", "destination": "session"});
     for (decision, told) in [
@@ -64,7 +64,7 @@ fn every_decision_is_told_as_claude_code_wants_it() {
 }
 
 #[test]
-fn a_denied_tool_is_denied_once_and_the_turn_goes_on() {
+fn a_denied_tool_ends_once_and_the_turn_continues() {
     let play = scenarios::asked("deny", Decision::Deny(None));
     assert_eq!(ends(&play.actions), [(ToolStatus::Denied, "The user denied this.", None)]);
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
@@ -81,7 +81,7 @@ fn deny_and_stop_ends_the_turn() {
 }
 
 #[test]
-fn always_holds_for_what_was_asked_and_never_outlives_the_session() {
+fn always_covers_only_the_request_and_the_session() {
     let play = scenarios::allow_always();
     let labels: Vec<_> =
         asks(&play.actions).into_iter().map(|ask| ask.always_label.clone().unwrap()).collect();
@@ -99,7 +99,7 @@ fn always_holds_for_what_was_asked_and_never_outlives_the_session() {
 }
 
 #[test]
-fn what_was_allowed_for_the_session_survives_a_restart_of_the_agent() {
+fn session_permissions_survive_a_restart_of_the_agent() {
     let play = scenarios::restart();
     assert_eq!(
         asks(&play.actions).len(),
@@ -110,7 +110,7 @@ fn what_was_allowed_for_the_session_survives_a_restart_of_the_agent() {
 }
 
 #[test]
-fn questions_are_answered_in_the_words_of_the_options_or_ones_own() {
+fn questions_are_answered_with_options_or_free_text() {
     let play = scenarios::questions();
     let AskKind::Questions(questions) = &asks(&play.actions)[0].kind else {
         panic!("{:?}", asks(&play.actions))
@@ -136,7 +136,7 @@ fn questions_are_answered_in_the_words_of_the_options_or_ones_own() {
 }
 
 #[test]
-fn answers_to_questions_nobody_asked_are_none() {
+fn answers_to_unknown_questions_are_ignored() {
     for answers in [
         vec![("7".to_owned(), vec!["x".to_owned()])],
         vec![("0".to_owned(), Vec::new())],
@@ -148,7 +148,7 @@ fn answers_to_questions_nobody_asked_are_none() {
 }
 
 #[test]
-fn a_plan_is_approved_or_sent_back() {
+fn a_plan_is_approved_or_denied() {
     let play = scenarios::plan();
     let kinds: Vec<_> = asks(&play.actions).into_iter().map(|ask| &ask.kind).collect();
     assert!(
@@ -164,7 +164,7 @@ fn a_plan_is_approved_or_sent_back() {
 }
 
 #[test]
-fn an_ask_is_withdrawn_and_an_answer_that_crosses_it_changes_nothing() {
+fn an_answer_to_a_withdrawn_question_is_ignored() {
     let play = scenarios::interrupted("interrupt-ask");
     let ask = asks(&play.actions)[0].ask;
     assert!(play.actions.contains(&Action::AskWithdrawn(ask)));
@@ -174,7 +174,7 @@ fn an_ask_is_withdrawn_and_an_answer_that_crosses_it_changes_nothing() {
 }
 
 #[test]
-fn a_request_told_twice_is_asked_once() {
+fn a_repeated_request_is_asked_once() {
     let mut play = recorded("deny");
     let request = r#"{"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{},"tool_use_id":"t"}}"#;
     play.start(turn(1)).until_agent("requires_action").cut();
@@ -183,7 +183,7 @@ fn a_request_told_twice_is_asked_once() {
 }
 
 #[test]
-fn every_request_is_answered_also_outside_a_turn_and_of_unknown_kind() {
+fn requests_outside_a_turn_and_of_unknown_kind_are_answered() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     play.until(is_done);
@@ -203,7 +203,7 @@ fn every_request_is_answered_also_outside_a_turn_and_of_unknown_kind() {
 }
 
 #[test]
-fn a_request_that_is_cut_off_is_refused_and_told() {
+fn a_truncated_request_is_refused_and_reported() {
     let mut play = recorded("deny");
     play.start(turn(1)).until_agent("requires_action").cut();
     play.say(
@@ -218,7 +218,7 @@ fn a_request_that_is_cut_off_is_refused_and_told() {
     assert_eq!(asks(&play.actions).len(), 0);
 }
 
-/// A request for an edit, as the agent makes it in the mode it says it is in.
+/// Requests an edit, after the agent reported a mode.
 fn edit(play: &mut Conversation, id: u32, mode: &str) {
     play.say(
         &json!({"type": "system", "subtype": "status", "status": null, "permissionMode": mode})
@@ -233,7 +233,7 @@ fn edit(play: &mut Conversation, id: u32, mode: &str) {
 }
 
 #[test]
-fn what_was_allowed_for_the_session_does_not_end_the_planning() {
+fn session_permissions_do_not_end_planning() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut();
     edit(&mut play, 1, "default");
@@ -246,12 +246,11 @@ fn what_was_allowed_for_the_session_does_not_end_the_planning() {
     play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
     edit(&mut play, 3, "plan");
     assert_eq!(asks(&play.actions).len(), 2, "it is asked about again");
-    assert_eq!(asks(&play.actions)[1].always_label, None, "planning ends by a plan alone");
+    assert_eq!(asks(&play.actions)[1].always_label, None, "planning ends by a plan single_turn");
 }
 
 #[test]
-fn what_was_allowed_for_the_session_is_asked_again_at_a_lower_level_and_in_plan_mode_by_an_agent_that_forgot_it()
- {
+fn a_lower_level_and_plan_mode_restart_the_agent_without_session_permissions() {
     let lower: [fn(&mut Settings); 2] = [
         |settings| settings.safety = Safety::Default,
         |settings| (settings.safety, settings.mode) = (Safety::Edit, Mode::Plan),
@@ -276,7 +275,7 @@ fn what_was_allowed_for_the_session_is_asked_again_at_a_lower_level_and_in_plan_
 }
 
 #[test]
-fn what_was_allowed_holds_at_the_same_level_and_above() {
+fn session_permissions_hold_at_the_same_level_and_above() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut();
     edit(&mut play, 1, "default");
@@ -290,7 +289,7 @@ fn what_was_allowed_holds_at_the_same_level_and_above() {
 }
 
 #[test]
-fn an_answer_after_the_end_of_its_turn_is_told_to_nobody() {
+fn an_answer_after_the_end_of_its_turn_is_ignored() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut();
     edit(&mut play, 1, "default");
@@ -304,7 +303,7 @@ fn an_answer_after_the_end_of_its_turn_is_told_to_nobody() {
 }
 
 #[test]
-fn what_was_allowed_for_a_session_is_not_for_the_next() {
+fn permissions_of_a_session_do_not_apply_to_the_next() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut();
     edit(&mut play, 1, "default");

@@ -1,4 +1,4 @@
-//! Disturbed conversations: whatever the agent says, what must hold does.
+//! Disturbed conversations: the guarantees of a backend hold for any output.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ static INPUTS: LazyLock<Vec<Vec<Input>>> = LazyLock::new(|| {
 });
 
 #[test]
-fn undisturbed_conversations_are_survived() {
+fn undisturbed_conversations_meet_the_guarantees() {
     for inputs in &*INPUTS {
         survive::<Backend>(inputs.clone());
     }
@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_turn_ends_once_whatever_the_agent_says(
+    fn every_turn_ends_once_for_any_output(
         which in any::<prop::sample::Index>(),
         changes in prop::collection::vec(any::<Change>(), 0..12),
     ) {
@@ -35,9 +35,9 @@ proptest! {
         survive::<Backend>(disturbed(inputs, &changes));
     }
 
-    /// Also where commands come at other times.
+    /// The same with commands at other times.
     #[test]
-    fn every_turn_ends_once_whenever_people_speak(
+    fn every_turn_ends_once_for_commands_at_any_time(
         which in any::<prop::sample::Index>(),
         moves in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..8),
     ) {

@@ -1,4 +1,4 @@
-//! How turns of a conversation end other than well.
+//! Turns of a conversation that fail, are lost or interrupted.
 
 use aetheel_backend_sdk::fixture::{ends, is_done, notices, shown};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
@@ -10,7 +10,7 @@ use aetheel_backend_sdk::wit::{
 use crate::{at, launches, recorded, scenarios, turn};
 
 #[test]
-fn an_interrupt_reaches_the_agent_wherever_it_is() {
+fn an_interrupt_reaches_the_agent_at_any_time() {
     for (name, play) in [
         ("interrupt-text", scenarios::interrupted("interrupt-text")),
         ("interrupt-tool", scenarios::interrupted("interrupt-tool")),
@@ -28,7 +28,7 @@ fn an_interrupt_reaches_the_agent_wherever_it_is() {
 }
 
 #[test]
-fn the_agent_is_alive_after_an_interrupt() {
+fn the_agent_accepts_a_turn_after_an_interrupt() {
     for play in [scenarios::interrupt_text(), scenarios::interrupt_at_once()] {
         assert_eq!(play.outcomes(), [&Outcome::Interrupted, &Outcome::Completed]);
         assert_eq!(launches(&play).len(), 1);
@@ -36,13 +36,13 @@ fn the_agent_is_alive_after_an_interrupt() {
 }
 
 #[test]
-fn what_was_said_before_an_interrupt_stays() {
+fn text_before_an_interrupt_is_kept() {
     let play = scenarios::interrupted("interrupt-text");
     assert_eq!(shown(&play.actions), ["chunk0 chunk1 chunk2 chunk3 "]);
 }
 
 #[test]
-fn errors_of_the_model_fail_their_turn_and_the_agent_lives_on() {
+fn errors_of_the_model_fail_only_their_turn() {
     let play = scenarios::errors();
     let kinds: Vec<FailureKind> = play.outcomes()[..4]
         .iter()
@@ -65,7 +65,7 @@ fn errors_of_the_model_fail_their_turn_and_the_agent_lives_on() {
 }
 
 #[test]
-fn an_unknown_session_is_told_without_a_handshake() {
+fn an_unknown_session_fails_the_turn_without_a_handshake() {
     let play = scenarios::session_unknown();
     assert!(
         matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.kind == FailureKind::SessionUnknown)
@@ -74,7 +74,7 @@ fn an_unknown_session_is_told_without_a_handshake() {
 }
 
 #[test]
-fn an_unknown_session_is_known_from_stderr_alone() {
+fn an_unknown_session_is_detected_from_stderr() {
     let mut play = recorded("session-unknown");
     play.start(turn(1)).cut();
     let stderr_tail = "No conversation found with session ID: 0".to_owned();
@@ -85,11 +85,11 @@ fn an_unknown_session_is_known_from_stderr_alone() {
 }
 
 #[test]
-fn an_agent_that_dies_in_a_turn_loses_it() {
+fn a_crash_of_the_agent_loses_its_turn() {
     for (name, words) in
         [("killed", "signal 9"), ("bad-line", "Error parsing streaming input line")]
     {
-        let play = scenarios::alone(name);
+        let play = scenarios::single_turn(name);
         let Outcome::Lost(failure) = play.outcomes()[0] else {
             panic!("{name}: {:?}", play.outcomes())
         };
@@ -99,7 +99,7 @@ fn an_agent_that_dies_in_a_turn_loses_it() {
 }
 
 #[test]
-fn an_agent_that_died_between_turns_is_started_again_in_its_session() {
+fn a_crash_between_turns_restarts_the_agent_in_its_session() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     play.until(is_done);
@@ -116,7 +116,7 @@ fn an_agent_that_died_between_turns_is_started_again_in_its_session() {
 #[test]
 fn a_turn_limit_is_a_limit() {
     assert_eq!(
-        scenarios::alone("turn-limit").outcomes(),
+        scenarios::single_turn("turn-limit").outcomes(),
         [&Outcome::Limit("Reached maximum number of turns (2)".to_owned())]
     );
 }
@@ -136,7 +136,7 @@ fn an_agent_that_cannot_be_started_fails_the_turn() {
 }
 
 #[test]
-fn a_blank_prompt_and_a_foreign_id_start_nothing() {
+fn a_blank_prompt_and_an_invalid_id_fail_without_a_process() {
     let blank = StartTurn { parts: vec![Part::Text(" \n".to_owned())], ..turn(1) };
     let foreign = StartTurn { native_id: Some("last week".to_owned()), ..turn(2) };
     let mut play = recorded("two-turns");
@@ -151,7 +151,7 @@ fn a_blank_prompt_and_a_foreign_id_start_nothing() {
 }
 
 #[test]
-fn an_agent_that_does_not_say_when_it_is_idle_ends_its_turn_with_its_result() {
+fn a_result_ends_the_turn_of_an_agent_that_never_reports_idle() {
     let mut play = recorded("no-state-events");
     play.start(turn(1)).until_agent("\"type\":\"result\"");
     assert_eq!(play.outcomes(), [&Outcome::Completed], "without a moment's delay");
@@ -159,7 +159,7 @@ fn an_agent_that_does_not_say_when_it_is_idle_ends_its_turn_with_its_result() {
 }
 
 #[test]
-fn it_is_given_a_moment_where_something_else_may_still_speak() {
+fn the_end_is_delayed_while_more_output_may_follow() {
     let started =
         r#"{"type":"system","subtype":"task_started","task_id":"b1","task_type":"local_bash"}"#;
     let changed = |tasks: &str| {
@@ -209,7 +209,7 @@ fn it_is_given_a_moment_where_something_else_may_still_speak() {
 }
 
 #[test]
-fn an_agent_is_asked_to_leave_and_made_to_when_it_does_not() {
+fn an_agent_that_does_not_exit_is_stopped() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     play.until(is_done);
@@ -223,12 +223,12 @@ fn an_agent_is_asked_to_leave_and_made_to_when_it_does_not() {
 }
 
 #[test]
-fn an_agent_that_is_asked_to_leave_finishes_what_it_does() {
+fn an_agent_that_is_asked_to_exit_finishes_its_work() {
     assert_eq!(scenarios::stdin_closed().outcomes(), [&Outcome::Completed]);
 }
 
 #[test]
-fn what_comes_after_the_end_is_of_no_turn() {
+fn output_after_the_end_belongs_to_no_turn() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     play.until(is_done);
@@ -250,7 +250,7 @@ fn what_comes_after_the_end_is_of_no_turn() {
 }
 
 #[test]
-fn an_agent_that_does_not_get_as_far_as_the_prompt_has_failed() {
+fn an_exit_before_the_prompt_fails_the_turn() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).cut();
     let stderr_tail = "error: unknown option '--hologram'".to_owned();
@@ -265,7 +265,7 @@ fn an_agent_that_does_not_get_as_far_as_the_prompt_has_failed() {
 }
 
 #[test]
-fn an_agent_that_leaves_begins_no_turns() {
+fn an_exiting_agent_cannot_begin_turns() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     play.until(is_done);
@@ -278,7 +278,7 @@ fn an_agent_that_leaves_begins_no_turns() {
 const IDLE: &str = r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#;
 
 #[test]
-fn what_an_interrupted_agent_calls_a_failure_is_what_was_asked_of_it() {
+fn a_failure_of_an_interrupted_turn_is_reported_as_interrupted() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("\"assistant\"").cut().command(Command::Interrupt(at(1)));
     play.say(r#"{"type":"result","subtype":"error_during_execution","is_error":true}"#).say(IDLE);
@@ -286,7 +286,7 @@ fn what_an_interrupted_agent_calls_a_failure_is_what_was_asked_of_it() {
 }
 
 #[test]
-fn of_several_results_the_last_decides_and_a_failure_before_it_is_told() {
+fn the_last_of_several_results_decides_and_earlier_failures_become_notices() {
     let ok = r#"{"type":"result","subtype":"success","is_error":false,"result":"fine"}"#;
     let failed = r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400 bad","api_error_status":400}"#;
     let mut play = recorded("two-turns");

@@ -1,5 +1,5 @@
-//! Conversations with a real Claude Code 2.1.197, played through the backend.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+//! Recorded conversations with Claude Code 2.1.197, played to the backend.
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod asks;
 mod disturbed;
@@ -20,19 +20,19 @@ use aetheel_backend_sdk::wit::{
 };
 use claude::Backend;
 
-/// A recorded conversation with Claude Code while it is played through the backend.
+/// A recorded conversation that is being played.
 type Conversation = Play<Backend>;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude")
 }
 
-/// A recorded conversation, before it is played.
+/// Loads a recorded conversation.
 fn recorded(name: &str) -> Conversation {
     Play::load(&folder().join("live").join(name), control)
 }
 
-/// A turn of a conversation, at the lowest safety level.
+/// Returns a turn of a conversation at the lowest safety level.
 fn turn(number: u32) -> StartTurn {
     with(number, |_| {})
 }
@@ -48,7 +48,7 @@ fn at(number: u32) -> TurnRef {
     TurnRef { session: 1, turn: number }
 }
 
-/// Plays up to the next ask and decides on it.
+/// Plays up to the next question and sends a decision.
 fn decide(play: &mut Conversation, decision: Decision) {
     let Action::Ask(ask) = play.until(|action| matches!(action, Action::Ask(_))) else {
         unreachable!("it fits")
@@ -56,7 +56,7 @@ fn decide(play: &mut Conversation, decision: Decision) {
     play.command(Command::Answer(Answer { ask: ask.ask, decision }));
 }
 
-/// The arguments of every process that was asked for.
+/// Returns the arguments of every process that the backend started.
 fn launches(play: &Conversation) -> Vec<Vec<String>> {
     play.actions
         .iter()
@@ -78,7 +78,7 @@ fn launches(play: &Conversation) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn every_conversation_becomes_what_is_written_beside_it() {
+fn every_conversation_matches_its_golden_actions() {
     for (name, play) in scenarios::all() {
         assert!(!play.done().is_empty(), "{name}");
         play.check();
@@ -86,7 +86,7 @@ fn every_conversation_becomes_what_is_written_beside_it() {
 }
 
 #[test]
-fn nothing_the_real_agent_says_is_unrecognised() {
+fn no_output_of_a_recorded_conversation_is_unrecognised() {
     for (name, play) in scenarios::all() {
         let unknown = unrecognised(&play.actions);
         assert!(unknown.is_empty(), "{name}: {unknown:?}");

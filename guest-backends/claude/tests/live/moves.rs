@@ -1,4 +1,4 @@
-//! Conversations that go on in another instance, as after a reload.
+//! Conversations that continue in another instance, as after a reload.
 
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::is_done;
@@ -8,7 +8,7 @@ use claude::Backend;
 use crate::{recorded, scenarios, turn, with};
 
 #[test]
-fn every_conversation_is_the_same_when_it_moves_wherever_it_can() {
+fn conversations_have_the_same_actions_when_they_move_between_instances() {
     let mut moves = 0;
     for (name, play) in scenarios::all() {
         let of_this = play.check_moving();
@@ -24,7 +24,7 @@ fn every_conversation_is_the_same_when_it_moves_wherever_it_can() {
 }
 
 #[test]
-fn the_agent_goes_on_and_costs_only_what_a_turn_used() {
+fn costs_after_a_move_cover_only_the_turn() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until(is_done);
     play.reload().start(turn(2)).finish();
@@ -37,7 +37,7 @@ fn the_agent_goes_on_and_costs_only_what_a_turn_used() {
 }
 
 #[test]
-fn a_turn_the_agent_begins_after_a_move_has_another_key_than_those_before() {
+fn a_turn_that_the_agent_begins_after_a_move_has_a_new_key() {
     let mut play = recorded("background-task");
     play.start(with(1, |settings| settings.safety = Safety::Danger)).until(is_done);
     play.until(is_done);
@@ -62,7 +62,7 @@ fn nothing_moves_while_a_turn_is_open() {
 }
 
 #[test]
-fn a_state_of_another_form_is_refused() {
+fn a_state_of_another_format_is_refused() {
     let mut play = recorded("two-turns");
     play.start(with(1, |settings| settings.safety = Safety::Default)).until(is_done);
     let state = play.backend().save().unwrap();

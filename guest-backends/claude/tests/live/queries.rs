@@ -1,4 +1,4 @@
-//! Questions of the host beside turns.
+//! Queries of the host outside turns.
 
 use aetheel_backend_sdk::wit::{
     Action, Command, Exit, FailureKind, Query, QueryAnswer, QueryKind, QueryResult,
@@ -20,7 +20,7 @@ fn answers(play: &Conversation) -> Vec<&QueryAnswer> {
 }
 
 #[test]
-fn health_and_models_are_asked_of_a_process_of_their_own_where_none_runs() {
+fn health_and_models_start_a_process_if_none_runs() {
     let mut play = recorded("two-turns");
     play.command(query(1, QueryKind::Health))
         .command(query(2, QueryKind::Models))
@@ -45,7 +45,7 @@ fn health_and_models_are_asked_of_a_process_of_their_own_where_none_runs() {
 }
 
 #[test]
-fn what_is_asked_while_a_process_leaves_is_asked_of_the_next() {
+fn queries_during_an_exit_go_to_the_next_process() {
     let mut play = recorded("two-turns");
     play.command(query(1, QueryKind::Health))
         .until_agent("control_response")
@@ -60,8 +60,8 @@ fn what_is_asked_while_a_process_leaves_is_asked_of_the_next() {
 }
 
 #[test]
-fn a_running_agent_is_asked_for_a_sign_of_life() {
-    let play = scenarios::sign_of_life();
+fn health_is_queried_from_a_running_agent() {
+    let play = scenarios::health_query();
     assert_eq!(answers(&play).len(), 2);
     assert!(answers(&play).iter().all(|answer| matches!(&answer.answer, QueryResult::Health(_))));
     assert_eq!(play.written_with("mcp_status").len(), 1);
@@ -73,7 +73,7 @@ fn a_running_agent_is_asked_for_a_sign_of_life() {
 }
 
 #[test]
-fn a_query_to_an_agent_that_dies_is_answered() {
+fn a_query_is_answered_when_the_agent_exits() {
     let mut play = recorded("two-turns");
     play.command(query(1, QueryKind::Health)).cut().exit(Exit::Code(1));
     let mut warm = recorded("two-turns");
@@ -91,7 +91,7 @@ fn a_query_to_an_agent_that_dies_is_answered() {
 }
 
 #[test]
-fn what_claude_code_does_not_have_is_unsupported() {
+fn other_queries_are_unsupported() {
     let mut play = recorded("two-turns");
     for (number, kind) in [
         QueryKind::Sessions,

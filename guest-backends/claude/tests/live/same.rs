@@ -1,5 +1,5 @@
-//! The same conversation, recorded once with a process of its own and once as a turn of one that
-//! lives on.
+//! The same conversation, recorded once in one-shot mode and once as a turn of a long-lived
+//! process.
 
 use aetheel_backend_sdk::fixture::Fixture;
 use aetheel_backend_sdk::wit::{Action, Safety};
@@ -7,8 +7,8 @@ use claude::Backend;
 
 use crate::{folder, recorded, with};
 
-/// Returns the actions that the host and people notice.
-fn heard(actions: &[Action]) -> Vec<&Action> {
+/// Returns the actions that are visible to the host and to people.
+fn visible_actions(actions: &[Action]) -> Vec<&Action> {
     actions
         .iter()
         .filter(|action| {
@@ -18,15 +18,15 @@ fn heard(actions: &[Action]) -> Vec<&Action> {
 }
 
 #[test]
-fn both_modes_tell_the_same() {
+fn both_modes_report_the_same_events() {
     for name in ["same-think", "same-tools"] {
         let once = Fixture::load(&folder().join(name)).run::<Backend>();
         let mut live = recorded(name);
         live.start(with(1, |settings| settings.safety = Safety::Danger)).finish();
-        assert!(heard(&once).len() >= 7, "{name}");
-        for (live, once) in heard(&live.actions).into_iter().zip(heard(&once)) {
+        assert!(visible_actions(&once).len() >= 7, "{name}");
+        for (live, once) in visible_actions(&live.actions).into_iter().zip(visible_actions(&once)) {
             assert_eq!(live, once, "{name}");
         }
-        assert_eq!(heard(&live.actions).len(), heard(&once).len(), "{name}");
+        assert_eq!(visible_actions(&live.actions).len(), visible_actions(&once).len(), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! The commands of people in each recorded conversation.
+//! The host's commands in each recorded conversation.
 
 use aetheel_backend_sdk::fixture::is_done;
 use aetheel_backend_sdk::wit::{
@@ -10,7 +10,7 @@ use crate::{Conversation, at, decide, recorded, turn, with};
 
 pub fn all() -> Vec<(&'static str, Conversation)> {
     let plain = ["retries", "turn-limit", "killed", "bad-line", "no-state-events"];
-    let mut all: Vec<_> = plain.into_iter().map(|name| (name, alone(name))).collect();
+    let mut all: Vec<_> = plain.into_iter().map(|name| (name, single_turn(name))).collect();
     let more: [(_, fn() -> Conversation); 20] = [
         ("two-turns", two_turns),
         ("background-task", background_task),
@@ -39,19 +39,19 @@ pub fn all() -> Vec<(&'static str, Conversation)> {
         ("fork", resumed("fork", true)),
         ("danger-and-back", danger_and_back()),
     ]);
-    all.extend([("stdin-closed", stdin_closed()), ("sign-of-life", sign_of_life())]);
+    all.extend([("stdin-closed", stdin_closed()), ("sign-of-life", health_query())]);
     all
 }
 
-/// One turn, and nothing but it.
-pub fn alone(name: &str) -> Conversation {
+/// Plays a single turn.
+pub fn single_turn(name: &str) -> Conversation {
     let mut play = recorded(name);
     play.start(turn(1)).finish();
     play
 }
 
-/// Turns one after the other, each when the one before is over.
-fn in_a_row(name: &str, turns: impl IntoIterator<Item = StartTurn>) -> Conversation {
+/// Plays turns one after the other, each once the one before is over.
+fn consecutive_turns(name: &str, turns: impl IntoIterator<Item = StartTurn>) -> Conversation {
     let mut play = recorded(name);
     for turn in turns {
         play.start(turn);
@@ -62,11 +62,11 @@ fn in_a_row(name: &str, turns: impl IntoIterator<Item = StartTurn>) -> Conversat
 }
 
 pub fn two_turns() -> Conversation {
-    in_a_row("two-turns", [turn(1), turn(2)])
+    consecutive_turns("two-turns", [turn(1), turn(2)])
 }
 
 pub fn background_task() -> Conversation {
-    in_a_row("background-task", [with(1, |settings| settings.safety = Safety::Danger)])
+    consecutive_turns("background-task", [with(1, |settings| settings.safety = Safety::Danger)])
 }
 
 pub fn asked(name: &str, decision: Decision) -> Conversation {
@@ -109,7 +109,7 @@ pub fn plan() -> Conversation {
     play
 }
 
-/// The first turn is interrupted where it was when recorded.
+/// Interrupts the first turn at the recorded time.
 pub fn interrupted(name: &str) -> Conversation {
     let mut play = recorded(name);
     play.start(with(1, |settings| {
@@ -163,7 +163,7 @@ pub fn session_unknown() -> Conversation {
 
 pub fn resumed(name: &str, fork: bool) -> Conversation {
     let native_id = Some("862e10fe-e55e-460a-95ba-96b72a02aba3".to_owned());
-    in_a_row(name, [StartTurn { native_id, fork, ..turn(1) }])
+    consecutive_turns(name, [StartTurn { native_id, fork, ..turn(1) }])
 }
 
 pub fn image() -> Conversation {
@@ -184,7 +184,7 @@ pub fn image() -> Conversation {
         Part::Image(file(9, "image/png", 4_000_000)),
         Part::Image(file(10, "image/tiff", 70)),
     ];
-    in_a_row("image", [StartTurn { parts, ..turn(1) }])
+    consecutive_turns("image", [StartTurn { parts, ..turn(1) }])
 }
 
 pub fn settings() -> Conversation {
@@ -195,7 +195,7 @@ pub fn settings() -> Conversation {
         settings.mode = Mode::Plan;
     });
     let sonnet = |number| with(number, |settings| settings.model = model("claude-sonnet-4-5"));
-    in_a_row("settings", [sonnet(1), second, sonnet(3)])
+    consecutive_turns("settings", [sonnet(1), second, sonnet(3)])
 }
 
 pub fn danger_and_back() -> Conversation {
@@ -210,7 +210,7 @@ pub fn danger_and_back() -> Conversation {
     play
 }
 
-/// The system prompt changes before the second turn and not before the third.
+/// Changes the system prompt before the second turn, and keeps it for the third.
 pub fn restart() -> Conversation {
     let prompted = |number, prompt: &str| {
         with(number, |settings| settings.system_prompt = Some(prompt.to_owned()))
@@ -226,10 +226,10 @@ pub fn restart() -> Conversation {
 }
 
 pub fn errors() -> Conversation {
-    in_a_row("errors", (1..=5).map(turn))
+    consecutive_turns("errors", (1..=5).map(turn))
 }
 
-/// The host ends the link while the agent still speaks.
+/// Shuts the link down while the agent still prints.
 pub fn stdin_closed() -> Conversation {
     let mut play = recorded("stdin-closed");
     play.start(with(1, |settings| settings.safety = Safety::Danger));
@@ -238,8 +238,8 @@ pub fn stdin_closed() -> Conversation {
     play
 }
 
-/// The host asks how the agent is before it has one, and while it speaks.
-pub fn sign_of_life() -> Conversation {
+/// Queries the health of the agent before it runs, and while it works.
+pub fn health_query() -> Conversation {
     let health = |query| Command::Query(Query { query, session: None, kind: QueryKind::Health });
     let mut play = recorded("sign-of-life");
     play.command(health(1)).until_agent("control_response").exit(Exit::Code(0));
@@ -247,5 +247,5 @@ pub fn sign_of_life() -> Conversation {
     play
 }
 
-/// The second process in `sign-of-life`, of which one is recorded.
+/// The handshake of the second process in `sign-of-life`, which is not recorded.
 const HANDSHAKE: &str = r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1","response":{"models":[]}}}"#;

@@ -1,4 +1,4 @@
-//! Settings that differ from those of the turn before.
+//! Settings that change between turns.
 
 use aetheel_backend_sdk::fixture::{is_done, ready};
 use aetheel_backend_sdk::wit::{Action, Chunk, Mode, Outcome, PutFile, Safety, Settings};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Conversation, launches, recorded, scenarios, turn, with};
 
-/// Returns the changes that the agent was asked for.
+/// Returns the changes of settings that the backend requested.
 fn changes(play: &Conversation) -> Vec<Value> {
     let mut requests = play.written_with("\"control_request\"");
     requests.retain(|line| line["request"]["subtype"] != "initialize");
@@ -14,7 +14,7 @@ fn changes(play: &Conversation) -> Vec<Value> {
 }
 
 #[test]
-fn model_effort_and_mode_change_in_the_running_agent() {
+fn model_effort_and_mode_are_changed_without_a_restart() {
     let play = scenarios::settings();
     assert_eq!(
         changes(&play),
@@ -36,7 +36,7 @@ fn model_effort_and_mode_change_in_the_running_agent() {
 }
 
 #[test]
-fn a_prompt_waits_until_its_settings_are_in_force() {
+fn a_prompt_waits_until_its_settings_are_applied() {
     let mut play = recorded("settings");
     play.start(turn(1));
     play.until(is_done);
@@ -47,7 +47,7 @@ fn a_prompt_waits_until_its_settings_are_in_force() {
 }
 
 #[test]
-fn a_lower_safety_is_in_force_at_once_and_a_higher_one_where_it_was_launched_with_it() {
+fn safety_is_lowered_without_a_restart() {
     let play = scenarios::danger_and_back();
     assert_eq!(launches(&play).len(), 1);
     let modes: Vec<Value> =
@@ -58,7 +58,7 @@ fn a_lower_safety_is_in_force_at_once_and_a_higher_one_where_it_was_launched_wit
 }
 
 #[test]
-fn freedom_from_asking_needs_a_new_process() {
+fn bypassing_permissions_needs_a_new_process() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     play.until(is_done);
@@ -85,7 +85,7 @@ fn planning_needs_a_process_that_cannot_bypass_permissions() {
 }
 
 #[test]
-fn another_system_prompt_starts_the_agent_anew_in_its_session_and_the_same_one_does_not() {
+fn a_changed_system_prompt_restarts_the_agent_in_its_session() {
     let play = scenarios::restart();
     let launches = launches(&play);
     assert_eq!(launches.len(), 2);
@@ -118,7 +118,7 @@ fn another_system_prompt_starts_the_agent_anew_in_its_session_and_the_same_one_d
 }
 
 #[test]
-fn tools_the_limit_of_turns_and_the_agents_own_model_need_a_new_process() {
+fn changed_tools_turn_limit_and_default_model_need_a_new_process() {
     let tools: fn(&mut Settings) = |settings| settings.allowed_tools = vec!["Read".to_owned()];
     let limit: fn(&mut Settings) = |settings| settings.max_turns = Some(3);
     let own_model: fn(&mut Settings) = |settings| settings.model = None;
@@ -138,7 +138,7 @@ fn tools_the_limit_of_turns_and_the_agents_own_model_need_a_new_process() {
 }
 
 #[test]
-fn a_setting_the_agent_refuses_is_made_a_flag() {
+fn a_refused_setting_becomes_a_flag_of_a_new_process() {
     for refusal in [
         r#"{"type":"control_response","response":{"subtype":"error","request_id":"1-2","error":"no"}}"#,
         r#"{"type":"control_response","response":{"subtype":"success","request_id":"1-2","response":{"mode":"acceptEdits"}}}"#,
@@ -159,7 +159,7 @@ fn a_setting_the_agent_refuses_is_made_a_flag() {
 }
 
 #[test]
-fn what_the_agent_says_before_it_has_the_prompt_does_not_end_the_turn() {
+fn a_result_before_the_prompt_does_not_end_the_turn() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     play.until(is_done);

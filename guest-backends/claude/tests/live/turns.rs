@@ -1,4 +1,4 @@
-//! Turns of a conversation: handed over, added to, begun by the agent.
+//! Turns of a conversation: started by the host, steered, and begun by the agent.
 
 use aetheel_backend_sdk::fixture::{is_done, notices, ready, shown};
 use aetheel_backend_sdk::wit::{
@@ -9,7 +9,7 @@ use aetheel_backend_sdk::wit::{
 use crate::{at, launches, recorded, scenarios, turn, with};
 
 #[test]
-fn a_prompt_is_handed_over_after_the_handshake() {
+fn a_prompt_is_sent_after_the_handshake() {
     let mut play = recorded("two-turns");
     play.start(turn(1));
     assert_eq!(
@@ -41,7 +41,7 @@ fn a_turn_ends_when_the_agent_is_idle_and_not_at_its_result() {
 }
 
 #[test]
-fn a_second_turn_finds_the_agent_warm_and_costs_only_what_it_used() {
+fn a_second_turn_reuses_the_process_and_has_its_own_cost() {
     let play = scenarios::two_turns();
     assert_eq!(launches(&play).len(), 1);
     assert_eq!(ready(&play.actions).len(), 2, "told in every turn, as by one-shot runs");
@@ -60,7 +60,7 @@ fn a_second_turn_finds_the_agent_warm_and_costs_only_what_it_used() {
 }
 
 #[test]
-fn a_turn_the_agent_begins_by_itself_has_a_key_of_its_own() {
+fn a_turn_that_the_agent_begins_has_its_own_key() {
     let play = scenarios::background_task();
     let own = TurnDone { turn: 0x8000_0000, ..play.done()[0].clone() };
     assert_eq!(play.done().len(), 2);
@@ -78,7 +78,7 @@ fn a_turn_the_agent_begins_by_itself_has_a_key_of_its_own() {
 }
 
 #[test]
-fn a_prompt_waits_for_the_end_of_a_turn_the_agent_began() {
+fn a_prompt_waits_for_a_turn_that_the_agent_began() {
     let mut play = recorded("background-task");
     play.start(with(1, |settings| settings.safety = Safety::Danger));
     play.until(|action| matches!(action, Action::TurnBegun(_)));
@@ -90,7 +90,7 @@ fn a_prompt_waits_for_the_end_of_a_turn_the_agent_began() {
 }
 
 #[test]
-fn what_ends_in_the_background_does_not_end_a_turn_that_was_just_begun() {
+fn the_end_of_background_work_does_not_end_a_new_turn() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("control_response").cut();
     play.say(r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#);
@@ -103,7 +103,7 @@ fn what_ends_in_the_background_does_not_end_a_turn_that_was_just_begun() {
 }
 
 #[test]
-fn a_turn_that_begins_while_the_agent_starts_waits_for_it() {
+fn a_turn_waits_while_the_agent_starts() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).command(Command::Interrupt(at(1)));
     assert_eq!(
@@ -127,7 +127,7 @@ fn a_conversation_has_one_turn_at_a_time() {
 }
 
 #[test]
-fn a_message_is_steered_queued_or_takes_the_place_of_the_prompt() {
+fn a_message_is_steered_queued_or_replaces_the_prompt() {
     for (name, delivery, priority, outcome, text) in [
         ("steer", Delivery::Steer, "next", SteerOutcome::Injected, "plan finished"),
         (
@@ -158,7 +158,7 @@ fn a_message_is_steered_queued_or_takes_the_place_of_the_prompt() {
 }
 
 #[test]
-fn what_cannot_be_steered_now_is_for_later() {
+fn a_message_that_cannot_be_steered_is_deferred() {
     let mut play = recorded("two-turns");
     let steered = |play: &crate::Conversation| {
         play.actions
@@ -186,7 +186,7 @@ fn what_cannot_be_steered_now_is_for_later() {
 }
 
 #[test]
-fn an_image_goes_along_as_a_blob_and_other_files_as_their_place() {
+fn images_are_sent_as_blobs_and_other_files_as_paths() {
     let play = scenarios::image();
     let body = play
         .actions
@@ -243,7 +243,7 @@ fn a_session_is_resumed_or_forked_by_its_id() {
 }
 
 #[test]
-fn a_forked_session_goes_on_in_the_next_turn() {
+fn a_forked_session_continues_in_the_next_turn() {
     let mut play = recorded("fork");
     play.start(StartTurn {
         native_id: Some("862e10fe-e55e-460a-95ba-96b72a02aba3".to_owned()),

@@ -1,4 +1,4 @@
-//! The answer: once, whole, and only what belongs to it.
+//! The answer appears once, whole, and without other text.
 
 use aetheel_backend_sdk::fixture::{
     Fixture, done, ends, line, notices, ready, run, shown, start, unrecognised,
@@ -9,7 +9,7 @@ use claude::Backend;
 use crate::{actions, folder};
 
 #[test]
-fn pieces_and_whole_blocks_are_the_same_text_once() {
+fn pieces_and_whole_blocks_show_the_text_once() {
     for name in ["plain", "deltas", "unicode-newlines", "long-20k", "think", "stdin-prompt"] {
         let actions = actions(name);
         let done = done(&actions);
@@ -19,18 +19,18 @@ fn pieces_and_whole_blocks_are_the_same_text_once() {
 }
 
 #[test]
-fn an_answer_told_whole_is_shown_without_any_pieces() {
+fn a_whole_answer_is_shown_without_pieces() {
     let actions = actions("stream-plain");
     assert_eq!(shown(&actions).last(), done(&actions).text.as_ref());
 }
 
 #[test]
-fn a_broken_stream_that_is_asked_for_again_is_not_shown_twice() {
+fn a_repeated_request_after_a_broken_stream_is_shown_once() {
     let actions = actions("drop-mid");
     let answer = done(&actions).text.clone().unwrap();
     assert!(answer.starts_with("0000 The quick brown fox"), "{answer}");
     assert_eq!(shown(&actions), [answer]);
-    // `usage` is all zeros in this run; what was paid for is in `modelUsage`.
+    // `usage` is all zeros in this run; `modelUsage` has the tokens.
     assert_eq!(done(&actions).usage.clone().unwrap().output, 75);
 }
 
@@ -57,7 +57,7 @@ fn an_empty_answer_has_no_text_at_all() {
 }
 
 #[test]
-fn what_a_command_of_claude_code_says_is_the_answer() {
+fn output_of_a_slash_command_is_the_answer() {
     assert_eq!(
         done(&actions("stdin-slash")).text.as_deref(),
         Some("/help isn't available in this environment.")
@@ -79,17 +79,17 @@ fn the_single_object_and_the_array_are_read_like_the_stream() {
 }
 
 #[test]
-fn a_sub_agent_is_a_tool_and_its_text_is_not_the_answer() {
+fn a_sub_agent_is_a_tool_use_and_its_text_is_not_the_answer() {
     let actions = actions("tool-task");
     assert_eq!(shown(&actions).len(), 1);
     assert_eq!(done(&actions).text.as_ref(), shown(&actions).first());
     assert!(ends(&actions)[0].1.starts_with("MOCK ANSWER: say sub-done"));
-    // Its tokens are paid for as well.
+    // The usage includes the tokens of the sub-agent.
     assert_eq!(done(&actions).usage.clone().unwrap().input, 3080);
 }
 
 #[test]
-fn usage_counts_the_turn_and_the_context_it_left() {
+fn usage_covers_the_turn_and_the_context_window() {
     let actions = actions("resume-2");
     let usage = done(&actions).usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output), (1040, 200, 11));
@@ -98,13 +98,13 @@ fn usage_counts_the_turn_and_the_context_it_left() {
 }
 
 #[test]
-fn of_several_results_the_last_counts() {
+fn the_last_of_several_results_is_the_outcome() {
     let actions = actions("input-stream-json");
     assert_eq!(done(&actions).text.as_deref(), Some("HISTORY [\"first over stdin\"]"));
 }
 
 #[test]
-fn a_resumed_session_costs_what_its_turn_used_and_not_what_it_cost_so_far() {
+fn the_cost_of_a_resumed_session_covers_only_the_turn() {
     let usage = done(&actions("resume-totals")).usage.clone().unwrap();
     assert_eq!(
         (usage.input, usage.output),
@@ -116,7 +116,7 @@ fn a_resumed_session_costs_what_its_turn_used_and_not_what_it_cost_so_far() {
 }
 
 #[test]
-fn the_sums_of_a_session_in_the_place_of_a_turns_are_drift_and_shown_to_nobody() {
+fn sums_of_a_session_in_a_result_are_reported_as_drift_and_not_shown() {
     let fixture = Fixture::load(&folder().join("resume-totals"));
     let without = |text: &str| text.replace("model_usage_since_last_result", "left_out");
     let lines = fixture
@@ -138,7 +138,7 @@ fn the_sums_of_a_session_in_the_place_of_a_turns_are_drift_and_shown_to_nobody()
 }
 
 #[test]
-fn a_result_that_is_cut_off_in_its_answer_is_a_success_also_of_a_newer_agent() {
+fn a_truncated_result_of_a_newer_agent_is_a_success() {
     let fixture = Fixture::load(&folder().join("resume-totals"));
     let lines = fixture.stdout.iter().map(|text| {
         let cut = text.find("\"result\":\"ag").map_or(text.as_str(), |at| &text[..at + 12]);
@@ -152,7 +152,7 @@ fn a_result_that_is_cut_off_in_its_answer_is_a_success_also_of_a_newer_agent() {
 }
 
 #[test]
-fn the_newest_kinds_of_lines_are_understood() {
+fn lines_of_newer_versions_are_recognised() {
     let said = [
         r#"{"type":"command_lifecycle","command_uuid":"22222222-1111-4111-8111-111111111111","state":"queued"}"#,
         r#"{"type":"system","subtype":"informational","content":"The rule was not saved.","level":"warning","tag":"permission_rule_not_saved"}"#,

@@ -1,4 +1,4 @@
-//! How runs end: results, failures by kind, interrupts, deaths.
+//! Ends of runs: results, kinds of failures, interrupts, crashes.
 
 use aetheel_backend_sdk::fixture::{Fixture, TURN, done, events, run, shown, start};
 use aetheel_backend_sdk::one_shot::LINGER_MS;
@@ -8,7 +8,7 @@ use claude::Backend;
 use crate::{actions, failure, folder};
 
 #[test]
-fn an_error_called_success_is_a_failure_of_its_kind() {
+fn an_error_with_subtype_success_is_a_failure_of_its_kind() {
     for (name, kind, words) in [
         ("error-400", FailureKind::BadRequest, "API Error: 400"),
         ("error-401", FailureKind::Authentication, "Failed to authenticate"),
@@ -18,7 +18,7 @@ fn an_error_called_success_is_a_failure_of_its_kind() {
         ("no-key", FailureKind::Authentication, "Not logged in"),
         ("refusal", FailureKind::Refused, "Usage Policy"),
         ("resume-unknown", FailureKind::SessionUnknown, "No conversation found"),
-        // These print nothing on stdout: stderr has the reason.
+        // These print nothing on stdout; the reason is on stderr.
         ("json-resume-unknown", FailureKind::SessionUnknown, "No conversation found"),
         ("as-root", FailureKind::Unsupported, "root/sudo"),
         ("prompt-empty", FailureKind::BadRequest, "Input must be provided"),
@@ -42,7 +42,7 @@ fn an_api_error_is_not_shown_as_the_answer() {
 }
 
 #[test]
-fn retries_are_shown_with_their_reason_and_the_time_until_then() {
+fn retries_have_a_reason_and_a_delay() {
     let actions = actions("error-429-once");
     let retries: Vec<_> = events(&actions)
         .filter_map(|event| match event {
@@ -68,7 +68,7 @@ fn a_turn_limit_is_a_limit_and_not_a_failure() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_lost_and_keeps_what_it_said() {
+fn a_killed_run_is_lost_and_keeps_its_text() {
     for (name, message) in [
         ("sigkill-stream", "the agent was ended by signal 9"),
         ("sigterm-stream", "the agent was ended by signal 15"),
@@ -89,12 +89,12 @@ fn a_run_that_was_killed_is_lost_and_keeps_what_it_said() {
 }
 
 #[test]
-fn an_interrupted_run_is_interrupted_even_when_nobody_here_asked() {
+fn an_interrupt_from_outside_is_reported_as_interrupted() {
     assert_eq!(done(&actions("sigint-tool")).outcome, Outcome::Interrupted);
 }
 
 #[test]
-fn an_interrupt_is_a_signal_to_the_process_and_wins_over_a_missing_result() {
+fn an_interrupt_signals_the_process_and_overrides_a_missing_result() {
     let fixture = Fixture::load(&folder().join("sigterm-stream"));
     let mut inputs = fixture.inputs();
     inputs.insert(6, Input::Command(Command::Interrupt(TURN)));
@@ -104,7 +104,7 @@ fn an_interrupt_is_a_signal_to_the_process_and_wins_over_a_missing_result() {
 }
 
 #[test]
-fn silence_and_exit_0_is_no_success() {
+fn exit_0_without_output_is_not_a_success() {
     let actions =
         run::<Backend>(start("hi"), vec![Fixture::load(&folder().join("plain")).exited()]);
     let Outcome::Lost(failure) = &done(&actions).outcome else {
@@ -114,7 +114,7 @@ fn silence_and_exit_0_is_no_success() {
 }
 
 #[test]
-fn a_process_that_stays_after_its_result_is_given_a_moment() {
+fn a_process_may_exit_shortly_after_its_result() {
     let fixture = Fixture::load(&folder().join("plain"));
     let mut inputs = fixture.inputs();
     inputs.pop();

@@ -1,6 +1,6 @@
-//! The actions for recorded runs of Claude Code 2.1.197: every run whole (with the actions beside
-//! it), and the hazards by name.
-#![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
+//! Compares the actions for recorded runs of Claude Code 2.1.197 with golden files, and checks
+//! special cases by name.
+#![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod answers;
 mod endings;
@@ -28,7 +28,7 @@ fn failure(name: &str) -> (FailureKind, String) {
 }
 
 #[test]
-fn every_recorded_run_becomes_what_is_written_beside_it() {
+fn every_recorded_run_matches_its_golden_actions() {
     for fixture in Fixture::all(&folder()) {
         let actions = fixture.run::<Backend>();
         done(&actions);
@@ -37,9 +37,9 @@ fn every_recorded_run_becomes_what_is_written_beside_it() {
 }
 
 #[test]
-fn nothing_the_real_agent_prints_is_unrecognised() {
+fn no_output_of_a_recorded_run_is_unrecognised() {
     for fixture in Fixture::all(&folder()) {
-        // The one that was asked for plain text instead of JSON.
+        // This run was asked for plain text instead of JSON.
         if fixture.name() == "text-plain" {
             continue;
         }
@@ -50,7 +50,7 @@ fn nothing_the_real_agent_prints_is_unrecognised() {
 }
 
 #[test]
-fn a_session_is_ready_as_soon_as_it_is_told_and_never_when_it_was_not_found() {
+fn a_session_is_reported_unless_it_was_not_found() {
     let found = actions("sigkill-stream");
     assert_eq!(ready(&found)[0].native_id.len(), 36);
     assert_eq!(ready(&found)[0].model.as_deref(), Some("claude-opus-4-8[1m]"));
@@ -60,7 +60,7 @@ fn a_session_is_ready_as_soon_as_it_is_told_and_never_when_it_was_not_found() {
 }
 
 #[test]
-fn another_session_than_the_one_asked_for_is_told_to_people() {
+fn people_are_notified_of_another_session_than_the_requested_one() {
     assert_eq!(notices(&actions("resume-2")), [""; 0]);
     let fixture = Fixture::load(&folder().join("resume-2"));
     let other = StartTurn {
@@ -77,7 +77,7 @@ fn another_session_than_the_one_asked_for_is_told_to_people() {
 }
 
 #[test]
-fn lines_of_stderr_change_nothing_wherever_they_come() {
+fn lines_of_stderr_never_change_the_actions() {
     for name in ["plain", "think-tool", "drop-mid"] {
         let fixture = Fixture::load(&folder().join(name));
         let calm = fixture.run::<Backend>();

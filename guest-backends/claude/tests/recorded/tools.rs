@@ -1,4 +1,4 @@
-//! Tools: what they are, how they end, what they change.
+//! Kinds, ends and changes of tools.
 
 use aetheel_backend_sdk::fixture::{ends, events, tool_ends, tool_starts};
 use aetheel_backend_sdk::wit::{EventKind, PlanStatus, ToolStatus};
@@ -6,7 +6,7 @@ use aetheel_backend_sdk::wit::{EventKind, PlanStatus, ToolStatus};
 use crate::actions;
 
 #[test]
-fn tools_are_told_once_with_their_unified_kind_and_what_they_are_about() {
+fn tool_uses_are_reported_once_with_kind_and_target() {
     for (name, expected) in [
         (
             "tools-sequence",
@@ -38,7 +38,7 @@ fn tools_are_told_once_with_their_unified_kind_and_what_they_are_about() {
 }
 
 #[test]
-fn tools_end_as_they_did() {
+fn tool_ends_have_their_status() {
     assert_eq!(
         ends(&actions("tool-fail")),
         [(ToolStatus::Failed, "Exit code 3\nfailing", Some(3))]
@@ -67,7 +67,7 @@ fn an_edit_shows_what_it_changed() {
 }
 
 #[test]
-fn tasks_are_the_plan() {
+fn tasks_become_the_plan() {
     let actions = actions("tool-todo");
     let plans: Vec<_> = events(&actions)
         .filter_map(|event| match event {

@@ -1,7 +1,6 @@
-//! The process of a conversation: what it was asked and not yet answered, and what is in force in
-//! it.
+//! The process of a conversation: its open requests and current settings.
 
-mod kept;
+mod saved;
 
 use std::collections::BTreeMap;
 
@@ -12,14 +11,14 @@ use serde_json::json;
 
 use crate::plan::{self, Fixed};
 
-/// The purpose of a request of ours.
+/// The purpose of a request to the agent.
 #[derive(Debug)]
-enum Asked {
+enum Request {
     Initialize,
     Interrupt,
     Setting(Setting),
-    /// Whether it is there at all, for this query.
-    Sign(u32),
+    /// Checks that the agent responds, for this query.
+    Health(u32),
 }
 
 /// A setting that can be changed in a running process.
@@ -35,23 +34,23 @@ pub(super) struct Process {
     number: u32,
     pub(super) version: Option<String>,
     pub(super) models: Vec<Model>,
-    /// It said at least once whether it is running or idle.
+    /// Whether the agent has reported that it is running or idle.
     pub(super) tells_state: bool,
-    /// It is not what the next turn needs, whatever its settings.
+    /// Whether the next turn needs a new process regardless of its settings.
     pub(super) stale: bool,
-    /// None: it serves no conversation.
+    /// Settings that cannot change; `None` if the process serves no conversation.
     fixed: Option<Fixed>,
     model: Option<String>,
     effort: Option<String>,
     mode: String,
     may_bypass: bool,
     requests: u32,
-    asked: BTreeMap<String, Asked>,
+    pending: BTreeMap<String, Request>,
 }
 
 impl Process {
-    /// Another process begins, with these settings; without, it serves no conversation. Returns
-    /// what is said to it first.
+    /// Starts tracking a new process with these settings. Without settings it serves no
+    /// conversation. Returns the first line to write to it.
     pub(super) fn begin(&mut self, settings: Option<&Settings>) -> String {
         *self = Self { number: self.number + 1, ..Self::default() };
         if let Some(settings) = settings {
@@ -61,27 +60,27 @@ impl Process {
             plan::mode(settings).clone_into(&mut self.mode);
             self.may_bypass = self.mode == plan::BYPASS;
         }
-        // Claude Code 2.1.330 otherwise goes on with the system prompt that a conversation began
-        // with, whatever it is given later. 2.1.197 does not know the field and ignores it.
-        self.ask(Asked::Initialize, "initialize", json!({ "systemPromptSnapshot": false })) + "\n"
+        // Without this, Claude Code 2.1.330 keeps the system prompt that a conversation began with,
+        // even if another one is passed later. 2.1.197 ignores the unknown field.
+        self.ask(Request::Initialize, "initialize", json!({ "systemPromptSnapshot": false })) + "\n"
     }
 
-    /// Whether it serves no conversation.
+    /// Returns whether the process serves no conversation.
     pub(super) fn is_probe(&self) -> bool {
         self.fixed.is_none()
     }
 
-    /// Whether it was asked to change a setting and did not answer.
+    /// Returns whether a change of a setting is not answered yet.
     pub(super) fn is_changing(&self) -> bool {
-        self.asked.values().any(|asked| matches!(asked, Asked::Setting(_)))
+        self.pending.values().any(|purpose| matches!(purpose, Request::Setting(_)))
     }
 
-    /// Whether it can become what a turn with these settings needs.
+    /// Returns whether the process can serve a turn with these settings.
     pub(super) fn suits(&self, settings: &Settings) -> bool {
-        // `set_model` without a name does not go back to what the environment says.
+        // `set_model` without a name does not restore the default of the environment.
         let no_model = settings.model.is_none() && self.model.is_some();
         let more_rights = plan::mode(settings) == plan::BYPASS && !self.may_bypass;
-        // Where it may bypass permissions it asks nobody while planning either (2.1.197 to
+        // A process that may bypass permissions does not ask while planning either (2.1.197 to
         // 2.1.330).
         let free_to_plan = plan::mode(settings) == plan::PLAN && self.may_bypass;
         !self.stale
@@ -91,13 +90,13 @@ impl Process {
             && self.fixed.as_ref() == Some(&Fixed::of(settings))
     }
 
-    /// Asks it to change what is not as in these settings.
+    /// Requests the changes needed for these settings.
     pub(super) fn change(&mut self, settings: &Settings, context: &mut LinkContext) {
         if let Some(model) =
             settings.model.as_ref().filter(|model| self.model.as_ref() != Some(model))
         {
             self.request(
-                Asked::Setting(Setting::Model(model.clone())),
+                Request::Setting(Setting::Model(model.clone())),
                 "set_model",
                 json!({ "model": model }),
                 context,
@@ -107,7 +106,7 @@ impl Process {
         if self.effort != effort {
             let body = json!({"settings": {"effortLevel": effort}});
             self.request(
-                Asked::Setting(Setting::Effort(effort)),
+                Request::Setting(Setting::Effort(effort)),
                 "apply_flag_settings",
                 body,
                 context,
@@ -116,7 +115,7 @@ impl Process {
         let mode = plan::mode(settings);
         if self.mode != mode {
             self.request(
-                Asked::Setting(Setting::Mode(mode)),
+                Request::Setting(Setting::Mode(mode)),
                 "set_permission_mode",
                 json!({ "mode": mode }),
                 context,
@@ -124,24 +123,24 @@ impl Process {
         }
     }
 
-    /// Asks it to stop what it does.
+    /// Asks the agent to stop the turn.
     pub(super) fn interrupt(&mut self, context: &mut LinkContext) {
-        self.request(Asked::Interrupt, "interrupt", json!({}), context);
+        self.request(Request::Interrupt, "interrupt", json!({}), context);
     }
 
-    /// Asks for a sign of life.
-    pub(super) fn sign(&mut self, query: u32, context: &mut LinkContext) {
-        self.request(Asked::Sign(query), "mcp_status", json!({}), context);
+    /// Checks that the agent responds.
+    pub(super) fn check_health(&mut self, query: u32, context: &mut LinkContext) {
+        self.request(Request::Health(query), "mcp_status", json!({}), context);
     }
 
-    /// It is gone: returns the queries it was asked about and did not answer.
-    pub(super) fn unanswered(&mut self) -> impl Iterator<Item = u32> {
-        std::mem::take(&mut self.asked)
-            .into_values()
-            .filter_map(|asked| if let Asked::Sign(query) = asked { Some(query) } else { None })
+    /// Returns the queries that an exited process has not answered.
+    pub(super) fn take_unanswered(&mut self) -> impl Iterator<Item = u32> {
+        std::mem::take(&mut self.pending).into_values().filter_map(|purpose| {
+            if let Request::Health(query) = purpose { Some(query) } else { None }
+        })
     }
 
-    /// Says that it is well.
+    /// Returns a positive health report.
     pub(super) fn health(&self) -> QueryResult {
         let version =
             self.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
@@ -151,34 +150,35 @@ impl Process {
         ))
     }
 
-    /// It says itself which mode it is in.
+    /// Records the mode that the agent reports.
     pub(super) fn in_mode(&mut self, mode: &str) {
         mode.clone_into(&mut self.mode);
     }
 
-    /// Whether it plans only.
+    /// Returns whether the agent only plans.
     pub(super) fn plans(&self) -> bool {
         self.mode == plan::PLAN
     }
 
-    /// Takes the answer to a request of ours in. Returns false when it is an answer to nothing.
+    /// Handles the answer to a request. Returns false if there is no such request.
     pub(super) fn answered(&mut self, response: &Value, context: &mut LinkContext) -> bool {
-        let Some(asked) = response.text("request_id").and_then(|id| self.asked.remove(id)) else {
+        let Some(purpose) = response.text("request_id").and_then(|id| self.pending.remove(id))
+        else {
             return false;
         };
-        match asked {
-            Asked::Initialize => {
+        match purpose {
+            Request::Initialize => {
                 self.models =
                     response["response"].list("models").iter().filter_map(model).collect();
                 context.ready();
             }
-            Asked::Sign(query) => context.answer(query, self.health()),
-            Asked::Interrupt => {}
+            Request::Health(query) => context.answer(query, self.health()),
+            Request::Interrupt => {}
             // A new process takes the setting as a flag.
-            Asked::Setting(_) if response.text("subtype") == Some("error") => self.stale = true,
-            Asked::Setting(Setting::Model(model)) => self.model = Some(model),
-            Asked::Setting(Setting::Effort(effort)) => self.effort = effort,
-            Asked::Setting(Setting::Mode(mode)) => {
+            Request::Setting(_) if response.text("subtype") == Some("error") => self.stale = true,
+            Request::Setting(Setting::Model(model)) => self.model = Some(model),
+            Request::Setting(Setting::Effort(effort)) => self.effort = effort,
+            Request::Setting(Setting::Mode(mode)) => {
                 self.stale |= response["response"].text("mode").is_some_and(|now| now != mode);
                 self.in_mode(mode);
             }
@@ -188,22 +188,22 @@ impl Process {
 
     fn request(
         &mut self,
-        asked: Asked,
+        purpose: Request,
         subtype: &str,
         body: serde_json::Value,
         context: &mut LinkContext,
     ) {
-        let line = self.ask(asked, subtype, body);
+        let line = self.ask(purpose, subtype, body);
         context.say(&line);
     }
 
-    fn ask(&mut self, asked: Asked, subtype: &str, mut body: serde_json::Value) -> String {
+    fn ask(&mut self, purpose: Request, subtype: &str, mut body: serde_json::Value) -> String {
         self.requests += 1;
         let id = format!("{}-{}", self.number, self.requests);
         body["subtype"] = json!(subtype);
         let line =
             json!({"type": "control_request", "request_id": id, "request": body}).to_string();
-        self.asked.insert(id, asked);
+        self.pending.insert(id, purpose);
         line
     }
 }

@@ -1,4 +1,4 @@
-//! The state of a process that goes on, for another instance.
+//! Saves the state of a running process for another instance.
 
 use aetheel_backend_sdk::json::Value;
 use serde_json::json;
@@ -7,8 +7,8 @@ use super::Process;
 use crate::plan::Fixed;
 
 impl Process {
-    /// None: it did not answer everything, or serves no conversation.
-    pub(in super::super) fn kept(&self) -> Option<serde_json::Value> {
+    /// Returns `None` if a request is open or the process serves no conversation.
+    pub(in super::super) fn save_state(&self) -> Option<serde_json::Value> {
         let Self {
             number,
             version,
@@ -21,9 +21,9 @@ impl Process {
             mode,
             may_bypass,
             requests,
-            asked,
+            pending,
         } = self;
-        if !asked.is_empty() {
+        if !pending.is_empty() {
             return None;
         }
         let models: Vec<_> = models
@@ -32,25 +32,25 @@ impl Process {
             .collect();
         Some(json!({
             "number": number, "requests": requests, "version": version, "models": models, "tells-state": tells_state, "stale": stale,
-            "fixed": fixed.as_ref()?.kept()?, "model": model, "effort": effort, "mode": mode, "may-bypass": may_bypass,
+            "fixed": fixed.as_ref()?.save_state()?, "model": model, "effort": effort, "mode": mode, "may-bypass": may_bypass,
         }))
     }
 
-    pub(in super::super) fn taken_over(kept: &Value) -> Option<Self> {
-        let text = |key: &str| kept.text(key).map(str::to_owned);
-        let is = |key: &str| kept[key].as_bool();
+    pub(in super::super) fn restore(saved: &Value) -> Option<Self> {
+        let text = |key: &str| saved.text(key).map(str::to_owned);
+        let is = |key: &str| saved[key].as_bool();
         Some(Self {
-            number: kept.count("number")?,
+            number: saved.count("number")?,
             version: text("version"),
-            models: kept.list("models").iter().filter_map(super::model).collect(),
+            models: saved.list("models").iter().filter_map(super::model).collect(),
             tells_state: is("tells-state")?,
             stale: is("stale")?,
-            fixed: Some(Fixed::taken_over(&kept["fixed"])?),
+            fixed: Some(Fixed::restore(&saved["fixed"])?),
             model: text("model"),
             effort: text("effort"),
             mode: text("mode")?,
             may_bypass: is("may-bypass")?,
-            requests: kept.count("requests")?,
+            requests: saved.count("requests")?,
             ..Self::default()
         })
     }

@@ -1,5 +1,5 @@
-//! The events Claude Code tells beside the conversation: sub-agents and commands in the background,
-//! and how much of an account is used.
+//! Events besides the conversation: sub-agents, commands in the background, and the usage of the
+//! account.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{EventKind, Quota, Task, TaskKind, TaskStatus};
 
-/// The tasks that were told of (`task_started`, `task_updated`, `task_notification`; 2.1.197).
+/// The tasks that are reported and not over (`task_started`, `task_notification`; 2.1.197).
 #[derive(Debug, Default)]
 pub(crate) struct Tasks(BTreeMap<String, Task>);
 
 impl Tasks {
-    /// Takes a line about a task.
-    pub(crate) fn told(&mut self, line: &Value, emit: &mut Emit) {
+    /// Handles a line about a task.
+    pub(crate) fn update(&mut self, line: &Value, emit: &mut Emit) {
         let Some(id) = line.text("task_id") else { return };
         let text = |key: &str| line.text(key).filter(|text| !text.is_empty()).map(str::to_owned);
         let before = self.0.get(id).cloned();
@@ -36,7 +36,7 @@ impl Tasks {
                     _ => (TaskKind::Other, false),
                 };
             }
-            // Its end is told once more, with what came of it.
+            // The end is reported a second time, with a summary.
             Some("task_notification") => {
                 task.status = status(line.text("status"));
                 task.summary = text("summary");
@@ -55,8 +55,8 @@ impl Tasks {
     }
 }
 
-fn status(told: Option<&str>) -> TaskStatus {
-    match told {
+fn status(word: Option<&str>) -> TaskStatus {
+    match word {
         Some("completed") => TaskStatus::Done,
         Some("stopped" | "killed") => TaskStatus::Stopped,
         Some("pending" | "running") => TaskStatus::Running,
@@ -64,8 +64,8 @@ fn status(told: Option<&str>) -> TaskStatus {
     }
 }
 
-/// Subscriptions tell in every run how much of them is used (`rate_limit_info` of the SDK 0.3.185;
-/// no recording has one).
+/// Reports the usage of the account, which subscriptions print in every run (`rate_limit_info` of
+/// the SDK 0.3.185; no recording has one).
 pub(crate) fn rate_limit(info: &Value, emit: &mut Emit) {
     let status = info.text("status").unwrap_or("allowed");
     let id = info.text("rateLimitType").unwrap_or("account");
@@ -81,7 +81,7 @@ pub(crate) fn rate_limit(info: &Value, emit: &mut Emit) {
     emit.event(EventKind::Quota(vec![Quota {
         id: id.to_owned(),
         label: label.to_owned(),
-        // Near, where it says no more.
+        // A warning without a number means that the limit is near.
         used_percent: used_percent.or_else(|| (status == "allowed_warning").then_some(90.0)),
         resets: None,
         exhausted: !matches!(status, "allowed" | "allowed_warning"),

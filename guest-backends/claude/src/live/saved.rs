@@ -1,5 +1,5 @@
-//! The state of a conversation between two turns, as JSON, for another instance: the process goes
-//! on and takes no second `initialize`.
+//! Saves the state of a conversation between two turns as JSON. The process keeps running in
+//! another instance and accepts no second `initialize`.
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::{self, Value};
@@ -10,12 +10,12 @@ use super::Conversation;
 use super::process::Process;
 use crate::stream::Claude;
 
-/// Raised when the form changes.
+/// Version of the format; increase it with every change.
 const FORM: u32 = 1;
 
 impl Conversation {
-    /// None: something is open, or there is nothing to take over.
-    pub(super) fn kept(&self, proc: u32) -> Option<String> {
+    /// Returns `None` if a turn or a question is open.
+    pub(super) fn save_state(&self, proc: u32) -> Option<String> {
         if self.turn.is_some() || !self.asks.is_empty() {
             return None;
         }
@@ -27,13 +27,13 @@ impl Conversation {
             .collect();
         let state = json!({
             "form": FORM, "proc": proc, "session": self.session, "native": self.native, "asks": self.asks.last(), "granted": granted,
-            "process": self.process.kept()?, "claude": self.claude.kept(),
+            "process": self.process.save_state()?, "claude": self.claude.save_state(),
         });
         Some(state.to_string())
     }
 
-    /// Returns the process, too.
-    pub(super) fn taken_over(state: &str) -> Option<(Self, u32)> {
+    /// Restores a conversation and returns the key of its process.
+    pub(super) fn restore(state: &str) -> Option<(Self, u32)> {
         let state = json::parse(state).ok()?;
         if state.count("form") != Some(FORM) {
             return None;
@@ -44,8 +44,8 @@ impl Conversation {
         let taken = Self {
             session: state.count("session"),
             native: state.text("native").map(str::to_owned),
-            claude: Claude::taken_over(&state["claude"])?,
-            process: Process::taken_over(&state["process"])?,
+            claude: Claude::restore(&state["claude"])?,
+            process: Process::restore(&state["process"])?,
             asks: Asks::counting_from(state.count("asks")?),
             granted: Grants::restored(
                 state.list("granted").iter().map(grant).collect::<Option<_>>()?,
