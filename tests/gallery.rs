@@ -20,23 +20,23 @@ type Scene = (&'static str, &'static str, &'static str);
 /// By protocol.
 const SCENES: [(&str, &[Scene]); 5] = [
     (
-        "One process a turn, JSON lines on stdout",
+        "One process per turn, JSON lines on stdout",
         &[
-            ("A tool is used (Gemini CLI, `gemini -o stream-json`)", "gemini", "tool-shell"),
+            ("A tool call (Gemini CLI, `gemini -o stream-json`)", "gemini", "tool-shell"),
             (
                 "The same with Claude Code (`claude -p --output-format stream-json`)",
                 "claude",
                 "tool-shell",
             ),
             ("The same with Codex (`codex exec --json`)", "codex", "tool-shell"),
-            ("The model's service is overloaded, then it works (Droid)", "droid", "error-429-once"),
-            ("The agent is killed in the middle (OpenCode)", "opencode", "run-sigkill-tool"),
+            ("The model's service is overloaded, then recovers (Droid)", "droid", "error-429-once"),
+            ("The agent is killed during a turn (OpenCode)", "opencode", "run-sigkill-tool"),
         ],
     ),
     (
-        "JSON lines both ways (Claude Code's control protocol)",
+        "JSON lines in both directions (Claude Code's control protocol)",
         &[
-            ("People are asked for permission", "claude", "live/allow-once"),
+            ("Users are asked for permission", "claude", "live/allow-once"),
             ("A message is steered into a running turn", "claude", "live/steer"),
         ],
     ),
@@ -66,12 +66,14 @@ const WIDTH: usize = 150;
 /// Lines of a scene that are shown.
 const LENGTH: usize = 60;
 
-const BEGINNING: &str = "# Gallery: what agents say, and what backends make of it
+const BEGINNING: &str = "# Gallery: what agents print, and what backends do with it
 
-Recordings of real agents, told to the components in this repository by the test `gallery` (which also checks this page;
-`UPDATE_GOLDEN=1` writes it anew). `host`, `out` and `err` are what the backend is told: commands of the host and lines of the agent;
-`→` is what it wants done. Long lines are cut, what leads to nothing is counted. `aetheel backend replay` shows any recording like
-this; every item is explained in [contract.md](contract.md).
+Each section shows a recording of a real agent that was replayed by the shipped component. `host`,
+`out` and `err` are inputs of the backend: commands of the host, and lines that the agent printed on
+stdout and stderr. `→` is an action that the backend returned. Long lines are cut, and inputs
+without an action are counted. `aetheel backend replay` shows any recording in a similar form.
+[contract.md](contract.md) describes every item. The test `gallery` generates this page
+(`UPDATE_GOLDEN=1`) and compares it.
 ";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +130,7 @@ fn scene<'a>(steps: impl Iterator<Item = (&'a Entry, &'a Vec<Action>)>) -> Strin
             continue;
         }
         if idle > 0 {
-            lines.push(format!("       ({idle} more, of which nothing follows)"));
+            lines.push(format!("       ({idle} more, without an action)"));
             idle = 0;
         }
         if let What::In(input) = &entry.what {
