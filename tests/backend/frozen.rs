@@ -81,11 +81,15 @@ fn the_page_of_the_contract_says_what_the_contract_says() {
 
 const BEGINNING: &str = "# The contract, item by item
 
-Made from the text in [`wit/`](../wit/README.md) by a test that also checks it (`UPDATE_GOLDEN=1` writes it anew); how to read it is
-said there, how to write a backend in [writing-a-backend.md](writing-a-backend.md), and what conversations look like in
-[gallery.md](gallery.md). In recordings and in `--json` output every item has the name it has here; a record is an object, a variant
-an object with one key, a case without a payload and a value of an enum a string, and an option that is none is `null`.
-[What this gateway does not use today](../wit/README.md#what-this-host-does-not-use) is listed there.
+This page lists every item of the contract between gateway and backend. A test generates it from the
+comments in [`wit/`](../wit/README.md) (`UPDATE_GOLDEN=1`) and compares it.
+[`wit/README.md`](../wit/README.md) is an introduction, [writing-a-backend.md](writing-a-backend.md)
+a tutorial, and [gallery.md](gallery.md) shows real conversations.
+
+Recordings and `--json` output use the same names as this page. A record is an object, and a variant
+is an object with one key. A case without a payload and a value of an enum are strings. An absent
+option is `null`. Some items are [not used by this
+gateway](../wit/README.md#what-this-host-does-not-use).
 ";
 
 fn page() -> String {
@@ -98,7 +102,7 @@ fn page() -> String {
     let interface = |name: &str| &resolve.interfaces[resolve.packages[package].interfaces[name]];
     functions(&mut page, &resolve, interface("backend"));
     let types = interface("types");
-    let _ = write!(page, "\n## Words\n\n{}\n", said(&types.docs));
+    let _ = write!(page, "\n## Types\n\n{}\n", said(&types.docs));
     for (name, id) in &types.types {
         item(&mut page, &resolve, name, *id);
     }
@@ -152,7 +156,7 @@ fn item(page: &mut String, resolve: &Resolve, name: &str, id: TypeId) {
                 .collect(),
         ),
         TypeDefKind::Variant(variant) => table(
-            "case | with | meaning",
+            "case | payload | meaning",
             variant
                 .cases
                 .iter()
