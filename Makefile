@@ -71,6 +71,7 @@ chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cu
 check: setup ## formatting, lints, prose, documentation, dependencies: what CI insists on
 	scripts/prose --self-test
 	scripts/prose --check
+	scripts/house --check
 	cargo fmt --all --check
 	$(GUEST_CARGO) fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
