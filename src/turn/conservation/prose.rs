@@ -14,7 +14,11 @@ pub(super) fn is_prose(text: &str) -> bool {
     if foreign >= FOREIGN_LETTERS {
         return true;
     }
-    let words = text.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
+    let words = text.split_whitespace().filter(|word| {
+        // Ids such as `n-1` are no words.
+        let count = |of: fn(char) -> bool| word.chars().filter(|c| of(*c)).count();
+        count(char::is_alphabetic) > count(char::is_numeric)
+    });
     if words.count() >= 2 && ascii + foreign >= LETTERS {
         return true;
     }
@@ -51,6 +55,7 @@ mod tests {
             "c3870c18-e052-481f-a827-a1f4de417c8e",
             "/srv/proj/src/main.rs",
             "end_turn",
+            "session n-1",
             "0.61.0",
             "",
         ] {
