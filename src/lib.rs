@@ -10,7 +10,7 @@
 //! | adapters | [`backend`] [`cluster`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
 //! | use cases | [`dispatch`] [`kit`] [`turn`] |
 //! | files | [`workspace`] [`disk`] |
-//! | pure | [`queue`] [`schedule`] [`prompt`] [`markdown`] [`lines`] [`framing`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] |
+//! | pure | [`queue`] [`schedule`] [`prompt`] [`markdown`] [`lines`] [`framing`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] [`baseline`] |
 //! | words | [`event`] [`agent`] [`config`] [`figures`] [`lease`] [`vigil`] |
 
 pub mod agent;
@@ -20,6 +20,7 @@ pub mod lease;
 pub mod vigil;
 
 pub mod access;
+pub mod baseline;
 pub mod fold;
 pub mod framing;
 pub mod lines;

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::{Clock, Overdue};
+use super::conservation::Examination;
 use super::ending::{Ending, Observed, Seen, StopReason, TurnResult};
 use super::guard::Guard;
 use super::link::{LinkRequest, Report};
@@ -83,7 +84,7 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         clock: Clock::new(started, links.host()),
         observed: Observed::default(),
         trouble: Trouble::default(),
-        lost: None,
+        examined: Examination::default(),
         cause: None,
         phase: Phase::Running,
     };
@@ -181,8 +182,8 @@ struct Driver<'a> {
     clock: Clock,
     observed: Observed,
     trouble: Trouble,
-    /// Where in the agent's output an answer stands that nobody could read.
-    lost: Option<String>,
+    /// The agent's output compared with the text that people saw.
+    examined: Examination,
     /// Why the host stopped the turn, where it did.
     cause: Option<Cause>,
     phase: Phase,
@@ -220,7 +221,7 @@ impl Driver<'_> {
                 let ends = self.guard.done(done);
                 ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
             }
-            Some(Report::Lost(lost)) => self.lost = lost,
+            Some(Report::Examined(examined)) => self.examined = examined,
             Some(Report::Active) => self.clock.active(),
             Some(Report::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
             Some(Report::Orphaned) => self.observed.orphaned = !self.guard.is_done(),
@@ -269,6 +270,7 @@ impl Driver<'_> {
                     }
                 }
                 Some(Report::Ask(ask)) => {
+                    self.observed.asked = true;
                     self.audience.interrupted_before(Some(&ask));
                     asks.insert(ask.ask, ask);
                 }
@@ -292,7 +294,6 @@ impl Driver<'_> {
             self.clock.resume(spent, elapsed);
         }
         for ask in asks.into_values() {
-            self.observed.asked = true;
             self.clock.ask(ask.ask);
             self.audience.ask_again(&ask, Answerer::new(ask.ask, self.decide.clone()));
         }
@@ -427,12 +428,15 @@ impl Driver<'_> {
             transcript: &transcript,
             text: &text,
             usage: usage.as_ref(),
-            lost: self.lost.as_deref(),
+            lost: self.examined.lost.as_deref(),
         };
         let ending = Ending::of(outcome, failure, stopped, agent)
             .in_words(&stderr)
             .unless_orphaned(observed.orphaned)
             .unless_unread(&seen);
+        let silent = ending == Ending::Completed && seen.is_silent();
+        let baselines = self.host.agents.baselines();
+        let suspicious = silent && baselines.always_answers(&self.backend.descriptor().name);
         self.lease.ending = ending.to_string();
         TurnResult {
             link: self.lease.link.id.to_string(),
@@ -448,6 +452,9 @@ impl Driver<'_> {
             transcript,
             took,
             orphaned: observed.orphaned,
+            silent,
+            suspicious,
+            positions: self.examined.positions,
             place: self.lease.into(),
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Generation, GuestFailure, TurnPlace, reason};
 use crate::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
+use crate::baseline::Positions;
 use crate::fold::Transcript;
 use crate::plain::clean_text;
 
@@ -307,6 +308,16 @@ impl Seen<'_> {
             || !transcript.plan().is_empty()
     }
 
+    /// Whether there was no text, no file and no question.
+    pub(super) fn is_silent(&self) -> bool {
+        let Self { observed, transcript, text, .. } = self;
+        !observed.asked
+            && text.trim().is_empty()
+            && transcript.text().is_empty()
+            && transcript.artifacts().is_empty()
+            && !transcript.is_blank()
+    }
+
     /// Whether an agent that ended like this may have answered. With an exit code of 0 it did not
     /// crash, whatever its backend makes of that.
     fn may_be_unread(&self, failure: &Failure) -> bool {
@@ -351,6 +362,12 @@ pub struct TurnResult {
     pub took: Duration,
     /// Its agent was lost with whoever held it: nothing is known against the prompt.
     pub orphaned: bool,
+    /// It succeeded without text, a file or a question.
+    pub silent: bool,
+    /// It was silent, and turns of its backend never were: its answer may be lost.
+    pub suspicious: bool,
+    /// Positions in its output, where its answer can be read and they are still learned.
+    pub positions: Option<Positions>,
     /// Its place on the link, to be kept until its answer is safe: once it is dropped, a later life
     /// of the gateway knows nothing of the turn any more.
     pub place: TurnPlace,

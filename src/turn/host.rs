@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use super::{Fence, Reach};
 use crate::agent::Descriptor;
 use crate::agent::descriptor::Credential;
+use crate::baseline::Baselines;
 
 /// Variables every agent gets where the gateway has them: enough to find programs, homes,
 /// certificates and proxies.
@@ -44,7 +45,10 @@ pub const BASE_VARIABLES: &[&str] = &[
 /// The agents on this machine as far as they are known, by backend. Clones share it, because backends come
 /// while turns run.
 #[derive(Clone, Debug, Default)]
-pub struct Agents(Arc<RwLock<HashMap<String, Agent>>>);
+pub struct Agents {
+    known: Arc<RwLock<HashMap<String, Agent>>>,
+    baselines: Baselines,
+}
 
 /// One backend's agent as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,12 +62,12 @@ pub struct Agent {
 impl Agents {
     /// Remembers what was found, in place of what was known before.
     pub fn set(&self, backend: &str, agent: Agent) {
-        self.0.write().insert(backend.to_owned(), agent);
+        self.known.write().insert(backend.to_owned(), agent);
     }
 
     /// Says where a program is.
     pub fn set_program(&self, backend: &str, name: &str, path: &Path) {
-        let mut known = self.0.write();
+        let mut known = self.known.write();
         known
             .entry(backend.to_owned())
             .or_default()
@@ -71,10 +75,16 @@ impl Agents {
             .insert(name.to_owned(), path.to_owned());
     }
 
+    /// Returns the usual output of the agents.
+    #[must_use]
+    pub fn baselines(&self) -> &Baselines {
+        &self.baselines
+    }
+
     /// A backend's agent; nothing is known of it before it was looked at.
     #[must_use]
     pub fn get(&self, backend: &str) -> Agent {
-        self.0.read().get(backend).cloned().unwrap_or_default()
+        self.known.read().get(backend).cloned().unwrap_or_default()
     }
 }
 

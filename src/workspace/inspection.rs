@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::deliveries::Delivery;
 use super::ledger::{Entry, Ledger};
 use super::{Drift, FileError, Journal, LostTurn, Past};
-use super::{Share, SignIn, bindings, blocking, discord_notes, schedule_notes};
+use super::{Share, SignIn, baselines, bindings, blocking, discord_notes, schedule_notes};
 use crate::plain::with_causes;
 
 /// What is in a state file.
@@ -39,6 +39,7 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/discord.md", entries::<discord_notes::Item>),
             at("state/schedules.md", entries::<schedule_notes::Item>),
             at("state/drift.md", entries::<Drift>),
+            at("state/baselines.md", entries::<baselines::Line>),
             at("state/lost.md", entries::<LostTurn>),
             at("state/webhooks.md", entries::<Delivery>),
             at("state/shares.md", entries::<Share>),

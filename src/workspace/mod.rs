@@ -7,6 +7,7 @@
 //! stop what it began. Pinned by the tests of each file here.
 
 mod backend_notes;
+mod baselines;
 mod bindings;
 mod blobs;
 mod boot;
@@ -48,6 +49,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
+pub use baselines::BaselineNotes;
 pub use bindings::{Binding, Bindings, BindingsError, SessionId};
 pub use boot::Booted;
 pub use channels::{
@@ -110,6 +112,7 @@ pub struct Workspace {
     notes: DiscordNotes,
     schedules: ScheduleNotes,
     drift: DriftNotes,
+    baselines: BaselineNotes,
     lost: LostTurns,
     shares: Shares,
     turns: Turns,
@@ -152,6 +155,7 @@ impl Workspace {
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
             let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
             let drift = DriftNotes::open(&state.join("drift.md"))?;
+            let baselines = BaselineNotes::open(&state.join("baselines.md"))?;
             let lost = LostTurns::open(&state)?;
             let shares = Shares::open(&state.join("shares.md"))?;
             let turns = Turns::at(state.join("turns"));
@@ -175,7 +179,18 @@ impl Workspace {
             inner.jobs.lock().require()?;
             inner.require_documents()?;
             let inner = Arc::new(inner);
-            Ok(Self { inner, bindings, history, notes, schedules, drift, lost, shares, turns })
+            Ok(Self {
+                inner,
+                bindings,
+                history,
+                notes,
+                schedules,
+                drift,
+                baselines,
+                lost,
+                shares,
+                turns,
+            })
         })
         .await
     }

@@ -54,17 +54,27 @@ fn reader(narrow: bool) -> Understanding {
 
 /// A dispatcher whose agent says what the prompt says, `;` between the lines, and stops at `wait`
 /// until it may go on.
-struct Scene {
+pub(super) struct Scene {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
-    backends: Arc<Replaceable>,
-    agents: Agents,
+    pub(super) backends: Arc<Replaceable>,
+    pub(super) agents: Agents,
     go: watch::Sender<bool>,
     asked: usize,
 }
 
 impl Scene {
     async fn new(folder: &Path, backends: Replaceable, rollback: bool) -> Self {
+        Self::speaking(folder, backends, rollback, str::to_owned).await
+    }
+
+    /// One whose agent says what `lines` makes of each piece of the prompt.
+    pub(super) async fn speaking(
+        folder: &Path,
+        backends: Replaceable,
+        rollback: bool,
+        lines: fn(&str) -> String,
+    ) -> Self {
         let (go, may) = watch::channel(false);
         let launcher = ScriptedLauncher::new(move |agent: Agent| {
             let mut may = may.clone();
@@ -73,7 +83,7 @@ impl Scene {
                     if line == "wait" {
                         let _ = may.wait_for(|may| *may).await;
                     } else {
-                        agent.say(&[line]).await;
+                        agent.say(&[&lines(line)]).await;
                     }
                 }
                 agent.exit(Exit::Code(0), "").await;
@@ -99,14 +109,14 @@ impl Scene {
     }
 
     /// What people were told of the answer: its text and its failure.
-    async fn answer(&mut self, prompt: &str) -> (String, Option<String>) {
+    pub(super) async fn answer(&mut self, prompt: &str) -> (String, Option<String>) {
         self.ask(prompt);
         let answer = self.collected.answers(self.asked).await.pop().unwrap().1;
         self.dispatcher.lane_idle(&SEVEN).await;
         (answer.text, answer.failure)
     }
 
-    async fn notice(&self, count: usize) -> String {
+    pub(super) async fn notice(&self, count: usize) -> String {
         let notices = self.collected.notices(count).await;
         assert_eq!(notices.len(), count, "{notices:#?}");
         let last = notices.last().unwrap();
@@ -114,12 +124,12 @@ impl Scene {
         last.text.clone()
     }
 
-    async fn shut_down(self) {
+    pub(super) async fn shut_down(self) {
         self.dispatcher.shutdown(std::time::Duration::from_secs(30)).await;
     }
 }
 
-fn one(generation: Arc<ScriptedBackend>) -> Replaceable {
+pub(super) fn one(generation: Arc<ScriptedBackend>) -> Replaceable {
     let backends = Replaceable::default();
     backends.load(generation);
     backends

@@ -3,6 +3,7 @@
 mod absorb;
 mod asks;
 mod attachments;
+mod baselines;
 mod bounds;
 mod drift;
 mod health;

@@ -234,9 +234,10 @@ async fn an_answer_whose_fields_were_renamed_is_kept_and_announced_once_also_aft
 
 /// A backend whose agent prints one line. It shows `answer` once the agent has exited, and reports
 /// a success in any case.
-fn reader(version: &str, answer: Option<&str>) -> Wat {
+pub(super) fn reader(version: &str, answer: Option<&str>) -> Wat {
     let mut wat = Wat::new("mini", version);
-    wat.descriptor = json!({ "sharing": "turn" });
+    let programs = json!([{ "name": "mini", "version-arguments": ["--version"] }]);
+    wat.descriptor = json!({ "sharing": "turn", "programs": programs });
     let spawn = Spawn {
         proc: 1,
         program: "mini".to_owned(),

@@ -5,6 +5,7 @@ mod access;
 mod answers;
 mod away;
 mod backends;
+mod baselines;
 mod capabilities;
 mod chaos;
 mod chaos_cluster;

@@ -8,6 +8,7 @@
 //! writing and notifying happen in tasks of their own. Pinned by `tests/dispatch/drift.rs` and
 //! `tests/gateway/drift.rs`.
 
+mod baseline;
 mod messages;
 mod regression;
 mod sample;
@@ -27,6 +28,7 @@ use self::unknown::UnknownOutputs;
 use super::outlet::Notice;
 use super::parts::Parts;
 use crate::agent::Unrecognised;
+use crate::baseline::UNKNOWN_VERSION;
 use crate::figures;
 use crate::turn::{Ending, Generation, TurnResult, UnknownOutput};
 use crate::workspace::DriftKey;
@@ -72,6 +74,7 @@ impl DriftMonitor {
                 .unwrap_or_else(|| Quota::per_hour(NOTICE_LIMIT))
                 .allow_burst(NOTICE_LIMIT),
         );
+        parts.host.agents.baselines().restore(parts.workspace.baseline_notes().known());
         let state = State {
             unknown: UnknownOutputs::new(parts.workspace.drift_notes().known()),
             trials: Trials::default(),
@@ -136,13 +139,15 @@ impl DriftMonitor {
             .keys()
             .map(|what| self.key(backend, generation, agent_version, what))
             .collect();
-        if let (Ending::Unread(_), true) = (ending, keys.is_empty()) {
+        self.note_baseline(backend, result);
+        let what = match ending {
             // Otherwise only the person who asked would learn of it.
-            let unknown = Unrecognised {
-                what: "an answer without anything readable".to_owned(),
-                path: None,
-                sample: String::new(),
-            };
+            Ending::Unread(_) if keys.is_empty() => Some("an answer without anything readable"),
+            _ if result.suspicious => Some("a success without an answer, unlike all before"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            let unknown = Unrecognised { what: what.to_owned(), path: None, sample: String::new() };
             self.on_unknown(&UnknownOutput {
                 backend,
                 generation,
@@ -151,7 +156,7 @@ impl DriftMonitor {
                 unknown: &unknown,
             });
         }
-        let misread = matches!(ending, Ending::Unread(_) | Ending::Backend(_));
+        let misread = matches!(ending, Ending::Unread(_) | Ending::Backend(_)) || result.suspicious;
         let version = self.version(agent_version);
         let unknown: Vec<String> = keys.into_iter().map(|key| key.what).collect();
         let ended =
@@ -298,7 +303,7 @@ impl DriftMonitor {
 
     fn version(&self, agent_version: Option<&str>) -> String {
         agent_version.map_or_else(
-            || "unknown".to_owned(),
+            || UNKNOWN_VERSION.to_owned(),
             |version| sample::words(version, VERSION_LIMIT, &self.parts.redactor),
         )
     }

@@ -49,8 +49,9 @@ impl LostReplies {
         self.parts.workspace.lost_turns()
     }
 
-    /// Keeps the recording of a turn whose answer could not be read, and notes the turn. Returns
-    /// the button for whoever asked; none: nothing was lost, or it could not be kept.
+    /// Keeps the recording of a turn whose answer could not be read or is suspiciously missing, and
+    /// notes the turn. Returns the button for whoever asked, or `None` if the turn did not fail or
+    /// could not be kept.
     pub(crate) async fn lose(
         &self,
         event: &Event,
@@ -59,7 +60,7 @@ impl LostReplies {
         (binding, requested): (&Binding, Option<&str>),
         result: &TurnResult,
     ) -> Option<Offer> {
-        if !result.ending.is_lost() || !result.output {
+        if !(result.ending.is_lost() || result.suspicious) || !result.output {
             return None;
         }
         let kept = self.parts.recorder.keep(&result.recording, turn).await;
@@ -99,7 +100,8 @@ impl LostReplies {
         epochs.insert(turn.to_owned(), binding.epoch);
         figures::lost_reply(backend, LostState::Lost.word());
         tracing::warn!(generation = %result.generation, "the reply is lost until a newer backend reads it; its recording is kept");
-        Some(Offer {
+        // A turn that is only suspicious looks to people as it would otherwise.
+        result.ending.is_lost().then(|| Offer {
             id: format!("{ONE}{turn}"),
             label: "Show the answer again (when a newer backend can read it)".to_owned(),
         })

@@ -17,6 +17,7 @@ use crate::agent::{
     Action, Chunk, Command, EventKind, Input, Outcome, Part as PromptPart, Pipe, Text, TurnDone,
     TurnKey, Value,
 };
+use crate::baseline::{Baseline, Positions};
 
 /// Bytes of raw output kept of the turns of a link; the oldest go first.
 const RAW_LIMIT: usize = 512 << 10;
@@ -36,6 +37,8 @@ struct Unit {
 struct Said {
     parts: BTreeMap<u32, Part>,
     tools: bool,
+    /// Some output was unknown to the backend.
+    unknown: bool,
     /// Number of the first unit that may have come after the last tool event.
     boundary: u64,
 }
@@ -81,6 +84,15 @@ impl Said {
         let repeats = self.tools && self.parts.values().any(|part| part.before.contains(last));
         self.parts.values().any(|part| !part.since.is_empty()) || (!last.is_empty() && !repeats)
     }
+}
+
+/// The raw output of a turn compared with the text that people saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Examination {
+    /// Where an answer stands that nobody could read.
+    pub lost: Option<String>,
+    /// The positions of text, if people could read the answer and positions are learned.
+    pub positions: Option<Positions>,
 }
 
 /// The raw output of a link's open turns, and the text its backend made of it.
@@ -236,7 +248,12 @@ impl Ledger {
                 self.tool(turn, &end.id);
             }
             // Its sample is shown to operators only, and is what may have been lost.
-            EventKind::Unrecognised(_) | EventKind::Raw(_) => {}
+            EventKind::Unrecognised(_) => {
+                if let Some(said) = self.turns.get_mut(&turn) {
+                    said.unknown = true;
+                }
+            }
+            EventKind::Raw(_) => {}
             other => self.shown.add_all(other),
         }
     }
@@ -255,21 +272,38 @@ impl Ledger {
         }
     }
 
-    /// Returns where in the output the text stands that a turn lost, or `None` if people can read
-    /// its answer or the agent gave none.
+    /// Looks for an answer that a turn lost, except at positions that `baseline` ignores. If people
+    /// can read the answer, collects positions for a baseline that is still learning; not from
+    /// turns that share their output with others or in which something was unknown, because part
+    /// of their answers may be lost.
     #[must_use]
-    pub fn lost(&self, turn: TurnKey, done: Option<&TurnDone>) -> Option<String> {
-        let said = self.turns.get(&turn)?;
+    pub fn examine(
+        &self,
+        turn: TurnKey,
+        done: Option<&TurnDone>,
+        baseline: Option<&Baseline>,
+    ) -> Examination {
+        let Some(said) = self.turns.get(&turn) else { return Examination::default() };
         let last = done.and_then(|done| done.text.as_deref()).map(visible).unwrap_or_default();
         if said.is_readable(&last) {
-            return None;
+            let learns = self.turns.len() == 1
+                && !said.unknown
+                && baseline.is_some_and(Baseline::is_learning);
+            let positions = learns.then(|| self.scan(0).positions(&self.shown.index()));
+            return Examination { lost: None, positions };
         }
         let is_begun = said.parts.values().any(|part| !part.before.is_empty());
         let from = if is_begun { said.boundary } else { 0 };
+        let lost = self.scan(from).unaccounted(&self.shown.index(), baseline);
+        Examination { lost, positions: None }
+    }
+
+    /// Reads the output from a unit on.
+    fn scan(&self, from: u64) -> Scan {
         let mut scan = Scan::default();
         let units = self.units.iter().filter(|unit| unit.number >= from);
         units.for_each(|unit| scan.unit(&unit.text));
-        scan.unaccounted(&self.shown.index())
+        scan
     }
 }
 

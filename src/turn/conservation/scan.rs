@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value;
 
 use super::prose::{is_plain_prose, is_prose};
-use super::shown::{GRAM, Index};
+use super::shown::{GRAM, Index, normal};
+use crate::baseline::{Baseline, Positions};
 
 /// Keys whose values say what kind of thing an object is. They tell positions apart.
 const KINDS: [&str; 7] = ["type", "subtype", "kind", "method", "event", "role", "sessionUpdate"];
@@ -101,19 +102,45 @@ impl Scan {
         }
     }
 
-    /// Returns the position of a text that looks like an answer and was not shown, the last one
-    /// first.
-    pub(super) fn unaccounted(mut self, shown: &Index) -> Option<String> {
+    /// Returns the path to a text that looks like an answer and was not shown. Leaves out positions
+    /// that the baseline ignores.
+    pub(super) fn unaccounted(
+        mut self,
+        shown: &Index,
+        baseline: Option<&Baseline>,
+    ) -> Option<String> {
         self.flush();
-        let lost = self.positions.values().find(|(path, texts)| {
+        let lost = self.positions.iter().find(|(position, (path, texts))| {
             if path == PLAIN {
                 // Each of these lines stands for itself.
                 let lost = |text| is_lost(std::slice::from_ref(text), shown, is_plain_prose);
                 return texts.iter().any(lost);
             }
-            is_lost(texts, shown, is_prose)
+            !baseline.is_some_and(|baseline| baseline.ignores(position))
+                && is_lost(texts, shown, is_prose)
         });
-        lost.map(|(path, _)| path.clone())
+        lost.map(|(_, (path, _))| path.clone())
+    }
+
+    /// Returns the positions of text that was shown and of text that looks like an answer and was
+    /// not shown. Lines that are no JSON have no position of their own.
+    pub(super) fn positions(mut self, shown: &Index) -> Positions {
+        self.flush();
+        let mut positions = Positions::default();
+        for (position, (path, texts)) in self.positions {
+            let text = texts.concat();
+            let chars: Vec<char> = normal(&text).chars().collect();
+            // A short word that is no prose, such as a type, matches shown text by chance.
+            if path == PLAIN || (chars.len() < GRAM && !is_prose(&text)) {
+                continue;
+            }
+            if shown.covered(&chars).contains(&true) {
+                positions.shown.insert(position);
+            } else if is_lost(&texts, shown, is_prose) {
+                positions.beside.insert(position);
+            }
+        }
+        positions
     }
 }
 

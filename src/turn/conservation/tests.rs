@@ -36,7 +36,7 @@ fn lost(calls: &[(&[&str], &[Action])]) -> Option<String> {
         ledger.inputs(&lines.iter().map(|text| line(text)).collect::<Vec<_>>());
         ledger.actions(*actions);
     }
-    ledger.lost(1, None)
+    ledger.examine(1, None, None).lost
 }
 
 #[test]
@@ -114,6 +114,40 @@ fn the_echo_of_a_message_whose_author_is_named_elsewhere_is_no_answer() {
     ];
     assert_eq!(lost(&[(lines, &[])]), None);
     assert_eq!(lost(&[(&lines[1..], &[])]).as_deref(), Some("part.text"));
+}
+
+#[test]
+fn positions_are_collected_from_readable_turns_in_which_everything_was_known() {
+    let lines: Vec<Input> = [
+        r#"{"type":"tip","text":"Press a key to go on."}"#,
+        r#"{"type":"said","text":"Two fi"}"#,
+        r#"{"type":"said","text":"les are in it."}"#,
+        r#"{"type":"id","text":"c3870c18-e052"}"#,
+        "Some words of a plain line.",
+    ]
+    .into_iter()
+    .map(line)
+    .collect();
+    let positions = |actions: &[Action], baseline: Option<&Baseline>| {
+        let mut ledger = Ledger::default();
+        let start = StartTurn::plain("x", Safety::Default);
+        ledger.inputs([&Input::Command(Command::StartTurn(start))]);
+        ledger.inputs(&lines);
+        ledger.actions(actions);
+        ledger.examine(1, None, baseline).positions
+    };
+    let (shown, baseline) = (text("Two files are in it."), Baseline::default());
+    let found = positions(std::slice::from_ref(&shown), Some(&baseline)).expect("readable");
+    assert_eq!(Vec::from_iter(found.beside), ["<tip>.text"]);
+    assert_eq!(Vec::from_iter(found.shown), ["<said>.text"]);
+    let unknown = event(EventKind::Unrecognised(crate::agent::Unrecognised {
+        what: "line type `tip`".to_owned(),
+        path: None,
+        sample: String::new(),
+    }));
+    assert_eq!(positions(&[unknown, shown.clone()], Some(&baseline)), None);
+    assert_eq!(positions(&[shown], None), None, "the version is not known");
+    assert_eq!(positions(&[], Some(&baseline)), None, "nobody could read it");
 }
 
 #[test]

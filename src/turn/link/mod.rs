@@ -26,6 +26,7 @@ pub(super) use self::files::remove as remove_folder;
 pub(super) use self::keepsake::Keepsake;
 pub(super) use self::task::{Continued, NotRebuilt, OpenSession};
 
+use super::conservation::Examination;
 use super::recording::{Entry, Recording};
 use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor};
 use crate::agent::{
@@ -119,8 +120,8 @@ pub(super) enum Report {
     Ask(Ask),
     Withdrawn(AskKey),
     Done(TurnDone),
-    /// Where in the agent's output an answer stands that nobody could read, if there is one.
-    Lost(Option<String>),
+    /// The agent's output compared with the text that people saw.
+    Examined(Examination),
     /// The agent was started or has written something, whatever it was.
     Active,
     /// The agent has exited, and calls that a success.

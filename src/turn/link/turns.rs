@@ -10,6 +10,7 @@ use super::Report;
 use crate::agent::{Ask, AskKey, AskKind, Decision, Safety, SessionKey, TurnKey, TurnRef};
 use crate::event::Lane;
 use crate::fold::Transcript;
+use crate::turn::conservation::Examination;
 
 /// Where the keys of turns begin that an agent starts by itself.
 const UNASKED: u32 = 0x8000_0000;
@@ -113,10 +114,10 @@ impl Turns {
         }
     }
 
-    /// Reports to all turns that the guest has not ended what they lost.
-    pub(super) fn report_lost(&self, lost: impl Fn(TurnKey) -> Option<String>) {
+    /// Examines the output of all turns that the guest has not ended.
+    pub(super) fn report_examined(&self, examine: impl Fn(TurnKey) -> Examination) {
         for open in self.open.values().filter(|open| !open.done) {
-            let _ = open.reports.send(Report::Lost(lost(open.turn.turn)));
+            let _ = open.reports.send(Report::Examined(examine(open.turn.turn)));
         }
     }
 

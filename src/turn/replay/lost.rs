@@ -5,7 +5,7 @@ use crate::agent::{Input, TurnDone, TurnKey};
 use crate::turn::conservation::Ledger;
 use crate::turn::recording::{Entry, What};
 
-/// Returns where the text stands that a replayed turn lost; see [`Ledger::lost`].
+/// Returns where the text stands that a replayed turn lost; see [`Ledger::examine`].
 #[must_use]
 pub fn lost_text(
     entries: &[Entry],
@@ -22,7 +22,7 @@ pub fn lost_text(
         ledger.actions(&step.actions);
     }
     ledger.inputs(inputs(&entries[read..]));
-    ledger.lost(turn, done)
+    ledger.examine(turn, done, None).lost
 }
 
 fn inputs(entries: &[Entry]) -> impl Iterator<Item = &Input> {

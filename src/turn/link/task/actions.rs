@@ -132,8 +132,9 @@ impl Task {
             Action::AskWithdrawn(ask) => self.turns.withdraw(ask),
             Action::TurnDone(done) => {
                 let turn = TurnRef { session: done.session, turn: done.turn };
-                let lost = self.ledger.lost(turn.turn, Some(&done));
-                let _ = self.turns.report(turn, Report::Lost(lost));
+                let baseline = self.baseline();
+                let examined = self.ledger.examine(turn.turn, Some(&done), baseline.as_ref());
+                let _ = self.turns.report(turn, Report::Examined(examined));
                 self.report(turn, "turn-done", Report::Done(done));
                 self.turns.set_done(turn);
                 if self.is_one_shot() && !self.turns.any_running() {

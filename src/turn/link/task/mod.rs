@@ -41,6 +41,7 @@ use crate::agent::descriptor::Sharing;
 use crate::agent::{
     Answer, AskKey, Command, Decision, DeliveryWish, Exit, Input, Query, Steer, TimedInput, TurnRef,
 };
+use crate::baseline::Baseline;
 use crate::turn::conservation::Ledger;
 use crate::turn::recording::{Entry, Recording, What};
 use crate::turn::{Guest, GuestFailure, Survivor};
@@ -367,6 +368,10 @@ impl Task {
         &self.parts.backend.descriptor().name
     }
 
+    fn baseline(&self) -> Option<Baseline> {
+        self.parts.host.agents.baselines().get(self.name(), self.agent_version.as_deref())
+    }
+
     /// Whether its agent serves one turn and leaves.
     fn is_one_shot(&self) -> bool {
         self.parts.backend.descriptor().sharing == Sharing::Turn
@@ -382,7 +387,8 @@ impl Task {
     async fn finish(&mut self, requests: &mut mpsc::UnboundedReceiver<LinkRequest>) {
         self.processes.kill();
         self.state.close();
-        self.turns.report_lost(|turn| self.ledger.lost(turn, None));
+        let baseline = self.baseline();
+        self.turns.report_examined(|turn| self.ledger.examine(turn, None, baseline.as_ref()));
         self.turns.report_all(|| Report::Over(self.guest.as_ref().err().cloned()));
         while !self.turns.is_empty() {
             match requests.recv().await {

@@ -1,0 +1,307 @@
+//! The usual output of an agent, learned for each version of it from turns that succeeded.
+//!
+//! The detector of lost answers (`turn::conservation`) ignores positions that held text beside
+//! readable answers, and a success without an answer is suspicious for a backend that always
+//! answers. `docs/drift.md` states the rules. No I/O and no clock. Pinned by the tests below and
+//! `tests/dispatch/baselines.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+/// Stands for the version of an agent that is not known. It may be another one in each turn, so
+/// that no positions are learned for it.
+pub const UNKNOWN_VERSION: &str = "unknown";
+/// Answered turns of a version from which positions are learned.
+const LEARNING_TURNS: u32 = 50;
+/// Turns in which a position must hold text beside the answer before it is ignored.
+const CONFIRMATIONS: u32 = 3;
+/// Positions kept for a version, and bytes of each.
+const POSITION_LIMIT: usize = 100;
+const POSITION_LENGTH: usize = 400;
+/// Answered turns of a backend after which a turn without an answer is suspicious.
+const USUAL_TURNS: u32 = 20;
+/// Versions of an agent that are kept, and bytes of the name of each.
+const VERSION_LIMIT: usize = 3;
+const VERSION_LENGTH: usize = 80;
+
+/// A version of a backend's agent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// The name of the backend.
+    pub backend: String,
+    /// The agent's version, or [`UNKNOWN_VERSION`].
+    pub agent_version: String,
+}
+
+/// The usual output of one version of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Baseline {
+    /// Turns that succeeded with an answer, up to a limit.
+    pub answered: u32,
+    /// Turns that succeeded without an answer.
+    pub silent: u32,
+    /// When the last of these turns ended.
+    pub last: Timestamp,
+    /// The positions of text in the output of answered turns.
+    pub positions: BTreeMap<String, Position>,
+    /// Turns without an answer since the last answer, and the component that ran them.
+    pending: (String, u32),
+}
+
+/// The use of a position in the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// Text from there was shown in some turn.
+    Shown,
+    /// Text from there was never shown; the number of turns that had some.
+    Beside(u32),
+}
+
+/// Positions in the output of a turn whose answer people could read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Positions {
+    /// Those of text that reads like an answer and was not shown.
+    pub beside: BTreeSet<String>,
+    /// Those of text that was shown, at least in part.
+    pub shown: BTreeSet<String>,
+}
+
+/// A turn that succeeded.
+#[derive(Clone, Copy, Debug)]
+pub struct Success<'a> {
+    /// SHA-256 of the component that ran it.
+    pub component: &'a str,
+    /// Whether there was text, a file or a question.
+    pub answered: bool,
+    /// The positions in its output, where they were examined.
+    pub positions: Option<&'a Positions>,
+    /// When it ended.
+    pub at: Timestamp,
+}
+
+impl Baseline {
+    /// Makes one of the values that were saved.
+    #[must_use]
+    pub fn saved(
+        answered: u32,
+        silent: u32,
+        last: Timestamp,
+        positions: BTreeMap<String, Position>,
+    ) -> Self {
+        Self { answered, silent, last, positions, pending: Default::default() }
+    }
+
+    /// Whether positions are still learned.
+    #[must_use]
+    pub fn is_learning(&self) -> bool {
+        self.answered < LEARNING_TURNS
+    }
+
+    /// Whether text at a position is known to be no part of an answer.
+    #[must_use]
+    pub fn ignores(&self, position: &str) -> bool {
+        self.positions.get(position).is_some_and(Position::is_confirmed)
+    }
+
+    /// Takes a turn into account. Returns whether something changed that must be saved.
+    fn add(&mut self, turn: Success<'_>) -> bool {
+        self.last = turn.at;
+        let (component, count) = &mut self.pending;
+        if !turn.answered {
+            if component != turn.component {
+                self.pending = (turn.component.to_owned(), 0);
+            }
+            self.pending.1 += 1;
+            return false;
+        }
+        // Another component may have lost those answers.
+        let silent = if component == turn.component { *count } else { 0 };
+        *count = 0;
+        self.silent = self.silent.saturating_add(silent);
+        let learning = self.is_learning();
+        if learning {
+            self.answered += 1;
+            if let Some(positions) = turn.positions {
+                self.learn(positions);
+            }
+        }
+        learning || silent > 0
+    }
+
+    fn learn(&mut self, positions: &Positions) {
+        let shown = positions.shown.iter().map(|name| (name, true));
+        let beside = positions.beside.iter().map(|name| (name, false));
+        for (name, shown) in shown.chain(beside) {
+            if let Some(position) = self.positions.get_mut(name) {
+                *position = match *position {
+                    Position::Beside(turns) if !shown => Position::Beside(turns + 1),
+                    _ => Position::Shown,
+                };
+            } else if self.positions.len() < POSITION_LIMIT && name.len() <= POSITION_LENGTH {
+                let position = if shown { Position::Shown } else { Position::Beside(1) };
+                self.positions.insert(name.clone(), position);
+            }
+        }
+        if !self.is_learning() {
+            self.positions.retain(|_, position| position.is_confirmed());
+        }
+    }
+}
+
+impl Position {
+    fn is_confirmed(&self) -> bool {
+        matches!(self, Self::Beside(turns) if *turns >= CONFIRMATIONS)
+    }
+}
+
+/// The baselines of all agents. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Baselines(Arc<Mutex<BTreeMap<Version, Baseline>>>);
+
+impl Baselines {
+    /// Adds baselines that were saved.
+    pub fn restore(&self, saved: impl IntoIterator<Item = (Version, Baseline)>) {
+        self.0.lock().extend(saved);
+    }
+
+    /// Returns the baseline for the text of a turn, or `None` if the version is not known.
+    #[must_use]
+    pub fn get(&self, backend: &str, agent_version: Option<&str>) -> Option<Baseline> {
+        let version = version(backend, Some(agent_version?))?;
+        Some(self.0.lock().get(&version).cloned().unwrap_or_default())
+    }
+
+    /// Takes a turn into account. Returns the baseline if it must be saved.
+    pub fn add(
+        &self,
+        backend: &str,
+        agent_version: Option<&str>,
+        turn: Success<'_>,
+    ) -> Option<(Version, Baseline)> {
+        let version = version(backend, agent_version)?;
+        let mut all = self.0.lock();
+        let baseline = all.entry(version.clone()).or_default();
+        let changed = baseline.add(turn).then(|| (version, baseline.clone()));
+        drop_oldest(&mut all, backend);
+        changed
+    }
+
+    /// Whether many turns of a backend had an answer and none had nothing.
+    #[must_use]
+    pub fn always_answers(&self, backend: &str) -> bool {
+        let all = self.0.lock();
+        let of_backend = all.iter().filter(|(version, _)| version.backend == backend);
+        let (answered, silent) = of_backend.fold((0, 0), |(answered, silent), (_, baseline)| {
+            (answered + baseline.answered, silent + baseline.silent)
+        });
+        answered >= USUAL_TURNS && silent == 0
+    }
+}
+
+/// Returns `None` if the version's name is too long to be kept.
+fn version(backend: &str, agent_version: Option<&str>) -> Option<Version> {
+    let agent_version = agent_version.unwrap_or(UNKNOWN_VERSION);
+    let (backend, agent_version) = (backend.to_owned(), agent_version.to_owned());
+    (agent_version.len() <= VERSION_LENGTH).then_some(Version { backend, agent_version })
+}
+
+/// Removes the versions of a backend's agent that were not used for longest.
+pub fn drop_oldest(all: &mut BTreeMap<Version, Baseline>, backend: &str) {
+    let mut versions: Vec<(Timestamp, Version)> = all
+        .iter()
+        .filter(|(version, _)| version.backend == backend)
+        .map(|(version, baseline)| (baseline.last, version.clone()))
+        .collect();
+    versions.sort_unstable();
+    versions.truncate(versions.len().saturating_sub(VERSION_LIMIT));
+    for (_, version) in versions {
+        all.remove(&version);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(component: &'static str, answered: bool) -> Success<'static> {
+        Success { component, answered, positions: None, at: Timestamp::UNIX_EPOCH }
+    }
+
+    fn positions(beside: &[&str], shown: &[&str]) -> Positions {
+        let set = |all: &[&str]| all.iter().map(|&text| text.to_owned()).collect();
+        Positions { beside: set(beside), shown: set(shown) }
+    }
+
+    fn learned(baseline: &mut Baseline, positions: &Positions) {
+        baseline.add(Success { positions: Some(positions), ..turn("a", true) });
+    }
+
+    #[test]
+    fn silence_is_unusual_after_many_answers_and_usual_once_answers_follow_it() {
+        let all = Baselines::default();
+        for _ in 0..USUAL_TURNS {
+            assert!(!all.always_answers("b"));
+            assert!(all.add("b", Some("1"), turn("a", true)).is_some());
+        }
+        assert!(all.always_answers("b") && !all.always_answers("c"));
+        for _ in 0..3 {
+            assert_eq!(all.add("b", Some("2"), turn("a", false)), None);
+            assert!(all.always_answers("b"), "this version may have lost every answer");
+        }
+        all.add("b", Some("2"), turn("repaired", true));
+        assert!(all.always_answers("b"), "the component before lost them");
+        all.add("b", Some("2"), turn("repaired", false));
+        let (_, saved) = all.add("b", Some("2"), turn("repaired", true)).expect("a change");
+        assert_eq!((saved.answered, saved.silent), (2, 1));
+        assert!(!all.always_answers("b"));
+    }
+
+    #[test]
+    fn a_position_is_ignored_once_three_readable_turns_had_it_beside_the_answer() {
+        let mut baseline = Baseline::default();
+        for _ in 0..2 {
+            learned(&mut baseline, &positions(&["tip"], &["text"]));
+            assert!(!baseline.ignores("tip"));
+        }
+        learned(&mut baseline, &positions(&["tip"], &[]));
+        assert!(baseline.ignores("tip") && !baseline.ignores("text"));
+        learned(&mut baseline, &positions(&[], &["tip"]));
+        assert!(!baseline.ignores("tip"), "answers stand there, too");
+        for _ in 0..CONFIRMATIONS {
+            learned(&mut baseline, &positions(&["tip", "text"], &[]));
+            assert!(!baseline.ignores("tip") && !baseline.ignores("text"));
+        }
+    }
+
+    #[test]
+    fn positions_and_versions_are_bounded() {
+        let mut baseline = Baseline::default();
+        for turn in 0..LEARNING_TURNS {
+            let many: Vec<String> = (0..9).map(|n| format!("{turn}.{n}")).collect();
+            let mut many: Vec<&str> = many.iter().map(String::as_str).collect();
+            many.push("0");
+            let long = "x".repeat(POSITION_LENGTH + 1);
+            many.push(&long);
+            learned(&mut baseline, &positions(&many, &[]));
+            let known = &baseline.positions;
+            assert!(known.len() <= POSITION_LIMIT && !known.contains_key(&long));
+        }
+        let confirmed = [("0".to_owned(), Position::Beside(LEARNING_TURNS))];
+        assert_eq!(baseline.positions, confirmed.into(), "only confirmed positions stay");
+        learned(&mut baseline, &positions(&["late", "late too"], &["0"]));
+        assert_eq!(baseline.positions.len(), 1, "nothing more is learned");
+
+        let all = Baselines::default();
+        for (second, version) in (0..).zip(["1", "2", "3", "1", "4"]) {
+            let at = Timestamp::from_second(second).expect("a time");
+            all.add("b", Some(version), Success { at, ..turn("a", true) });
+        }
+        let answered = |version| all.get("b", Some(version)).map(|baseline| baseline.answered);
+        assert_eq!(["1", "2", "3", "4"].map(answered), [Some(2), Some(0), Some(1), Some(1)]);
+        assert_eq!(all.add("b", Some(&"x".repeat(1_000)), turn("a", true)), None);
+        assert_eq!(all.get("b", None), None);
+    }
+}
