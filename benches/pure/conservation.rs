@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const LINES: usize = 1_000;
 
-/// A line of Claude Code's stream, 270 bytes.
+/// A line of Claude Code's stream, 259 bytes.
 fn line(number: usize) -> String {
     format!(
         r#"{{"type":"stream_event","event":{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"word {number} of the answer "}}}},"session_id":"c3870c18-e052-481f-a827-a1f4de417c8e","parent_tool_use_id":null,"uuid":"c5d26ba8-be8b-44a6-819a-{number:012}"}}"#
