@@ -17,7 +17,7 @@ const LABEL: usize = 80;
 const DENIED: &str = "The user denied this.";
 const DISMISSED: &str = "Nobody answered the request for permission. Go on without it.";
 const TOO_LARGE: &str =
-    "Nobody could be body for permission: the request is too large. Do it in smaller steps.";
+    "Nobody could be asked for permission: the request is too large. Do it in smaller steps.";
 const DECLINED: &str = "The user does not want to answer this. Go on without the answers.";
 const UNANSWERED: &str = "Nobody answered the questions. Go on without the answers.";
 

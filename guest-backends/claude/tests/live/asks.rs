@@ -246,7 +246,7 @@ fn session_permissions_do_not_end_planning() {
     play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
     edit(&mut play, 3, "plan");
     assert_eq!(asks(&play.actions).len(), 2, "it is asked about again");
-    assert_eq!(asks(&play.actions)[1].always_label, None, "planning ends by a plan single_turn");
+    assert_eq!(asks(&play.actions)[1].always_label, None, "planning ends by a plan alone");
 }
 
 #[test]
