@@ -8,6 +8,8 @@
 
 #[path = "../../src/agent/mod.rs"]
 mod agent;
+#[path = "../../src/baseline.rs"]
+mod baseline;
 mod config;
 #[path = "../../src/disk/mod.rs"]
 mod disk;
