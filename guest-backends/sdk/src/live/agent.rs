@@ -25,7 +25,7 @@ pub trait Agent: Default + 'static {
     /// session may have. Otherwise it belongs to the session and turn it is started for.
     const SHARED: bool = false;
 
-    /// Returns the descriptor, see [`Backend::describe`](crate::Backend::describe).
+    /// Returns the descriptor, see [`Backend::describe`].
     fn describe() -> String;
 
     /// Checks a turn that the host starts, before anything else is done for it.
