@@ -14,6 +14,11 @@ use super::wire::Message;
 const WAITS: &str = "I have received this and am waiting for my database: it is answered as soon as I can. (storage)";
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(10));
 
+/// Returns the nonce of the notice that a message waits. Discord posts one message with it.
+pub(super) fn waiting_nonce(message: u64) -> String {
+    format!("wait{message}")
+}
+
 impl Discord {
     /// Tells the author of a prompt that it was received and waits for the database. Whoever may
     /// not use the bot there is told nothing. Nobody can say at that moment which node speaks for
@@ -31,7 +36,7 @@ impl Discord {
             return;
         }
         let (channel, id) = (message.channel_id, message.id);
-        let nonce = format!("wait{id}");
+        let nonce = waiting_nonce(id);
         let posted = self.inner.api.post_aside(channel, id, &nonce, WAITS, TIMEOUTS).await;
         if let Err(error) = posted {
             debug!(channel, message = id, %error, "cannot tell that a message waits");

@@ -48,6 +48,8 @@ pub(super) async fn take_up(
 /// Ends the agents that the last gateway left with a holder.
 async fn end_what_is_held(state: &Path, sandbox: &Sandbox) {
     let Ok(held) = HeldLauncher::connect(state, sandbox.clone()).await else { return };
+    // A holder whose agents were ended leaves at once.
+    held.note_lost_output();
     let survivors = held.survivors().await;
     if !survivors.is_empty() {
         tracing::warn!(

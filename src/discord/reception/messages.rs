@@ -184,7 +184,7 @@ impl Reception {
             }
             if self.closing.is_begun() {
                 if !self.closing.is_silent() {
-                    self.report(channel, message, LATER.to_owned());
+                    self.report_waiting(channel, message, LATER);
                 }
                 return Fate::Left;
             }
@@ -214,7 +214,7 @@ impl Reception {
             if !self.closing.is_begun() {
                 // It would come too late: whoever hears Discord reports that messages wait.
                 if self.api.rest.may_send() {
-                    self.report(channel, message, NO_ROOM.to_owned());
+                    self.report_waiting(channel, message, NO_ROOM);
                 }
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }

@@ -28,6 +28,7 @@ use super::Identity;
 use super::api::{Api, nonce};
 use super::asks::Asks;
 use super::commands::Verb;
+use super::deferred::waiting_nonce;
 use super::heard::Parent;
 use super::interactions::Interactions;
 use super::mention::Name;
@@ -344,12 +345,22 @@ impl Reception {
         true
     }
 
-    /// Tells something about a message, unless that channel was told something a moment ago.
+    /// Replies to a message with a notice, unless the channel got one a moment ago.
     pub(super) fn report(&self, channel: u64, message: u64, text: String) {
+        self.notify(channel, message, nonce(), text);
+    }
+
+    /// Like [`Self::report`], with a notice that the message waits. Discord posts one such notice
+    /// for a message, whichever node sends it.
+    pub(super) fn report_waiting(&self, channel: u64, message: u64, text: &str) {
+        self.notify(channel, message, waiting_nonce(message), text.to_owned());
+    }
+
+    fn notify(&self, channel: u64, message: u64, nonce: String, text: String) {
         if self.may_report(channel) {
             let (api, timeouts) = (self.api.clone(), self.timeouts);
             tokio::spawn(
-                async move { send(&api, channel, message, &nonce(), &text, timeouts).await },
+                async move { send(&api, channel, message, &nonce, &text, timeouts).await },
             );
         }
     }

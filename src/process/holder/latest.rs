@@ -55,9 +55,39 @@ pub(super) fn remove(state: &Path) -> bool {
     }
 }
 
+/// Replaces the name, if there is one, by one that no holder has. The holder that leaves next does
+/// not remove it, so that the next gateway knows of the lost output.
+pub(super) fn keep(state: &Path) {
+    if read(state).is_some() {
+        write(state, "");
+    }
+}
+
 /// Removes the name if it is this holder's.
 pub(super) fn remove_own(state: &Path, name: &str) {
     if read(state).is_some_and(|written| written == name) {
         remove(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_removes_its_name_unless_its_output_is_lost() {
+        let state = tempfile::tempdir().expect("a folder");
+        let state = state.path();
+        keep(state);
+        assert_eq!(read(state), None);
+        write(state, "aetheel-1");
+        remove_own(state, "aetheel-2");
+        assert_eq!(read(state).as_deref(), Some("aetheel-1"));
+        remove_own(state, "aetheel-1");
+        assert_eq!(read(state), None);
+        write(state, "aetheel-1");
+        keep(state);
+        remove_own(state, "aetheel-1");
+        assert!(remove(state), "the gateway still finds it");
     }
 }

@@ -148,6 +148,12 @@ impl HeldLauncher {
         latest::write(&self.0.state, &self.connection().hello.scratch);
     }
 
+    /// Notes on disk that the output of the held agents is lost, even if the holder then leaves
+    /// without agents. To be called before they are ended.
+    pub fn note_lost_output(&self) {
+        latest::keep(&self.0.state);
+    }
+
     /// Notes on disk that agents end with the gateway from now on. Returns whether the last gateway
     /// had a holder.
     #[must_use]
