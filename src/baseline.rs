@@ -63,9 +63,9 @@ pub enum Position {
 /// Positions in the output of a turn whose answer people could read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
-    /// Those of text that reads like an answer and was not shown.
+    /// Positions of text that reads like an answer and was not shown.
     pub beside: BTreeSet<String>,
-    /// Those of text that was shown, at least in part.
+    /// Positions of text that was shown, at least in part.
     pub shown: BTreeSet<String>,
 }
 

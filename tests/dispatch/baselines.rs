@@ -1,5 +1,5 @@
-//! What the gateway learns of an agent's usual output: text beside its answers is no lost answer,
-//! and a success without an answer is reported where there always was one.
+//! Baselines of an agent's usual output: text beside its answers does not count as a lost answer,
+//! and a success without an answer is reported if there always was one.
 
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ impl Scene {
         Self::speaking(folder, backends, rollback, str::to_owned).await
     }
 
-    /// One whose agent says what `lines` makes of each piece of the prompt.
+    /// Starts a dispatcher whose agent answers each piece of the prompt with the output of `lines`.
     pub(super) async fn speaking(
         folder: &Path,
         backends: Replaceable,

@@ -1,4 +1,4 @@
-//! What the real program learns of an agent's usual output, and what it makes of it.
+//! Baselines of an agent's usual output, recorded and used by the real program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -50,8 +50,8 @@ impl LostReplies {
     }
 
     /// Keeps the recording of a turn whose answer could not be read or is suspiciously missing, and
-    /// notes the turn. Returns the button for whoever asked, or `None` if the turn did not fail or
-    /// could not be kept.
+    /// notes the turn. Returns the button for the person who asked, or `None` if the turn did not
+    /// fail or could not be kept.
     pub(crate) async fn lose(
         &self,
         event: &Event,

@@ -15,7 +15,7 @@ pub(super) fn is_prose(text: &str) -> bool {
         return true;
     }
     let words = text.split_whitespace().filter(|word| {
-        // Ids such as `n-1` are no words.
+        // Ids such as `n-1` are not words.
         let count = |of: fn(char) -> bool| word.chars().filter(|c| of(*c)).count();
         count(char::is_alphabetic) > count(char::is_numeric)
     });

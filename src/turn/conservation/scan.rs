@@ -123,14 +123,14 @@ impl Scan {
     }
 
     /// Returns the positions of text that was shown and of text that looks like an answer and was
-    /// not shown. Lines that are no JSON have no position of their own.
+    /// not shown. Lines that are not JSON have no position of their own.
     pub(super) fn positions(mut self, shown: &Index) -> Positions {
         self.flush();
         let mut positions = Positions::default();
         for (position, (path, texts)) in self.positions {
             let text = texts.concat();
             let chars: Vec<char> = normal(&text).chars().collect();
-            // A short word that is no prose, such as a type, matches shown text by chance.
+            // A short word that is not prose, such as a type, matches shown text by chance.
             if path == PLAIN || (chars.len() < GRAM && !is_prose(&text)) {
                 continue;
             }
