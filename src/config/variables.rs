@@ -15,7 +15,8 @@ const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> 
     Variable { name, default, meaning }
 }
 
-const NO_WEB_PUSH: &str = "the dashboard sends no push notifications any more, since Discord notifies people of questions";
+const NO_WEB_PUSH: &str =
+    "the dashboard sends no push notifications any more, since Discord notifies of questions";
 
 /// Variables that an earlier version read, each with what to know now. One that is still set is
 /// reported and ignored.

@@ -19,11 +19,11 @@ of text that was shown, or that stood beside the answer in so many turns. docs/d
 
 /// A line of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Line(Version, Baseline);
+pub(super) struct SavedBaseline(Version, Baseline);
 
 /// The saved baselines. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct BaselineNotes(Arc<Mutex<Ledger<Line>>>);
+pub struct BaselineNotes(Arc<Mutex<Ledger<SavedBaseline>>>);
 
 impl Workspace {
     /// Returns the saved baselines of agents.
@@ -45,7 +45,7 @@ impl BaselineNotes {
         ledger
             .entries
             .values()
-            .map(|Line(version, saved)| (version.clone(), saved.clone()))
+            .map(|SavedBaseline(version, saved)| (version.clone(), saved.clone()))
             .collect()
     }
 
@@ -60,13 +60,16 @@ impl BaselineNotes {
             let mut ledger = notes.0.lock();
             ledger.refresh()?;
             let entries = std::mem::take(&mut ledger.entries);
-            let mut all: BTreeMap<Version, Baseline> =
-                entries.into_iter().map(|(version, Line(_, saved))| (version, saved)).collect();
+            let mut all: BTreeMap<Version, Baseline> = entries
+                .into_iter()
+                .map(|(version, SavedBaseline(_, saved))| (version, saved))
+                .collect();
             let backend = version.backend.clone();
             all.insert(version, baseline);
             drop_oldest(&mut all, &backend);
-            let line =
-                |(version, saved): (Version, Baseline)| (version.clone(), Line(version, saved));
+            let line = |(version, saved): (Version, Baseline)| {
+                (version.clone(), SavedBaseline(version, saved))
+            };
             ledger.entries = all.into_iter().map(line).collect();
             ledger.save()
         })
@@ -74,7 +77,7 @@ impl BaselineNotes {
     }
 }
 
-impl Entry for Line {
+impl Entry for SavedBaseline {
     type Key = Version;
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {

@@ -39,7 +39,7 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/discord.md", entries::<discord_notes::Item>),
             at("state/schedules.md", entries::<schedule_notes::Item>),
             at("state/drift.md", entries::<Drift>),
-            at("state/baselines.md", entries::<baselines::Line>),
+            at("state/baselines.md", entries::<baselines::SavedBaseline>),
             at("state/lost.md", entries::<LostTurn>),
             at("state/webhooks.md", entries::<Delivery>),
             at("state/shares.md", entries::<Share>),
