@@ -7,15 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::outlet::{Answer, Outlet, PriorDelivery, Reply};
 use super::parts::Parts;
 use crate::event::{BLOCK_BITS, Event, NewEvent, Sequence};
-use crate::turn::TurnPlace;
+use crate::turn::{StopReason, TurnPlace};
 use crate::workspace::{Entry, Journal, Saving};
 
 /// Between two looks whether an answer can be saved.
 const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Receives the reason to stop a turn.
+type StopSignal = watch::Receiver<Option<StopReason>>;
 
 /// How far an event came, and where that is noted; empty for an event that is not kept.
 #[derive(Clone)]
@@ -83,11 +87,18 @@ impl Kept {
         drop(std::mem::take(&mut *self.place.lock()));
     }
 
-    /// Notes in the journal that the turn of the event begins. Returns once that is on disk: a turn
-    /// that begins without the note would begin a second time after a crash.
-    pub(crate) async fn started(&self) {
+    /// Notes in the journal that the turn of the event begins. Returns once that is on disk, or the
+    /// turn is stopped: a turn that begins without the note would begin a second time after a crash.
+    pub(crate) async fn started(&self, stop: &StopSignal) {
         if let Some((journal, entry)) = &self.noted {
-            self.until_saved(journal.started(entry.event.sequence)).await;
+            if journal.started(entry.event.sequence).done().await {
+                return;
+            }
+            let mut stop = stop.clone();
+            tokio::select! {
+                () = pause(journal, entry) => {}
+                Ok(_) = stop.wait_for(Option::is_some) => {}
+            }
         }
     }
 
@@ -111,34 +122,49 @@ impl Kept {
         Some(Next::Again)
     }
 
-    /// Saves the answer of the turn. Returns once it is on disk: an answer that is delivered but not
-    /// saved would be asked for and delivered again after a crash, or by another node.
-    pub(crate) async fn answered(&self, answer: &Answer) {
-        if let Some((journal, entry)) = &self.noted {
-            self.until_saved(journal.answered(entry.event.sequence, answer.to_json())).await;
+    /// Saves the answer of the turn. Returns true once it is on disk: an answer that is delivered but
+    /// not saved would be asked for and delivered again after a crash, or by another node. Returns
+    /// false if the gateway ends before; the answer must not be delivered then.
+    pub(crate) async fn answered(&self, answer: &Answer, stop: &StopSignal) -> bool {
+        let Some((journal, entry)) = &self.noted else { return true };
+        if journal.answered(entry.event.sequence, answer.to_json()).done().await {
+            return true;
+        }
+        let mut stop = stop.clone();
+        tokio::select! {
+            () = pause(journal, entry) => true,
+            Ok(_) = stop.wait_for(|stop| *stop == Some(StopReason::Shutdown)) => {
+                tracing::error!("the answer could not be saved before the gateway ends; people are asked after the next start");
+                false
+            }
         }
     }
 
     /// Waits until a note about the turn is on disk, however long the disk is full. A cluster node
     /// that cannot save for long loses its place and ends.
     pub(crate) async fn until_saved(&self, saving: Saving) {
-        if saving.done().await {
-            return;
+        if !saving.done().await
+            && let Some((journal, entry)) = &self.noted
+        {
+            pause(journal, entry).await;
         }
-        let Some((journal, entry)) = &self.noted else { return };
-        tracing::error!(
-            event = entry.event.sequence,
-            lane = %entry.event.lane,
-            "the turn is paused: the queue cannot be written; hint: make room for CONFIG_DIR/state/queue.md, and the turn goes on by itself"
-        );
-        while !journal.flush().await {
-            tokio::time::sleep(AGAIN_INTERVAL).await;
-        }
-        tracing::info!(
-            event = entry.event.sequence,
-            "the turn goes on: the queue can be written again"
-        );
     }
+}
+
+/// Waits until the journal can be written again, and all its lines are on disk.
+async fn pause(journal: &Journal, entry: &Entry) {
+    tracing::error!(
+        event = entry.event.sequence,
+        lane = %entry.event.lane,
+        "the turn is paused: the queue cannot be written; hint: make room for CONFIG_DIR/state/queue.md, and the turn goes on by itself"
+    );
+    while !journal.flush().await {
+        tokio::time::sleep(AGAIN_INTERVAL).await;
+    }
+    tracing::info!(
+        event = entry.event.sequence,
+        "the turn goes on: the queue can be written again"
+    );
 }
 
 /// The treatment of a stopped turn by the next start.

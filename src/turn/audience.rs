@@ -43,8 +43,9 @@ pub trait Audience: Send {
     /// A question is over without a decision of people.
     fn settled(&mut self, ask: AskKey, how: Settled);
 
-    /// Something has to be on disk before anything more of the turn is shown or decided; none:
-    /// nothing has.
+    /// Waits until something is on disk, before anything more of the turn is shown or decided. Returns
+    /// `None` if nothing has to be. Not called once the turn is stopped; may be dropped and called
+    /// again.
     fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         None
     }

@@ -95,8 +95,10 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
     }
     let mut steering = true;
     loop {
-        if let Some(ready) = driver.audience.before_more() {
-            ready.await;
+        if driver.may_stop()
+            && let Some(reason) = pause(driver.audience, &mut stop).await
+        {
+            driver.stop(Cause::Asked(reason));
         }
         if driver.is_over() {
             break;
@@ -118,6 +120,20 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
         }
     }
     driver.finish()
+}
+
+/// Waits until the audience is ready for more of the turn. Returns the reason to stop it if there is
+/// one before.
+async fn pause(
+    audience: &mut dyn Audience,
+    stop: &mut watch::Receiver<Option<StopReason>>,
+) -> Option<StopReason> {
+    let ready = audience.before_more()?;
+    tokio::select! {
+        biased;
+        () = ready => None,
+        Ok(reason) = stopped(stop) => Some(reason),
+    }
 }
 
 /// Begins a turn on a link that takes it; returns also the first report.

@@ -40,7 +40,10 @@ impl Turn {
             None => Self::Over,
             Some(entry) if entry.answer.is_some() => Self::Over,
             Some(entry)
-                if entry.offered.is_some() || entry.tool || entry.started >= CRASH_LIMIT =>
+                if entry.offered.is_some()
+                    || entry.tool
+                    || entry.doubtful
+                    || entry.started >= CRASH_LIMIT =>
             {
                 Self::Asked
             }
@@ -154,7 +157,7 @@ impl Dispatcher {
             .offers
             .iter()
             .filter(|entry| !entry.tool && self.inner.parts.unwatched_agents)
-            .map(|entry| journal.used_tool(entry.event.sequence))
+            .map(|entry| journal.doubt(entry.event.sequence))
             .collect();
         // Of what is answered or given up nobody waits for the rest.
         self.inner.links.end_continued_but(|event, _| taken.going_on.contains(&event));

@@ -70,8 +70,15 @@ impl ToolGate {
 impl TurnAudience<'_> {
     /// Shows what is held back, because nothing more comes, or something else comes first.
     pub(super) fn flush(&mut self) {
+        self.pass_first_tool();
         let Self { stream, shown, reply, .. } = self;
         stream.flush(|event| show(shown, reply, event));
+    }
+
+    fn pass_first_tool(&mut self) {
+        if let Some((_, event)) = self.first_tool.take() {
+            self.pass(&event);
+        }
     }
 
     fn pass(&mut self, event: &EventKind) {
@@ -88,6 +95,8 @@ fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &EventKind) {
 
 impl Audience for TurnAudience<'_> {
     fn event(&mut self, event: &EventKind, transcript: &Transcript) {
+        // The turn is stopped, so it no longer waits for the disk.
+        self.pass_first_tool();
         if matches!(event, EventKind::ToolStart(_))
             && let Some(saving) = self.kept.used_tool()
         {
@@ -132,10 +141,11 @@ impl Audience for TurnAudience<'_> {
     }
 
     fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
-        let (saving, event) = self.first_tool.take()?;
+        let (saving, _) = self.first_tool.as_ref()?;
+        let saving = saving.clone();
         let shown = async move {
             self.kept.until_saved(saving).await;
-            self.pass(&event);
+            self.pass_first_tool();
         };
         Some(Box::pin(shown))
     }

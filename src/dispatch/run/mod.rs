@@ -112,7 +112,7 @@ impl Inner {
             }
             self.lost.supersede(&event, &kept).await;
             if !continues {
-                kept.started().await;
+                kept.started(&stop).await;
             }
             // Before anything is done in the thread: after a restart nobody else says where it
             // belongs.
@@ -147,8 +147,11 @@ impl Inner {
                 return Left::Paused;
             }
             let failed = answer.failure.is_some();
-            kept.answered(&answer).await;
+            let saved = kept.answered(&answer, &stop).await;
             kept.let_go();
+            if !saved {
+                return Left::Nothing;
+            }
             self.note_turn(&event, &answer);
             for received in self.lanes.take_received(&event) {
                 self.durability.check_off(&received);

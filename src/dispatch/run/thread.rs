@@ -1,5 +1,7 @@
 //! Opening the thread that an event asks for, before its turn.
 
+use tokio::sync::watch;
+
 use crate::dispatch::durability::safe;
 use crate::dispatch::outlet::Answer;
 use crate::dispatch::outlet::handle::ReplyHandle;
@@ -33,7 +35,9 @@ impl Inner {
                 self.lanes.queue.lock().cancel(sequence);
                 let reply = ReplyHandle::new(kept.open(&*self.parts.outlet, &event));
                 let answer = Answer::failed(self.parts.choices.backend.clone(), why);
-                kept.answered(&answer).await;
+                // Nothing runs that could be stopped.
+                let (_, stop) = watch::channel(None);
+                kept.answered(&answer, &stop).await;
                 return self.delivery.deliver(&event, &kept, &reply, answer).await;
             }
         };

@@ -75,8 +75,9 @@ impl Journal {
         if text.is_empty() {
             replace(path, b"").map_err(failed)?;
         }
+        let whole = LineFile::is_whole(path);
         let file = LineFile::open(path.to_owned()).map_err(failed)?;
-        Self::go_on(path, (&text, 0), Box::new(file), now_ms)
+        Self::go_on(path, (&text, 0), Box::new(file), (now_ms, whole))
     }
 
     /// Goes on with lines that are kept elsewhere, by whoever is the only one to write there.
@@ -92,7 +93,8 @@ impl Journal {
     ) -> Result<Self, FileError> {
         blocking(move || {
             let name = PathBuf::from(store.name());
-            Self::go_on(&name, (&text, first), store, jiff::Timestamp::now().as_millisecond())
+            let now_ms = jiff::Timestamp::now().as_millisecond();
+            Self::go_on(&name, (&text, first), store, (now_ms, true))
         })
         .await
     }
@@ -101,11 +103,19 @@ impl Journal {
         place: &Path,
         (text, first): (&str, Sequence),
         mut store: Box<dyn LineStore>,
-        now_ms: i64,
+        (now_ms, whole): (i64, bool),
     ) -> Result<Self, FileError> {
         let (mut pages, warnings) = read(place, text, first)?;
         for warning in warnings {
             tracing::warn!("{warning}");
+        }
+        let doubted = pages.open.values_mut().map(|entry| !whole && entry.doubt());
+        let doubtful = doubted.filter(|doubted| *doubted).count();
+        if doubtful > 0 {
+            tracing::warn!(
+                turns = doubtful,
+                "the queue is incomplete, so the agents of turns that had begun may have used a tool"
+            );
         }
         for event in pages.prune(now_ms) {
             tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier life of the gateway is given up: nobody waits for it");
@@ -264,6 +274,11 @@ impl Journal {
     /// Notes that the agent used a tool.
     pub fn used_tool(&self, sequence: Sequence) -> Saving {
         self.mark(sequence, Mark::Tool)
+    }
+
+    /// Notes that the agent may have used a tool that nobody saw.
+    pub fn doubt(&self, sequence: Sequence) -> Saving {
+        self.mark(sequence, Mark::Doubtful)
     }
 
     /// Notes the messages of the reply.

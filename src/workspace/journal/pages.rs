@@ -33,6 +33,8 @@ pub struct Entry {
     pub started: u32,
     /// Its agent used a tool.
     pub tool: bool,
+    /// Its agent may have used a tool: the journal could not be written.
+    pub doubtful: bool,
     /// The messages of its reply; of the attempts before, too: the next one goes on in them.
     pub posted: Vec<u64>,
     /// Its answer, while nobody knows whether that was delivered.
@@ -53,6 +55,7 @@ impl Entry {
             event,
             started: 0,
             tool: false,
+            doubtful: false,
             posted: Vec::new(),
             answer: None,
             offered: None,
@@ -60,6 +63,15 @@ impl Entry {
             again: 0,
             heard: None,
         }
+    }
+
+    /// Notes that the agent may have used a tool if the turn had begun and has no answer. Returns
+    /// whether that is new.
+    pub(super) fn doubt(&mut self) -> bool {
+        let running = self.started > 0 && self.answer.is_none() && self.offered.is_none();
+        let doubt = running && !self.tool && !self.doubtful;
+        self.doubtful |= doubt;
+        doubt
     }
 }
 
@@ -126,6 +138,7 @@ impl Pages {
             marks.extend(vec![Mark::Started; entry.started as usize]);
             marks.extend(entry.heard.map(Mark::Heard));
             marks.extend(entry.tool.then_some(Mark::Tool));
+            marks.extend(entry.doubtful.then_some(Mark::Doubtful));
             marks.extend((!entry.posted.is_empty()).then(|| Mark::Posted(entry.posted.clone())));
             marks.extend(entry.answer.clone().map(Mark::Answered));
             marks.extend(entry.offered.map(|at_ms| Mark::Offered { at_ms, aside: entry.aside }));
@@ -193,6 +206,7 @@ impl Pages {
                     Mark::Started => (entry.started, entry.heard) = (entry.started + 1, None),
                     Mark::Heard(turn) => entry.heard = Some(*turn),
                     Mark::Tool => entry.tool = true,
+                    Mark::Doubtful => entry.doubtful = true,
                     Mark::Posted(ids) => entry.posted.clone_from(ids),
                     Mark::Answered(answer) => entry.answer = Some(answer.clone()),
                     Mark::Waiting => entry.started = entry.started.saturating_sub(1),

@@ -25,6 +25,8 @@ pub(super) enum Mark {
     Started,
     /// Its agent used a tool.
     Tool,
+    /// Its agent may have used a tool.
+    Doubtful,
     /// The messages of its reply.
     Posted(Vec<u64>),
     /// Its answer, in the form of whoever keeps it.
@@ -117,6 +119,7 @@ impl Record {
             Self::Mark(_, mark) => match mark {
                 Mark::Started => format!("- {number} started"),
                 Mark::Tool => format!("- {number} used a tool"),
+                Mark::Doubtful => format!("- {number} perhaps used a tool"),
                 Mark::Posted(ids) => {
                     let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
                     format!("- {number} posted {}", code(&ids.join(" ")))
@@ -243,6 +246,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
         }
         (None, Some("started"), []) => Mark::Started,
         (None, Some("used"), []) => Mark::Tool,
+        (None, Some("perhaps"), []) => Mark::Doubtful,
         (None, Some("posted"), [ids]) => {
             Mark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?)
         }

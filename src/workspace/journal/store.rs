@@ -1,10 +1,21 @@
 //! Where the journal's lines are kept: in a file of this machine, or wherever the program says.
+//!
+//! The file `complete.md` exists beside the journal while the journal contains every line that it
+//! should. Removing it needs no room, so this works on a full disk. A start that does not find it
+//! knows that lines may be missing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::disk::replace;
+use crate::disk::{replace, sync_folder};
+
+/// The file that exists while the journal is complete, and its content.
+const COMPLETE: &str = "complete.md";
+const MEANING: &str = "# Complete
+
+While this file is here, `queue.md` says everything that happened. Written and removed by Aetheel.
+";
 
 /// Keeps lines. Called on a thread of its own; blocks.
 pub trait LineStore: Send {
@@ -57,9 +68,17 @@ pub(super) struct LineFile {
     length: u64,
     /// Something of a write that failed may stand behind that.
     torn: bool,
+    /// Whether `complete.md` is missing.
+    incomplete: bool,
 }
 
 impl LineFile {
+    /// Returns whether the journal of an earlier process is complete. An empty journal is.
+    pub(super) fn is_whole(path: &Path) -> bool {
+        let is_empty = fs::metadata(path).map_or(true, |file| file.len() == 0);
+        is_empty || path.with_file_name(COMPLETE).exists()
+    }
+
     /// Goes on with a file that is there.
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
         let file = for_appending(&path)?;
@@ -69,7 +88,7 @@ impl LineFile {
 
     /// Makes one that appends to a file of this length.
     pub(super) fn on(tail: Box<dyn Tail>, length: u64, path: PathBuf) -> Self {
-        Self { path, tail, length, torn: false }
+        Self { path, tail, length, torn: false, incomplete: true }
     }
 
     /// Cuts off what a failed write left: half a line would spoil the next one.
@@ -80,6 +99,31 @@ impl LineFile {
         }
         Ok(())
     }
+
+    /// Removes `complete.md`. An earlier process may have left it, so its absence is not assumed.
+    fn note_incomplete(&mut self) {
+        self.incomplete = true;
+        match fs::remove_file(self.path.with_file_name(COMPLETE)) {
+            Ok(()) => self.path.parent().into_iter().for_each(sync_folder),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot remove state/complete.md; after a crash a turn may run twice");
+            }
+        }
+    }
+
+    /// Writes `complete.md` if it is missing.
+    fn note_whole(&mut self) {
+        if !self.incomplete {
+            return;
+        }
+        match replace(&self.path.with_file_name(COMPLETE), MEANING.as_bytes()) {
+            Ok(_) => self.incomplete = false,
+            Err(error) => {
+                tracing::debug!(%error, "cannot note yet that state/queue.md is complete");
+            }
+        }
+    }
 }
 
 impl LineStore for LineFile {
@@ -87,9 +131,13 @@ impl LineStore for LineFile {
         self.mend()?;
         let written = self.tail.append(lines.as_bytes()).and_then(|()| self.tail.sync());
         match &written {
-            Ok(()) => self.length += lines.len() as u64,
+            Ok(()) => {
+                self.length += lines.len() as u64;
+                self.note_whole();
+            }
             Err(_) => {
                 self.torn = true;
+                self.note_incomplete();
                 // Where this fails too, it is done before anything else is written.
                 if let Err(error) = self.mend() {
                     tracing::debug!(%error, "cannot cut half a line off state/queue.md yet");
@@ -103,6 +151,7 @@ impl LineStore for LineFile {
         replace(&self.path, lines.as_bytes())?;
         self.tail = Box::new(for_appending(&self.path)?);
         (self.length, self.torn) = (lines.len() as u64, false);
+        self.note_whole();
         Ok(())
     }
 

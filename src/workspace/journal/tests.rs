@@ -15,6 +15,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     let mark = prop_oneof![
         Just(Mark::Started),
         Just(Mark::Tool),
+        Just(Mark::Doubtful),
         proptest::collection::vec(any::<u64>(), 0..3).prop_map(Mark::Posted),
         ".{0,20}".prop_map(Mark::Answered),
         Just(Mark::Waiting),
@@ -316,8 +317,10 @@ impl super::store::Tail for Spoiled {
     }
 }
 
-/// A journal on such a file.
-fn spoiled() -> (Journal, Spoiled) {
+/// A journal on such a file, and its folder.
+fn spoiled() -> (Journal, Spoiled, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
     let (file, pages, failing) =
         (Spoiled::default(), std::sync::Arc::default(), std::sync::Arc::default());
     let (jobs, received) = std::sync::mpsc::channel();
@@ -326,25 +329,27 @@ fn spoiled() -> (Journal, Spoiled) {
         std::sync::Arc<std::sync::atomic::AtomicBool>,
     ) = (pages, failing);
     let writer = super::Writer::on(
-        Box::new(super::LineFile::on(Box::new(file.clone()), 0, "queue.md".into())),
+        Box::new(super::LineFile::on(Box::new(file.clone()), 0, path)),
         0,
         pages.clone(),
         received,
         failing.clone(),
     );
     std::thread::spawn(move || writer.run());
-    (Journal { pages, jobs: std::sync::Arc::new(parking_lot::Mutex::new(jobs)), failing }, file)
+    let jobs = std::sync::Arc::new(parking_lot::Mutex::new(jobs));
+    (Journal { pages, jobs, failing }, file, folder)
 }
 
 #[tokio::test]
 async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_also_when_cutting_failed_at_first()
  {
     use std::sync::atomic::Ordering::SeqCst;
-    let (journal, file) = spoiled();
-    assert!(journal.accepted(&event(1, "hello")).done().await);
+    let (journal, file, folder) = spoiled();
+    let complete = folder.path().join("complete.md");
+    assert!(journal.accepted(&event(1, "hello")).done().await && complete.exists());
     file.writes.store(1, SeqCst);
     file.cuts.store(2, SeqCst);
-    assert!(!journal.accepted(&event(2, "hello")).done().await);
+    assert!(!journal.accepted(&event(2, "hello")).done().await && !complete.exists());
     journal.forget(2);
     // By itself: nothing else has to come.
     let again = async {
@@ -355,7 +360,7 @@ async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_als
     tokio::time::timeout(std::time::Duration::from_secs(30), again)
         .await
         .expect("it tries by itself");
-    assert!(journal.accepted(&event(3, "hello")).done().await);
+    assert!(journal.accepted(&event(3, "hello")).done().await && complete.exists());
     let text = String::from_utf8(file.text.lock().clone()).unwrap();
     let (pages, warnings) = Pages::read(&text, 0);
     assert_eq!(warnings, Vec::<String>::new(), "{text}");
@@ -367,7 +372,7 @@ async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_als
 
 #[tokio::test]
 async fn what_could_not_be_done_again_is_still_on_offer() {
-    let (journal, file) = spoiled();
+    let (journal, file, _folder) = spoiled();
     assert!(journal.accepted(&event(1, "hello")).done().await);
     journal.offered(1, 5, false);
     assert!(journal.flush().await);
@@ -415,4 +420,26 @@ async fn thousands_of_prompts_leave_a_small_file_that_says_what_is_open() {
         again.open_events().iter().map(|entry| entry.event.sequence).collect();
     assert_eq!(open_events, [PROMPTS + 1]);
     assert!(again.knows(event(PROMPTS, "").key.as_ref().unwrap()));
+}
+
+#[tokio::test]
+async fn turns_that_had_begun_when_the_file_could_not_be_written_are_doubtful_from_then_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
+    let journal = Journal::begin(&path, 0).unwrap();
+    for number in [1, 2, 3] {
+        assert!(journal.accepted(&event(number, "hello")).done().await);
+    }
+    assert!(journal.started(1).done().await && journal.started(2).done().await);
+    assert!(journal.answered(2, "{}".to_owned()).done().await);
+    let doubtful = |journal: &Journal| {
+        [1, 2, 3].map(|number| journal.entry(number).is_some_and(|entry| entry.doubtful))
+    };
+    drop(journal);
+    assert_eq!(doubtful(&Journal::begin(&path, 0).unwrap()), [false; 3], "a crash alone");
+    std::fs::remove_file(folder.path().join("complete.md")).unwrap();
+    for again in [false, true] {
+        let journal = Journal::begin(&path, 0).unwrap();
+        assert_eq!(doubtful(&journal), [true, false, false], "once more: {again}");
+    }
 }
