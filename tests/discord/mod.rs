@@ -6,6 +6,7 @@ mod bot;
 mod catching_up;
 mod connection;
 mod conversations;
+mod crowded;
 mod files;
 mod headings;
 mod holding;

@@ -237,7 +237,13 @@ impl Writer {
                         typing.again();
                     }
                 }
-                Err(error) => debug!(channel = self.channel, %error, "cannot show a draft"),
+                Err(error) => {
+                    debug!(channel = self.channel, %error, "cannot show a draft");
+                    // The agent may report nothing more for long, so the next try needs no report.
+                    if error.is_passing() {
+                        self.progress.changed.notify_one();
+                    }
+                }
             }
             shown = Instant::now();
             next = shown + EDIT_INTERVAL;
