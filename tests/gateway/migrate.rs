@@ -218,7 +218,7 @@ async fn cc_connect_kimaki_and_hermes_bring_theirs() {
         "cron job Elsewhere: where it delivers to",
         "DISCORD_ALLOWED_USERS (100000000000000042): set who may use the bot",
         "found at .env: DISCORD_BOT_TOKEN",
-        "found at config.yaml: api_key",
+        "found at config.yaml: model.api_key",
     ] {
         assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
     }

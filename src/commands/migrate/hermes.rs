@@ -8,12 +8,13 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Here;
+use super::formats::{json5, texts, yaml};
 use super::found::{Channel, Found, Job, Text};
 use super::ids::{id, snowflake};
 use super::schedule::{self, Seconds};
 use super::secrets::env;
 use super::source::{DOCUMENT, SETTINGS, Source};
-use super::{Here, json5, yaml};
 use crate::prompt::Document;
 
 /// Reads all that is known.
@@ -29,9 +30,10 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
         ));
     }
     let config = source.text("config.yaml", SETTINGS)?.unwrap_or_default();
+    let config = yaml(&config).map_err(|fault| format!("config.yaml: {fault}"))?;
     let variables = source.text(".env", SETTINGS)?.unwrap_or_default();
     found.secrets.of_env(".env", &variables);
-    secrets_of(&config, &mut found);
+    found.secrets.of_settings("config.yaml", &config);
     for (name, into, list) in [
         ("SOUL.md", Document::Soul, false),
         ("memories/MEMORY.md", Document::Memory, true),
@@ -46,7 +48,7 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
             Err(fault) => found.leave(fault),
         }
     }
-    let zone = yaml::values(&config, &["timezone"]).pop();
+    let zone = texts(&config, &["timezone"]).pop();
     let zone = match zone.map(|zone| schedule::known_zone(&zone)) {
         Some(Ok(zone)) => Some(zone),
         Some(Err(fault)) => return Err(format!("config.yaml: timezone: {fault}")),
@@ -66,15 +68,6 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Knows the secrets of `config.yaml`, line by line.
-fn secrets_of(config: &str, found: &mut Found) {
-    let lines = config.lines().filter_map(|line| {
-        let (name, value) = line.trim().trim_start_matches("- ").split_once(": ")?;
-        Some(format!("{}={}\n", name.trim(), value.trim()))
-    });
-    found.secrets.of_env("config.yaml", &lines.collect::<String>());
-}
-
 /// Entries between lines `§` as a list.
 fn entries(text: &str) -> String {
     let entries = text.split("\n§\n").map(str::trim).filter(|entry| !entry.is_empty());
@@ -82,14 +75,13 @@ fn entries(text: &str) -> String {
 }
 
 /// Takes the channels in which it answers without being mentioned.
-fn channels(config: &str, variables: &str, found: &mut Found) {
+fn channels(config: &Value, variables: &str, found: &mut Found) {
     let variable = |name: &str| {
         let mut all = env(variables).filter(|(known, value)| *known == name && !value.is_empty());
         all.next().map(|(_, value)| vec![value.to_owned()])
     };
-    let value = |name: &str, key: &str| {
-        variable(name).unwrap_or_else(|| yaml::values(config, &["discord", key]))
-    };
+    let value =
+        |name: &str, key: &str| variable(name).unwrap_or_else(|| texts(config, &["discord", key]));
     let free = value("DISCORD_FREE_RESPONSE_CHANNELS", "free_response_channels");
     for word in free.iter().flat_map(|value| value.split(',')).map(str::trim) {
         match snowflake(word) {
@@ -169,7 +161,7 @@ enum Schedule {
 /// Takes the cron jobs.
 fn jobs(source: &Source, zone: &Option<String>, found: &mut Found) -> Result<(), String> {
     let Some(text) = source.text("cron/jobs.json", SETTINGS)? else { return Ok(()) };
-    let store = json5::read(&text).map_err(|fault| format!("cron/jobs.json: {fault}"))?;
+    let store = json5(&text).map_err(|fault| format!("cron/jobs.json: {fault}"))?;
     let jobs = store["jobs"].as_array().ok_or(
         "cron/jobs.json: there is no list `jobs` in it, which is the only form that is known",
     )?;

@@ -6,10 +6,10 @@
 //! `tests/gateway/migrate.rs`.
 
 mod cc_connect;
+mod formats;
 mod found;
 mod hermes;
 mod ids;
-mod json5;
 mod kimaki;
 mod markdown;
 mod openclaw;
@@ -17,7 +17,6 @@ mod plan;
 mod schedule;
 mod secrets;
 mod source;
-mod yaml;
 
 use std::path::{Path, PathBuf};
 

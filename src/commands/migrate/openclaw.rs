@@ -9,11 +9,12 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Here;
+use super::formats::json5;
 use super::found::{Channel, Found, Job, Text, When};
 use super::ids::{id, snowflake};
 use super::schedule::{self, Seconds};
 use super::source::{DOCUMENT, SETTINGS, Source};
-use super::{Here, json5};
 use crate::prompt::Document;
 use crate::schedule::ActiveHours;
 
@@ -39,7 +40,7 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     let text = source.text("openclaw.json", SETTINGS)?.ok_or_else(|| {
         format!("{}: there is no openclaw.json; name its folder with --from", source.path.display())
     })?;
-    let config = json5::read(&text).map_err(|fault| format!("openclaw.json: {fault}"))?;
+    let config = json5(&text).map_err(|fault| format!("openclaw.json: {fault}"))?;
     found.secrets.of_settings("openclaw.json", &config);
     if let Some(env) = source.text(".env", SETTINGS)? {
         found.secrets.of_env(".env", &env);
@@ -266,7 +267,7 @@ fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
             None => return Ok(()),
         },
     };
-    let store: Value = json5::read(&text).map_err(|fault| format!("{file}: {fault}"))?;
+    let store: Value = json5(&text).map_err(|fault| format!("{file}: {fault}"))?;
     if !store["version"].is_null() && store["version"] != 1 {
         return Err(format!("{file} is of version {}: only 1 is known", store["version"]));
     }
