@@ -48,6 +48,13 @@ pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(text.chars().take(most.saturating_sub(1)).chain(['…']).collect())
 }
 
+/// Returns bytes as lowercase hexadecimal digits.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
 /// [`clean_text`] for a text that comes in pieces, wherever a sequence is cut.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cleaner {
@@ -206,6 +213,12 @@ mod tests {
         assert_eq!(escaped(said, false), format!("a\\u001b[31mred\\u001b[8mgone{rest}"));
         assert_eq!(escaped(said, true), format!("a\u{1b}[31mred\\u001b[8mgone{rest}"));
         assert!(matches!(escaped("plain", false), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn bytes_are_two_lowercase_digits_each() {
+        assert_eq!(hex(&[]), "");
+        assert_eq!(hex(&[0x00, 0x0f, 0xa5, 0xff]), "000fa5ff");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::agent::Descriptor;
 use crate::agent::descriptor::{DescriptorError, OneShot, Sharing};
 use crate::config::Run;
+use crate::plain::hex;
 use crate::turn::{Backend, Generation, Guest, GuestFailure};
 use crate::workspace::Profile;
 
@@ -65,8 +66,7 @@ impl Variant {
 fn changed(of: &Generation, descriptor: &Descriptor, options: &str, revision: u32) -> Generation {
     let descriptor = serde_json::to_string(descriptor).unwrap_or_default();
     let digest = Sha256::digest(format!("{}\n{descriptor}\n{options}", of.digest));
-    let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Generation { number: of.number + revision, digest }
+    Generation { number: of.number + revision, digest: hex(&digest) }
 }
 
 #[async_trait]

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::AdmissionError;
 use crate::disk::Stamp;
+use crate::plain::hex;
 
 /// How long a file must have been left alone before its stamp stands for its content.
 const REST_TIMEOUT: Duration = Duration::from_secs(1);
@@ -57,6 +58,6 @@ pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError
     if after != Stamp::from(&before) || bytes.len() as u64 != after.size() {
         return Err(AdmissionError::Changing);
     }
-    let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&Sha256::digest(&bytes));
     Ok(Source { bytes: bytes.into(), digest, stamp: after })
 }

@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::agent::Descriptor;
 use crate::agent::capability::{Capabilities, Capability, beyond, lines, say, shipped};
+use crate::plain::hex;
 
 /// Sentences of it that a line of the log has room for.
 const SHOWN: usize = 8;
@@ -48,7 +49,7 @@ impl Wants {
             hasher.update(line.as_bytes());
             hasher.update(b"\n");
         }
-        hasher.finalize().iter().take(10).map(|byte| format!("{byte:02x}")).collect()
+        hex(&hasher.finalize()[..10])
     }
 
     /// Whether its words here say all of it, with nothing in them that could hide or end a

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, Inner};
+use crate::plain::hex;
 
 /// Between two looks for letters, since a notice may be lost.
 const LOOK: Duration = Duration::from_millis(500);
@@ -223,8 +224,7 @@ fn short_key(key: &str) -> String {
     if key.len() <= LONGEST_KEY {
         return plain(key);
     }
-    let digest = Sha256::digest(key.as_bytes());
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&Sha256::digest(key));
     let begin: String = plain(key).chars().take(64).collect();
     format!("{begin}…{digest}")
 }

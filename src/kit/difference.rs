@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use similar::{Algorithm, ChangeTag};
 
 use super::brief;
 use crate::agent::Action;
@@ -27,55 +28,23 @@ pub struct LineDifference {
     pub failures: [Option<String>; 2],
 }
 
-/// On which side an action stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// On both.
-    Same,
-    /// Only among the first.
-    First,
-    /// Only among the second.
-    Second,
-}
-
-/// Lists of more actions are not laid side by side.
+/// Longer lists of actions are not compared.
 const SIDE_BY_SIDE: usize = 200;
 
-/// Two lists of actions as one, in order: what both have, and what only one has.
+/// Merges two lists of actions in order: equal ones once, the first list's as
+/// [`ChangeTag::Delete`], the second's as [`ChangeTag::Insert`].
 #[must_use]
-pub fn edits<'a>(first: &'a [Action], second: &'a [Action]) -> Vec<(Edit, &'a Action)> {
-    let only = |edit, actions: &'a [Action]| actions.iter().map(move |action| (edit, action));
-    let (rows, columns) = (first.len(), second.len());
-    if rows.max(columns) > SIDE_BY_SIDE {
-        return only(Edit::First, first).chain(only(Edit::Second, second)).collect();
+pub fn edits<'a>(first: &'a [Action], second: &'a [Action]) -> Vec<(ChangeTag, &'a Action)> {
+    if first.len().max(second.len()) > SIDE_BY_SIDE {
+        let only = |tag, actions: &'a [Action]| actions.iter().map(move |action| (tag, action));
+        return only(ChangeTag::Delete, first).chain(only(ChangeTag::Insert, second)).collect();
     }
-    // How many both have from here on.
-    let mut common = vec![vec![0_usize; columns + 1]; rows + 1];
-    for row in (0..rows).rev() {
-        for column in (0..columns).rev() {
-            common[row][column] = if first[row] == second[column] {
-                common[row + 1][column + 1] + 1
-            } else {
-                common[row + 1][column].max(common[row][column + 1])
-            };
-        }
-    }
-    let (mut row, mut column, mut all) = (0, 0, Vec::new());
-    while row < rows && column < columns {
-        if first[row] == second[column] {
-            all.push((Edit::Same, &first[row]));
-            (row, column) = (row + 1, column + 1);
-        } else if common[row + 1][column] >= common[row][column + 1] {
-            all.push((Edit::First, &first[row]));
-            row += 1;
-        } else {
-            all.push((Edit::Second, &second[column]));
-            column += 1;
-        }
-    }
-    all.extend(only(Edit::First, &first[row..]));
-    all.extend(only(Edit::Second, &second[column..]));
-    all
+    let key = |action: &Action| serde_json::to_string(action).unwrap_or_default();
+    similar::capture_diff_slices_by_key(Algorithm::Lcs, first, second, key)
+        .iter()
+        .flat_map(|op| op.iter_slices(first, second))
+        .flat_map(|(tag, actions)| actions.iter().map(move |action| (tag, action)))
+        .collect()
 }
 
 /// Compares two readings, each made one input a call.
@@ -120,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_both_have_stands_once_and_in_order() {
+    fn equal_actions_appear_once_and_in_order() {
         let list = |keys: &[u32]| keys.iter().map(|key| Action::CloseStdin(*key)).collect();
         let told = |first: &[u32], second: &[u32]| -> String {
             let (first, second): (Vec<Action>, Vec<Action>) = (list(first), list(second));
@@ -128,9 +97,9 @@ mod tests {
                 .into_iter()
                 .map(|(edit, action)| {
                     let sign = match edit {
-                        Edit::Same => '=',
-                        Edit::First => '-',
-                        Edit::Second => '+',
+                        ChangeTag::Equal => '=',
+                        ChangeTag::Delete => '-',
+                        ChangeTag::Insert => '+',
                     };
                     let Action::CloseStdin(key) = action else { panic!("another action") };
                     format!("{sign}{key}")

@@ -2,6 +2,7 @@
 
 use super::marks::SAID;
 use super::neutral::{Expansion, name, neutralise};
+use crate::plain::cut;
 
 /// Most bytes of the quotation.
 pub const RECAP_LIMIT: usize = 8 << 10;
@@ -36,11 +37,7 @@ pub fn recap(said: &[(Option<&str>, &str)], expansion: &Expansion) -> Option<Str
 
 fn quote(author: Option<&str>, text: &str, expansion: &Expansion) -> String {
     let who = author.map_or_else(|| "you".to_owned(), |author| format!("[{}]", name(author)));
-    let mut short: String = text.chars().take(MESSAGE).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    let inert = neutralise(&short, expansion, None);
+    let inert = neutralise(&cut(text, MESSAGE), expansion, None);
     let mut lines = inert.lines();
     let first = format!("> {who}: {}", lines.next().unwrap_or_default());
     std::iter::once(first)

@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use crate::plain::hex;
+
 /// The bytes of a file that came with a turn. A guest knows them only by their key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Blob {
@@ -15,7 +17,7 @@ impl Blob {
     /// Returns the SHA-256 of the bytes, in hexadecimal digits.
     #[must_use]
     pub fn digest(&self) -> String {
-        Sha256::digest(&self.bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&Sha256::digest(&self.bytes))
     }
 }
 

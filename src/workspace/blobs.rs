@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{FileError, Workspace};
 use crate::disk::replace;
+use crate::plain::hex;
 
 /// Files that are kept.
 const KEPT: usize = 200;
@@ -31,7 +32,7 @@ impl Workspace {
 
 fn keep(folder: &std::path::Path, bytes: &[u8]) -> io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let name: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = hex(&Sha256::digest(bytes));
     let path = folder.join(name);
     replace(&path, bytes)?;
     let mut all: Vec<(SystemTime, PathBuf)> = fs::read_dir(folder)?

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::FileError;
 use crate::disk::{replace, sync_folder};
+use crate::plain::hex;
 
 /// Components kept of each backend, the one that serves included.
 pub const KEPT: usize = 3;
@@ -241,7 +242,7 @@ fn remove(folder: &Path, place: &Place) -> io::Result<()> {
 /// Returns the SHA-256 of a component's bytes in hexadecimal.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes))
 }
 
 #[cfg(test)]

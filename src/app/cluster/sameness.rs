@@ -5,6 +5,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use crate::disk::read_ordinary;
+use crate::plain::hex;
 use crate::turn::Backends;
 
 /// Largest file that is looked at.
@@ -43,7 +44,7 @@ pub(super) fn components(backends: &dyn Backends) -> String {
 }
 
 fn short(digest: Sha256) -> String {
-    digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest.finalize()[..8])
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::press::Choice;
 use crate::agent::{AnswerForm, AskOption, Decision, Question, Scope};
+use crate::discord::below::MESSAGE;
 use crate::dispatch::{ALLOW_ONCE, Excerpt, OpenQuestion, Settlement, Subject};
 use crate::plain::short_line;
 use crate::split::split;
@@ -306,7 +307,7 @@ pub(super) fn stale(content: &str, restarted: bool) -> String {
 }
 
 fn with_note(content: &str, note: &str) -> String {
-    let room = 2_000 - note.chars().count() - 4;
+    let room = MESSAGE - note.chars().count() - 4;
     let content: String = content.trim_end().chars().take(room).collect();
     format!("{content}\n-# {note}").trim_start().to_owned()
 }

@@ -22,6 +22,7 @@ use super::watching::Stir;
 use crate::agent::{Ask, AskKey, AskKind, Decision};
 use crate::event::Lane;
 use crate::figures;
+use crate::plain::hex;
 use crate::prompt::Expansion;
 use crate::redact::Redactor;
 use crate::turn::Answerer;
@@ -281,7 +282,7 @@ pub(crate) fn question_id(turn: &str, ask: AskKey, time: u32) -> String {
 }
 
 fn short_hash(of: &str) -> String {
-    Sha256::digest(of).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(of)[..8])
 }
 
 fn kind(kind: &AskKind) -> &'static str {

@@ -7,6 +7,8 @@ use std::fmt;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use crate::plain::hex;
+
 /// What is kept of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Digest([u8; 32]);
@@ -26,7 +28,7 @@ impl Digest {
 impl fmt::Display for Digest {
     /// 64 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 

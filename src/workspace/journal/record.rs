@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::event::{BLOCK_BITS, Event, Origin, Sequence};
+use crate::plain::hex;
 use crate::workspace::ledger::{Token, code, tokens};
 
 /// Something that happened to an event.
@@ -266,8 +267,5 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
 
 /// Computes a line's checksum: the first 4 bytes of its SHA-256 in hex.
 fn check(content: &str) -> String {
-    Sha256::digest(content.as_bytes()).iter().take(4).fold(String::new(), |mut digits, byte| {
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
+    hex(&Sha256::digest(content)[..4])
 }

@@ -1,5 +1,6 @@
 //! The line that is kept of a turn.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -122,8 +123,8 @@ impl TurnLine {
     /// itself.
     pub(super) fn bounded(mut self) -> Self {
         let short = |text: &mut String, most: usize| {
-            if text.char_indices().nth(most).is_some() {
-                *text = cut(text, most).into_owned();
+            if let Cow::Owned(cut) = cut(text, most) {
+                *text = cut;
             }
         };
         self.asked.iter_mut().for_each(|text| short(text, ASKED_LIMIT));

@@ -1,11 +1,12 @@
 //! The page of a step.
 
 use maud::{Markup, html};
+use similar::ChangeTag;
 
 use super::text::{Part, part, readable, visible};
 use super::{Asked, SHORT, same};
 use crate::agent::{Action, Command, Input, Pipe};
-use crate::kit::difference::{Edit, edits};
+use crate::kit::difference::edits;
 use crate::kit::machine::{Compared, Film, Reading, STEPS, Sign, Step};
 use crate::kit::summary;
 use crate::plain::short_line;
@@ -297,9 +298,9 @@ impl View<'_> {
             ul.diff {
                 @for (edit, text, cut) in &rows {
                     @let (class, sign, word) = match edit {
-                        Edit::Same => ("same", "=", "both: "),
-                        Edit::First => ("minus", "−", "as recorded: "),
-                        Edit::Second => ("plus", "+", "this version: "),
+                        ChangeTag::Equal => ("same", "=", "both: "),
+                        ChangeTag::Delete => ("minus", "−", "as recorded: "),
+                        ChangeTag::Insert => ("plus", "+", "this version: "),
                     };
                     li class=(class) {
                         span aria-hidden="true" { (sign) " " }

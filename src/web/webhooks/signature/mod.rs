@@ -6,7 +6,6 @@
 //! publish, and by property tests.
 
 use std::array;
-use std::fmt::Write as _;
 use std::hint::black_box;
 
 use axum::http::HeaderMap;
@@ -15,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
+use crate::plain::hex;
 use crate::workspace::Scheme;
 
 /// How far a sender's clock may be off, seconds.
@@ -232,13 +232,6 @@ fn only<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str
         return Err(Fault::Twice(name));
     }
     first.map(|value| value.to_str().map_err(|_| Fault::Malformed(name))).transpose()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
