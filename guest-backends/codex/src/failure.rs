@@ -1,23 +1,23 @@
-//! Why something failed, from Codex' word for it (`codexErrorInfo`, only told by `app-server`), the
-//! body of the model's service, or the text.
+//! Classifies failures by Codex's error code (`codexErrorInfo`, only in `app-server`), the error of
+//! the model's service, or the text.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::text::head;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Outcome};
 
-/// An unknown method is answered with a list of all there are, 8 KB.
+/// Longest message, in bytes. Codex answers an unknown method with a list of all methods, 8 KB.
 const MESSAGE_BYTES: usize = 2000;
 
-/// Returns the failure a message tells of.
+/// Returns the failure that a message describes.
 pub(crate) fn failure(message: &str, info: &Value) -> Failure {
     let body = json::parse(message).unwrap_or_default();
     let inner = &body["error"];
-    let said = inner.text("message").filter(|said| !said.is_empty()).unwrap_or(message);
-    let kind = by_info(info).or_else(|| by_type(inner)).unwrap_or_else(|| by_text(said));
-    Failure { kind, message: head(said.trim(), MESSAGE_BYTES).to_owned(), retry_after_ms: None }
+    let text = inner.text("message").filter(|text| !text.is_empty()).unwrap_or(message);
+    let kind = by_info(info).or_else(|| by_type(inner)).unwrap_or_else(|| by_text(text));
+    Failure { kind, message: head(text.trim(), MESSAGE_BYTES).to_owned(), retry_after_ms: None }
 }
 
-/// Returns how a turn ended that Codex calls failed.
+/// Returns the outcome of a turn that Codex reports as failed.
 pub(crate) fn outcome(message: &str, info: &Value) -> Outcome {
     let failure = failure(message, info);
     if failure.message.contains("max_output_tokens") {
@@ -27,7 +27,7 @@ pub(crate) fn outcome(message: &str, info: &Value) -> Outcome {
     }
 }
 
-/// Returns what a message about another attempt says: Codex' `Reconnecting... 2/5 (why)`.
+/// Returns the kind of failure in a message about a retry: `Reconnecting... 2/5 (why)`.
 pub(crate) fn retry(message: &str) -> Option<FailureKind> {
     let why = message.strip_prefix("Reconnecting...")?;
     Some(match by_text(why) {
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_sorted_by_what_they_say() {
-        for (message, kind, said) in [
+    fn messages_are_classified_by_their_text() {
+        for (message, kind, text) in [
             (
                 "unexpected status 401 Unauthorized: mock: invalid credentials",
                 FailureKind::Authentication,
@@ -156,12 +156,12 @@ mod tests {
             ("something else", FailureKind::Other, None),
         ] {
             let failure = failure(message, &Value::Null);
-            assert_eq!((failure.kind, failure.message.as_str()), (kind, said.unwrap_or(message)));
+            assert_eq!((failure.kind, failure.message.as_str()), (kind, text.unwrap_or(message)));
         }
     }
 
     #[test]
-    fn codex_own_word_comes_first() {
+    fn the_error_code_takes_precedence() {
         for (info, kind) in [
             (r#""contextWindowExceeded""#, FailureKind::ContextFull),
             (r#""modelNotFound""#, FailureKind::ModelNotFound),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn running_into_the_output_limit_is_a_limit() {
+    fn reaching_the_output_limit_is_a_limit() {
         let message = "Incomplete response returned, reason: max_output_tokens";
         assert_eq!(outcome(message, &Value::Null), Outcome::Limit(message.to_owned()));
     }

@@ -1,12 +1,11 @@
-//! OpenAI Codex as a backend: `codex app-server`, one process for many conversations, or `codex
-//! exec` once a turn.
+//! Backend for OpenAI Codex: `codex app-server`, one process for many conversations, or `codex
+//! exec`, one per turn.
 //!
-//! Made and tested against Codex 0.169.0; `tests/fixtures/codex` holds what it really said. Both
-//! modes share the meaning of items (`story`), reasons of failures (`failure`) and usage
-//! (`tokens`), so that a conversation has the same agent-events; `live` and `once` own the
-//! differences. Output it does not know becomes an `unrecognised` event: `tests/recorded.rs` and
-//! `tests/dialogues.rs` hold that none of the recorded runs has one, `tests/strange.rs` that
-//! strange output never ends a link or a turn twice.
+//! Made and tested with Codex 0.169.0; `tests/fixtures/codex` holds its real output. Both modes
+//! share the meaning of items (`story`), the kinds of failures (`failure`) and the usage
+//! (`tokens`), so a conversation has the same events in both. Output that is not known becomes an
+//! `unrecognised` event: `tests/recorded.rs` and `tests/dialogues.rs` check that no recording has
+//! one, and `tests/strange.rs` that strange output never ends a link and never ends a turn twice.
 
 mod answer;
 mod failure;
@@ -22,7 +21,7 @@ mod tool;
 pub use live::Live;
 pub use once::Once;
 
-/// The backend: long-lived, or one process a turn.
+/// The backend: long-lived, or one process per turn.
 pub type Backend = aetheel_backend_sdk::Either<Live, aetheel_backend_sdk::one_shot::OneShot<Once>>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);

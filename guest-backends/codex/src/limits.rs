@@ -1,14 +1,15 @@
-//! Which of Codex' tools are switched off, where only some are allowed.
+//! Disables Codex's tools when only some are allowed.
 //!
-//! Seen with 0.169.0: a tool that is switched off is not offered, and a call of it all the same is
-//! an "unsupported call". `apply_patch`, `view_image` and `request_user_input` cannot be switched
-//! off; the sandbox keeps the first from writing. Servers of the operator's own `config.toml` stay.
+//! As observed with 0.169.0, a disabled tool is not offered, and a call of it fails as an
+//! "unsupported call". `apply_patch`, `view_image` and `request_user_input` cannot be disabled; the
+//! sandbox keeps the first from writing. MCP servers in the operator's own `config.toml` stay
+//! enabled.
 
 use aetheel_backend_sdk::wit::Settings;
 use serde_json::{Map, Value};
 
-/// Switches of the configuration, and the tool that each is for; none: of nothing that an operator
-/// could allow by name.
+/// Configuration keys, the values that disable them, and the tool that each belongs to (`None` if
+/// an operator cannot allow it by name).
 const SWITCHES: [(&str, &str, Option<&str>); 12] = [
     ("features.shell_tool", "false", Some("exec_command")),
     ("features.unified_exec", "false", Some("exec_command")),
@@ -24,7 +25,7 @@ const SWITCHES: [(&str, &str, Option<&str>); 12] = [
     ("features.computer_use", "false", None),
 ];
 
-/// The features that are switched off. Kept for every thread, which has it to its end.
+/// The disabled features. A thread keeps them until its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits(Vec<&'static str>);
 
@@ -38,7 +39,7 @@ impl Limits {
         Self(off.map(|(name, ..)| *name).collect())
     }
 
-    /// Finds what was saved; none: another version saved it.
+    /// Finds features by their saved names. Returns `None` if another version saved them.
     pub(crate) fn named<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
         let known = |name: &str| {
             SWITCHES.iter().find(|(known, ..)| *known == name).map(|(known, ..)| *known)
@@ -50,8 +51,8 @@ impl Limits {
         &self.0
     }
 
-    /// As arguments of `exec`. The flag is refused where a version does not know the feature, which
-    /// an option is not: no shell must mean no shell.
+    /// Returns arguments for `exec`. Codex refuses `--disable` for a feature that it does not know,
+    /// but ignores an unknown option, so the shell is disabled with the flag.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let argument = |name: &&str| match name.strip_prefix("features.") {
             Some("shell_tool") => ["--disable".to_owned(), "shell_tool".to_owned()],
@@ -60,7 +61,7 @@ impl Limits {
         self.0.iter().flat_map(argument).collect()
     }
 
-    /// As the configuration of a thread; none: it has all tools.
+    /// Returns the configuration of a thread, or `None` if it has all tools.
     pub(crate) fn config(&self) -> Option<Value> {
         let value = |name: &str| match value(name) {
             "false" => Value::Bool(false),
@@ -76,14 +77,14 @@ fn value(name: &str) -> &'static str {
     SWITCHES.iter().find(|(known, ..)| *known == name).map_or("false", |(_, value, _)| value)
 }
 
-/// Whether a tool may be used. A rule such as `exec_command(git:*)` allows nothing: Codex has no
-/// such rules.
+/// Returns whether a tool may be used. A rule such as `exec_command(git:*)` allows nothing, because
+/// Codex has no such rules.
 fn allows(settings: &Settings, tool: &str) -> bool {
     settings.allowed_tools.is_empty()
         || settings.allowed_tools.iter().any(|allowed| allowed == tool)
 }
 
-/// Whether anything that is allowed can change files.
+/// Returns whether an allowed tool can change files.
 pub(crate) fn may_write(settings: &Settings) -> bool {
     allows(settings, "apply_patch") || allows(settings, "exec_command")
 }
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_switched_off_and_no_list_switches_nothing_off() {
+    fn tools_that_are_not_allowed_are_disabled() {
         assert_eq!(Limits::of(&with(&[])), Limits::default());
         assert!(
             Limits::default().arguments().is_empty()

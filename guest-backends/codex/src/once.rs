@@ -1,8 +1,8 @@
-//! `codex exec --json`: one process, one turn.
+//! `codex exec --json`: one process per turn.
 //!
-//! The prompt goes in on stdin, named by `-`, and the system prompt before it: Codex 0.169.0 takes
-//! one from an argument, which everybody on the machine can read, or from its own folder, which is
-//! the operator's.
+//! The prompt is written to stdin, which `-` names, and the system prompt before it: Codex 0.169.0
+//! takes a system prompt only from an argument, which every user of the machine can read, or from
+//! its own folder, which belongs to the operator.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
@@ -15,7 +15,7 @@ use aetheel_backend_sdk::{Emit, TurnResult};
 use crate::limits::{self, Limits};
 use crate::live::OWN_TEMPORARY_FOLDER;
 use crate::native_id::NativeId;
-use crate::story::{Life, Story};
+use crate::story::{ItemStage, Story};
 use crate::tokens::Tokens;
 use crate::{failure, prompt};
 
@@ -23,11 +23,11 @@ use crate::{failure, prompt};
 #[derive(Debug, Default)]
 pub struct Once {
     story: Story,
-    /// The thread that was asked for, and whether a copy of it was.
+    /// The requested thread, and whether to continue a copy of it.
     requested: Option<(NativeId, bool)>,
-    /// The thread there is.
+    /// The thread that Codex reported.
     thread: Option<NativeId>,
-    told: u64,
+    prompt_hash: u64,
     model: Option<String>,
     error: Option<String>,
 }
@@ -40,7 +40,7 @@ impl Agent for Once {
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
         prompt::check(&start.parts)?;
         if let Some(id) = &start.native_id {
-            // Codex begins a new thread for what is no UUID, without a word.
+            // Codex silently begins a new thread if this is not a UUID.
             let Some(id) = NativeId::parse(id) else {
                 let message = "the session id is not one of Codex".to_owned();
                 return Err(Failure {
@@ -52,10 +52,10 @@ impl Agent for Once {
             self.requested = Some((id, start.fork));
         }
         let settings = &start.settings;
-        self.told = prompt::instructions(settings).1;
+        self.prompt_hash = prompt::instructions(settings).1;
         self.model.clone_from(&settings.model);
         let mut arguments = vec!["exec".to_owned()];
-        // Below `danger` the sandbox decides, and nobody is asked. `resume` and `fork` do not know
+        // Below `danger` the sandbox decides and nobody is asked. `resume` and `fork` do not accept
         // the flag.
         let sandbox = sandbox(settings);
         arguments
@@ -91,8 +91,8 @@ impl Agent for Once {
             own.into_iter().flat_map(|(key, value)| ["-c".to_owned(), format!("{key}={value}")]),
         );
         arguments.extend(Limits::of(settings).arguments());
-        let told = self.requested.as_ref().and_then(|(id, _)| id.told);
-        let stdin: Vec<String> = prompt::change(settings, told)
+        let prompt_hash = self.requested.as_ref().and_then(|(id, _)| id.prompt_hash);
+        let stdin: Vec<String> = prompt::change(settings, prompt_hash)
             .into_iter()
             .chain(start.parts.iter().map(prompt::text))
             .collect();
@@ -107,32 +107,34 @@ impl Agent for Once {
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
-        let said = emit.object(&line)?;
-        match said.text("type") {
+        let event = emit.object(&line)?;
+        match event.text("type") {
             Some("thread.started") => {
-                let thread = emit.required_id(&said, "thread_id", &line.text);
+                let thread = emit.required_id(&event, "thread_id", &line.text);
                 self.thread(thread, emit);
             }
             Some("turn.started") => {}
-            Some("item.started") => drop(self.story.item(&said["item"], Life::Started, emit)),
-            Some("item.updated") => drop(self.story.item(&said["item"], Life::Updated, emit)),
-            Some("item.completed") => drop(self.story.item(&said["item"], Life::Completed, emit)),
+            Some("item.started") => drop(self.story.item(&event["item"], ItemStage::Started, emit)),
+            Some("item.updated") => drop(self.story.item(&event["item"], ItemStage::Updated, emit)),
+            Some("item.completed") => {
+                self.story.item(&event["item"], ItemStage::Completed, emit);
+            }
             Some("error") => {
-                let message = emit.required_text(&said, "message", &line.text);
+                let message = emit.required_text(&event, "message", &line.text);
                 match failure::retry(message) {
                     Some(kind) => emit.retry(kind, message, None),
                     None => self.error = Some(message.to_owned()),
                 }
             }
             Some("turn.completed") => {
-                let usage = emit.required_object(&said, "usage", &line.text);
+                let usage = emit.required_object(&event, "usage", &line.text);
                 return Some(self.completed(usage, emit));
             }
             Some("turn.failed") => {
                 self.story.end(emit);
-                emit.required_text(&said["error"], "error.message", &line.text);
-                let told = said["error"].text("message").map(str::to_owned);
-                let message = told
+                emit.required_text(&event["error"], "error.message", &line.text);
+                let error = event["error"].text("message").map(str::to_owned);
+                let message = error
                     .or_else(|| self.error.clone())
                     .unwrap_or_else(|| "the turn failed".to_owned());
                 return Some(TurnResult {
@@ -152,8 +154,9 @@ impl Agent for Once {
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
-        let said: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("Reading ")).collect();
-        let message = self.error.clone().unwrap_or_else(|| said.join("\n"));
+        let lines: Vec<&str> =
+            stderr.lines().filter(|line| !line.starts_with("Reading ")).collect();
+        let message = self.error.clone().unwrap_or_else(|| lines.join("\n"));
         failure::failure(message.trim_start_matches("Error: "), &Value::Null)
     }
 }
@@ -171,13 +174,14 @@ impl Once {
         }
         let before =
             self.requested.as_ref().map_or_else(|| NativeId::bare(thread), |(id, _)| id.clone());
-        let id = NativeId { thread: thread.to_owned(), told: Some(self.told), ..before };
+        let id =
+            NativeId { thread: thread.to_owned(), prompt_hash: Some(self.prompt_hash), ..before };
         emit.session_ready(id.to_string(), self.model.clone());
         self.thread = Some(id);
     }
 
-    /// Codex tells the sums of the whole thread. Where those before the turn are not known, what it
-    /// used is not either.
+    /// Codex reports the sums of the whole thread. The usage of the turn is known only if the
+    /// earlier sums are.
     fn completed(&mut self, sums: &Value, emit: &mut Emit) -> TurnResult {
         self.story.end(emit);
         let sums = Tokens::read(sums);
@@ -196,7 +200,7 @@ impl Once {
     }
 }
 
-/// None: no sandbox at all.
+/// Returns the sandbox mode, or `None` to run without a sandbox.
 fn sandbox(settings: &Settings) -> Option<&'static str> {
     match (settings.mode, settings.safety) {
         _ if !limits::may_write(settings) => Some("read-only"),

@@ -1,25 +1,25 @@
-//! The texts for the model: the prompt, and changes of the system prompt.
+//! Texts for the model: the prompt, and changes of the system prompt.
 //!
-//! Codex keeps the `developer_instructions` of a thread's first turn for good and ignores later
-//! ones (seen in 0.169.0). A system prompt that changed, as memory does all the time, goes in front
-//! of the prompt instead, once.
+//! Codex keeps the `developer_instructions` of a thread's first turn and ignores later ones
+//! (observed in 0.169.0). A changed system prompt, for example because the memory changed, is put
+//! before the prompt instead, once.
 
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Part, Settings};
 
 use crate::native_id::hash;
 
-/// Returns the system prompt to be told, and its hash.
+/// Returns the system prompt and its hash.
 pub(crate) fn instructions(settings: &Settings) -> (&str, u64) {
     let text = settings.system_prompt.as_deref().unwrap_or_default();
     (text, hash(text))
 }
 
-/// Returns what tells a thread of its system prompt, where that is not what it was told last.
-/// `told` is none when that is not known.
-pub(crate) fn change(settings: &Settings, told: Option<u64>) -> Option<String> {
-    match (instructions(settings), told) {
-        ((_, wanted), Some(told)) if wanted == told => None,
+/// Returns the text that updates a thread's system prompt, if it differs from the last one sent.
+/// `sent` is the hash of that one, or `None` if it is unknown.
+pub(crate) fn change(settings: &Settings, sent: Option<u64>) -> Option<String> {
+    match (instructions(settings), sent) {
+        ((_, wanted), Some(sent)) if wanted == sent => None,
         (("", _), None) => None,
         (("", _), Some(_)) => {
             Some("<developer_instructions>\nAll earlier developer instructions are void.\n</developer_instructions>".to_owned())
@@ -30,7 +30,7 @@ pub(crate) fn change(settings: &Settings, told: Option<u64>) -> Option<String> {
     }
 }
 
-/// Returns the line that stands for a file in a prompt, see `start-turn.parts`.
+/// Returns the text of a part; a file becomes a line as described at `start-turn.parts`.
 pub(crate) fn text(part: &Part) -> String {
     match part {
         Part::Text(text) => text.clone(),
@@ -43,8 +43,8 @@ pub(crate) fn text(part: &Part) -> String {
     }
 }
 
-/// Refuses a prompt with nothing in it: `exec` exits with an error for it, `app-server` asks the
-/// model nothing.
+/// Refuses a blank prompt: `exec` exits with an error for it, and `app-server` does not ask the
+/// model.
 pub(crate) fn check(parts: &[Part]) -> Result<(), Failure> {
     let blank = parts.iter().all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()));
     if blank {
@@ -57,7 +57,8 @@ pub(crate) fn check(parts: &[Part]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The operator's choices of Codex' own settings, by Codex' names; the host keeps to their schema.
+/// Returns the operator's choices of Codex's own settings by Codex's names. The host has checked
+/// them against the schema.
 pub(crate) fn own_settings(settings: &Settings) -> Vec<(&'static str, String)> {
     let options = json::parse(&settings.options).unwrap_or_default();
     let known =
@@ -73,26 +74,26 @@ mod tests {
     use aetheel_backend_sdk::fixture::start;
 
     #[test]
-    fn a_system_prompt_is_told_when_it_is_not_what_was_told_last() {
+    fn a_system_prompt_is_sent_when_it_changed() {
         let with = |text: Option<&str>| Settings {
             system_prompt: text.map(str::to_owned),
             ..start("").settings
         };
-        let told = |text| instructions(&with(text)).1;
-        assert_eq!(change(&with(Some("a")), Some(told(Some("a")))), None);
-        assert_eq!(change(&with(None), Some(told(None))), None);
+        let sent = |text| instructions(&with(text)).1;
+        assert_eq!(change(&with(Some("a")), Some(sent(Some("a")))), None);
+        assert_eq!(change(&with(None), Some(sent(None))), None);
         assert_eq!(
             change(&with(None), None),
             None,
             "nothing to tell a thread of which nothing is known"
         );
         assert!(
-            change(&with(Some("b")), Some(told(Some("a"))))
+            change(&with(Some("b")), Some(sent(Some("a"))))
                 .is_some_and(|text| text.contains("\nb\n"))
         );
         assert!(change(&with(Some("b")), None).is_some_and(|text| text.contains("\nb\n")));
         assert!(
-            change(&with(None), Some(told(Some("a")))).is_some_and(|text| text.contains("void"))
+            change(&with(None), Some(sent(Some("a")))).is_some_and(|text| text.contains("void"))
         );
     }
 }

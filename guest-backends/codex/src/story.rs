@@ -1,4 +1,4 @@
-//! The events of a turn, item by item: the same in both modes.
+//! Converts the items of a turn into events, the same in both modes.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use aetheel_backend_sdk::wit::{Level, PlanEntry, PlanStatus, ToolEnd, ToolStart,
 use crate::answer::Answer;
 use crate::tool;
 
-/// Items that say nothing new: the prompt again, hooks of the operator's, waiting, and what
-/// sub-agents do by themselves (their end is that of the tool).
+/// Items that are not reported: the prompt, the operator's hooks, waiting, and the activity of
+/// sub-agents (the end of their tool reports it).
 const KNOWN: [&str; 4] = ["user_message", "hook_prompt", "sleep", "sub_agent_activity"];
 
-/// A turn as it is told.
+/// The items of a turn so far.
 #[derive(Debug, Default)]
 pub(crate) struct Story {
     pub(crate) answer: Answer,
@@ -26,26 +26,26 @@ struct Tool {
     open: bool,
 }
 
-/// Where an item is in its life.
+/// The stage of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum ItemStage {
     Started,
     Updated,
     Completed,
 }
 
 impl Story {
-    /// Takes an item in. Returns whether the conversation was shortened, which may have lost what
-    /// it was told.
-    pub(crate) fn item(&mut self, item: &Value, life: Life, emit: &mut Emit) -> bool {
+    /// Handles an item. Returns whether Codex shortened the conversation, which may have lost the
+    /// system prompt.
+    pub(crate) fn item(&mut self, item: &Value, stage: ItemStage, emit: &mut Emit) -> bool {
         let name = tool::name(item);
         match name.as_str() {
-            "agent_message" | "plan" if life == Life::Completed => {
+            "agent_message" | "plan" if stage == ItemStage::Completed => {
                 let id = emit.required_id(item, "item.id", item);
                 let text = emit.required_text(item, "item.text", item);
                 self.answer.whole(id, false, text, emit);
             }
-            "reasoning" if life == Life::Completed => {
+            "reasoning" if stage == ItemStage::Completed => {
                 let id = emit.required_id(item, "item.id", item);
                 if !["text", "summary", "content"].iter().any(|key| item.get(key).is_some()) {
                     emit.required_text(item, "item.text", item);
@@ -60,10 +60,10 @@ impl Story {
                 }
                 emit.plan(todo(item));
             }
-            // Not fatal: an unknown model, an ignored setting, a long AGENTS.md …
+            // Not fatal: an unknown model, an ignored setting, a long AGENTS.md.
             "error" => {
                 let message = emit.required_text(item, "item.message", item);
-                // A hint for whoever set it up, told in every turn.
+                // A hint for the operator, repeated in every turn.
                 if message.to_ascii_lowercase().contains("unstable feature") {
                     emit.diagnostic(Level::Info, message);
                 } else {
@@ -71,43 +71,43 @@ impl Story {
                 }
             }
             "context_compaction" => {
-                if life == Life::Completed {
+                if stage == ItemStage::Completed {
                     emit.notice("The conversation was shortened to fit the model.");
                 }
-                return life == Life::Completed;
+                return stage == ItemStage::Completed;
             }
             name if KNOWN.contains(&name) => {}
             _ => match tool::start(&name, item) {
                 Some(start) => {
-                    tool::check(&name, item, life == Life::Completed, emit);
-                    let end = (life == Life::Completed).then(|| tool::end(&name, item));
+                    tool::check(&name, item, stage == ItemStage::Completed, emit);
+                    let end = (stage == ItemStage::Completed).then(|| tool::end(&name, item));
                     self.tool(start, end, emit);
                 }
                 None => {
-                    let told = item.text("type").map_or_else(
+                    let what = item.text("type").map_or_else(
                         || "item without a type".to_owned(),
                         |kind| format!("item type {kind:?}"),
                     );
-                    emit.unrecognised(told, Some("item.type".to_owned()), &item.to_string());
+                    emit.unrecognised(what, Some("item.type".to_owned()), &item.to_string());
                 }
             },
         }
         false
     }
 
-    /// The start of a tool that is under way, as it was told.
+    /// Returns the reported start of a running tool.
     pub(crate) fn open_tool(&self, id: &str) -> Option<&ToolStart> {
         self.tools.get(id).filter(|tool| tool.open).map(|tool| &tool.start)
     }
 
-    /// Output of a tool while it runs.
+    /// Reports output of a running tool.
     pub(crate) fn output(&self, id: &str, text: &str, emit: &mut Emit) {
         if self.open_tool(id).is_some() {
             emit.tool_output(id, text);
         }
     }
 
-    /// Ends what is still open: Codex tells no end of what was interrupted.
+    /// Ends open tools: Codex does not report the end of interrupted ones.
     pub(crate) fn end(&mut self, emit: &mut Emit) {
         for (id, tool) in std::mem::take(&mut self.tools) {
             if tool.open {
@@ -125,10 +125,10 @@ impl Story {
     fn tool(&mut self, start: ToolStart, end: Option<ToolEnd>, emit: &mut Emit) {
         let id = start.id.clone();
         match self.tools.get_mut(&id) {
-            // Said again after its end.
+            // Repeated after its end.
             Some(tool) if !tool.open => return,
             Some(tool) if tool.start == start => {}
-            // It knows more now, for example what it searched for.
+            // More is known now, for example the search query.
             Some(tool) => {
                 tool.start = start.clone();
                 emit.tool_start(start);
@@ -147,8 +147,8 @@ impl Story {
     }
 }
 
-/// `text` in `exec`; `app-server` tells a summary, or the thoughts themselves where the model gives
-/// them.
+/// Reads `text` of `exec`, or of `app-server` a summary or the thinking itself if the model
+/// provides it.
 fn reasoning(item: &Value) -> String {
     let joined = |key: &str| {
         item.list(key).iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")
@@ -161,7 +161,7 @@ fn reasoning(item: &Value) -> String {
     }
 }
 
-/// `exec` tells only what is done and what is not.
+/// Reads the plan of `exec`, which only tells whether an entry is done.
 fn todo(item: &Value) -> Vec<PlanEntry> {
     let entries = item.list("items").iter();
     entries
@@ -172,7 +172,7 @@ fn todo(item: &Value) -> Vec<PlanEntry> {
         .collect()
 }
 
-/// Returns the plan that `app-server` tells in `turn/plan/updated`.
+/// Reads the plan of `app-server` from `turn/plan/updated`.
 pub(crate) fn plan(params: &Value) -> Vec<PlanEntry> {
     let entries = params.list("plan").iter();
     entries

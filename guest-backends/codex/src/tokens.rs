@@ -1,4 +1,4 @@
-//! The tokens of a turn. Codex tells sums over the whole conversation, and counts cached input as
+//! The tokens of a turn. Codex reports sums over the whole conversation and counts cached input as
 //! input.
 
 use aetheel_backend_sdk::json::Value;
@@ -7,19 +7,20 @@ use aetheel_backend_sdk::wit::Usage;
 /// Tokens as Codex counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tokens {
-    /// Tokens of the input, `cached` included.
+    /// Tokens of the input, including `cached`.
     pub(crate) input: u32,
     pub(crate) cached: u32,
-    /// Tokens of the output, `reasoning` included.
+    /// Tokens of the output, including `reasoning`.
     pub(crate) output: u32,
     pub(crate) reasoning: u32,
 }
 
 impl Tokens {
-    /// Reads a breakdown of `exec` (`input_tokens`) or of `app-server` (`inputTokens`).
-    pub(crate) fn read(told: &Value) -> Self {
-        let count =
-            |exec: &str, server: &str| told.count(exec).or_else(|| told.count(server)).unwrap_or(0);
+    /// Reads the counts of `exec` (`input_tokens`) or of `app-server` (`inputTokens`).
+    pub(crate) fn read(counts: &Value) -> Self {
+        let count = |exec: &str, server: &str| {
+            counts.count(exec).or_else(|| counts.count(server)).unwrap_or(0)
+        };
         Self {
             input: count("input_tokens", "inputTokens"),
             cached: count("cached_input_tokens", "cachedInputTokens"),
@@ -37,7 +38,8 @@ impl Tokens {
         }
     }
 
-    /// Returns the tokens since `before`. None: the sums went down, so conversations differ.
+    /// Returns the tokens since `before`, or `None` if the sums went down because they belong to
+    /// different conversations.
     pub(crate) fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             input: self.input.checked_sub(before.input)?,

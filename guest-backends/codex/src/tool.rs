@@ -1,7 +1,7 @@
-//! Items that are uses of tools, told alike by `exec` (snake_case) and `app-server` (camelCase).
+//! Items that are uses of tools, in `exec` (snake_case) and `app-server` (camelCase).
 //!
 //! Kinds are those of the contract, native names those of `exec`: `command_execution`,
-//! `file_change` …
+//! `file_change` and so on.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 const TITLE_BYTES: usize = 120;
 
-/// Returns the kind of an item in the words of `exec`: `commandExecution` is `command_execution`.
+/// Returns an item's type as `exec` names it: `commandExecution` becomes `command_execution`.
 pub(crate) fn name(item: &Value) -> String {
     let mut name = String::new();
     for letter in item.text("type").unwrap_or_default().chars() {
@@ -20,19 +20,19 @@ pub(crate) fn name(item: &Value) -> String {
         }
         name.push(letter.to_ascii_lowercase());
     }
-    // The two modes differ in more than the case of letters here.
+    // The two modes use different words here.
     match name.as_str() {
         "collab_agent_tool_call" => "collab_tool_call".to_owned(),
         _ => name,
     }
 }
 
-/// Returns a field that is called by either name.
+/// Returns a field by its name in either mode.
 fn field<'a, 'v>(item: &'a Value<'v>, exec: &str, server: &str) -> &'a Value<'v> {
     item.get(exec).unwrap_or_else(|| &item[server])
 }
 
-/// Returns the start of a tool; none: the item is not one.
+/// Returns the start of a tool use, or `None` for other items.
 pub(crate) fn start(name: &str, item: &Value) -> Option<ToolStart> {
     let text = |key: &str| item.text(key).unwrap_or_default().to_owned();
     let (kind, native, title, target, input) = match name {
@@ -121,7 +121,7 @@ pub(crate) fn start(name: &str, item: &Value) -> Option<ToolStart> {
     })
 }
 
-/// Reports the fields that every item of its kind has and this one lacks.
+/// Reports required fields that an item lacks.
 pub(crate) fn check(name: &str, item: &Value, completed: bool, emit: &mut Emit) {
     emit.required_id(item, "item.id", item);
     match name {
@@ -150,7 +150,7 @@ pub(crate) fn check(name: &str, item: &Value, completed: bool, emit: &mut Emit) 
     }
 }
 
-/// Returns the end of a tool.
+/// Returns the end of a tool use.
 pub(crate) fn end(name: &str, item: &Value) -> ToolEnd {
     let output = match name {
         "command_execution" => {
@@ -183,34 +183,34 @@ fn status(item: &Value) -> ToolStatus {
     }
 }
 
-/// `"add"` in `exec`, `{"type":"add"}` in `app-server`.
+/// Reads `"add"` of `exec` or `{"type":"add"}` of `app-server`.
 fn change_kind<'a>(change: &'a Value) -> &'a str {
     change["kind"].as_str().or_else(|| change["kind"].text("type")).unwrap_or_default()
 }
 
-/// Returns the changes of a use of `file_change`, as its start told them.
+/// Returns the changes in the start of a `file_change`.
 pub(crate) fn diffs(start: &ToolStart) -> Vec<FileDiff> {
     let input = json::parse(&start.input).unwrap_or(Value::Null);
     input.list("changes").iter().map(diff).collect()
 }
 
-/// The `diff` of a new or deleted file is its content.
+/// Reads a change. The `diff` of a new or deleted file is its content.
 fn diff(change: &Value) -> FileDiff {
-    let told = change.text("diff").map(str::to_owned);
+    let text = change.text("diff").map(str::to_owned);
     let path = change.text("path").unwrap_or_default().to_owned();
     let none = FileDiff { path, ..FileDiff::default() };
     match change_kind(change) {
-        "add" => FileDiff { change: FileChange::Added, new_text: told, ..none },
-        "delete" => FileDiff { change: FileChange::Deleted, old_text: told, ..none },
+        "add" => FileDiff { change: FileChange::Added, new_text: text, ..none },
+        "delete" => FileDiff { change: FileChange::Deleted, old_text: text, ..none },
         _ => match change["kind"].text("move_path").filter(|to| *to != none.path) {
             Some(to) => FileDiff {
                 path: to.to_owned(),
                 change: FileChange::Renamed,
                 old_path: Some(none.path),
-                unified: told,
+                unified: text,
                 ..FileDiff::default()
             },
-            None => FileDiff { unified: told, ..none },
+            None => FileDiff { unified: text, ..none },
         },
     }
 }
@@ -224,11 +224,11 @@ fn mcp_output(item: &Value) -> Option<String> {
 
 fn agents(item: &Value) -> Option<String> {
     let states = field(item, "agents_states", "agentsStates").as_object()?;
-    let said: Vec<&str> = states.values().filter_map(|state| state.text("message")).collect();
-    Some(said.join("\n"))
+    let messages: Vec<&str> = states.values().filter_map(|state| state.text("message")).collect();
+    Some(messages.join("\n"))
 }
 
-/// Returns what Codex runs without the shell around it: `/bin/bash -lc 'touch a b'` is `touch a b`.
+/// Returns a command without the shell around it: `/bin/bash -lc 'touch a b'` becomes `touch a b`.
 fn unwrapped(command: &str) -> String {
     let Some((shell, script)) = command.split_once(" -lc ") else { return command.to_owned() };
     if shell.contains(char::is_whitespace) {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_without_its_shell() {
-        for (told, shown) in [
+        for (command, shown) in [
             ("/bin/bash -lc 'touch a b'", "touch a b"),
             ("/bin/bash -lc ls", "ls"),
             (r#"/bin/bash -lc "echo \"it's\" \$HOME""#, r#"echo "it's" $HOME"#),
@@ -265,12 +265,12 @@ mod tests {
             ("rm -lc a b", "rm -lc a b"),
             ("", ""),
         ] {
-            assert_eq!(unwrapped(told), shown);
+            assert_eq!(unwrapped(command), shown);
         }
     }
 
     #[test]
-    fn both_modes_tell_the_same_tool() {
+    fn items_of_both_modes_are_the_same_tool_use() {
         let exec = r#"{"id":"i","type":"file_change","changes":[{"path":"/a","kind":"add"}],"status":"completed"}"#;
         let server = r#"{"id":"i","type":"fileChange","changes":[{"path":"/a","kind":{"type":"add"},"diff":"x\n"}],"status":"completed"}"#;
         let [exec, server] = [exec, server].map(|item| json::parse(item).expect("JSON"));

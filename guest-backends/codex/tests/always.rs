@@ -1,4 +1,4 @@
-//! The grants for the session: remembered by the backend, and for how long.
+//! Permissions for the session: how long the backend keeps them.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -10,7 +10,7 @@ use codex::Backend;
 use serde_json::json;
 use support::{answer, careful, play, until_ask, until_done};
 
-/// Has Codex ask for a command, as it did in the recording that was played.
+/// Makes Codex ask for a command, as in the recording.
 fn ask_again(play: &mut Play<Backend>, id: u32, command: &str) {
     let thread = "01a1ffe2-676a-7083-a96a-e99b38ec8ee4";
     let params = json!({"threadId": thread, "turnId": "t", "itemId": format!("call_{id}"), "command": command, "cwd": "/srv/proj"});
@@ -21,8 +21,7 @@ fn ask_again(play: &mut Play<Backend>, id: u32, command: &str) {
 }
 
 #[test]
-fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower_level_and_while_planning()
- {
+fn session_permissions_are_kept_and_do_not_apply_at_a_lower_level_or_while_planning() {
     let command = "/bin/bash -lc 'touch perm_acceptForSession.txt'";
     let levels: [fn(&mut Settings); 2] = [
         |settings| settings.safety = Safety::Default,
@@ -60,7 +59,7 @@ fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower
         ask_again(&mut play, 102, command);
         assert_eq!(asks(&play.actions).len(), 2, "in the next turn, too");
         play.say(r#"{"method":"turn/completed","params":{"threadId":"01a1ffe2-676a-7083-a96a-e99b38ec8ee4","turn":{"id":"x","status":"completed"}}}"#);
-        // A newer generation knows it, too.
+        // A newer generation knows it too.
         play.reload();
         play.start(at_edit(3, |_| {}));
         ask_again(&mut play, 103, command);
@@ -75,7 +74,7 @@ fn what_is_allowed_for_the_session_is_remembered_here_and_asked_again_at_a_lower
 }
 
 #[test]
-fn changes_that_are_allowed_for_the_session_are_those_of_the_same_files() {
+fn session_permissions_for_changes_cover_the_same_files() {
     let mut play = play("live-permission-patch-accept");
     play.start(careful("write"));
     let ask = until_ask(&mut play);

@@ -1,4 +1,4 @@
-//! Recorded dialogues with `codex app-server` 0.169.0, played through the backend.
+//! Recorded dialogues with `codex app-server` 0.169.0, played to the backend.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -18,7 +18,7 @@ use support::{answer, careful, ids, live, play, query, until_ask, until_done};
 
 const THREAD: &str = "01a1ffe2-42ec-7b70-ae65-d995238de672";
 
-/// Shuts the link down, plays what is left, and holds what holds for every recording.
+/// Shuts the link down, plays the rest, and checks what every recording must satisfy.
 fn end(play: &mut Play<Backend>) {
     play.command(Command::Shutdown).finish();
     assert!(
@@ -30,7 +30,7 @@ fn end(play: &mut Play<Backend>) {
 }
 
 #[test]
-fn a_conversation_streams_its_text_and_thoughts_and_tells_what_each_turn_used() {
+fn a_conversation_streams_text_and_thinking_with_the_usage_of_each_turn() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     let first = until_done(&mut play);
@@ -67,7 +67,7 @@ fn a_conversation_streams_its_text_and_thoughts_and_tells_what_each_turn_used() 
 }
 
 #[test]
-fn a_thread_is_opened_with_what_the_safety_level_and_mode_mean() {
+fn a_thread_is_opened_with_the_policy_of_its_level_and_mode() {
     for (safety, mode, approval, sandbox) in [
         (Safety::Default, Mode::Build, "on-request", "read-only"),
         (Safety::Edit, Mode::Build, "on-request", "workspace-write"),
@@ -97,7 +97,7 @@ fn a_thread_is_opened_with_what_the_safety_level_and_mode_mean() {
 }
 
 #[test]
-fn a_thread_has_only_the_allowed_tools_however_it_is_opened() {
+fn new_and_resumed_threads_have_only_the_allowed_tools() {
     let mut play = play("live-init-prompt-streaming");
     let mut start = live("hi");
     start.settings.allowed_tools = vec!["web_search".to_owned()];
@@ -135,7 +135,7 @@ fn a_thread_has_only_the_allowed_tools_however_it_is_opened() {
 }
 
 #[test]
-fn settings_that_differ_from_the_last_turn_are_in_force_from_this_one_on() {
+fn changed_settings_apply_from_the_next_turn() {
     let mut play = play("live-set-model-effort");
     let mut first = live("with other model");
     first.settings.model = Some("gpt-5.6-sol".to_owned());
@@ -179,7 +179,7 @@ fn settings_that_differ_from_the_last_turn_are_in_force_from_this_one_on() {
 }
 
 #[test]
-fn a_resumed_thread_is_told_only_what_it_does_not_know() {
+fn a_resumed_thread_gets_only_changed_settings() {
     let mut play = play("live-resume");
     play.start(StartTurn { native_id: Some(THREAD.to_owned()), ..live("recall") });
     let done = until_done(&mut play);
@@ -216,7 +216,7 @@ fn a_resumed_thread_is_told_only_what_it_does_not_know() {
 }
 
 #[test]
-fn a_thread_that_was_left_planning_is_told_to_go_back_to_work() {
+fn a_thread_left_in_planning_mode_is_switched_back() {
     let mut planned = play("live-request-user-input");
     let mut start = live("ask me");
     start.settings.mode = Mode::Plan;
@@ -234,7 +234,7 @@ fn a_thread_that_was_left_planning_is_told_to_go_back_to_work() {
 }
 
 #[test]
-fn a_shortened_conversation_hears_its_instructions_again() {
+fn a_shortened_conversation_gets_its_system_prompt_again() {
     let mut play = play("live-init-prompt-streaming");
     let mut start = live("first");
     start.settings.system_prompt = Some("Be kind.".to_owned());
@@ -260,7 +260,7 @@ fn a_shortened_conversation_hears_its_instructions_again() {
 }
 
 #[test]
-fn a_thread_that_cannot_be_shortened_goes_on_as_it_is() {
+fn a_thread_that_cannot_be_shortened_continues() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     until_done(&mut play);
@@ -274,7 +274,7 @@ fn a_thread_that_cannot_be_shortened_goes_on_as_it_is() {
 }
 
 #[test]
-fn sessions_codex_does_not_know_are_unknown_and_the_link_lives_on() {
+fn unknown_sessions_fail_their_turn_and_not_the_link() {
     let mut play = play("live-resume-unknown");
     play.start(StartTurn {
         native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
@@ -293,7 +293,7 @@ fn sessions_codex_does_not_know_are_unknown_and_the_link_lives_on() {
 }
 
 #[test]
-fn a_thread_other_than_the_one_asked_for_is_told_to_people() {
+fn people_are_notified_of_another_thread_than_the_requested_one() {
     let mut play = play("live-resume");
     play.start(StartTurn {
         native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
@@ -308,7 +308,7 @@ fn a_thread_other_than_the_one_asked_for_is_told_to_people() {
 }
 
 #[test]
-fn a_copy_is_a_session_of_its_own_and_sessions_can_be_listed_and_named() {
+fn a_copy_is_a_new_session_and_sessions_are_listed_and_renamed() {
     let mut play = play("live-fork-list-read-archive");
     play.start(StartTurn { native_id: Some(THREAD.to_owned()), fork: true, ..live("recall") });
     assert_eq!(until_done(&mut play).outcome, Outcome::Completed);
@@ -338,7 +338,7 @@ fn a_copy_is_a_session_of_its_own_and_sessions_can_be_listed_and_named() {
 }
 
 #[test]
-fn models_are_told_with_their_efforts_and_health_with_the_sign_in() {
+fn models_have_their_efforts_and_health_the_sign_in() {
     let mut play = play("live-models-account-config");
     play.command(query(1, None, QueryKind::Models)).command(query(2, None, QueryKind::Health));
     play.command(query(3, None, QueryKind::Raw("{}".to_owned())));
@@ -362,7 +362,7 @@ fn models_are_told_with_their_efforts_and_health_with_the_sign_in() {
 }
 
 #[test]
-fn commands_are_asked_about_and_each_decision_reaches_codex_in_its_words() {
+fn commands_are_asked_about_and_decisions_are_translated() {
     for (case, decision, reply, asks, status, outcome) in [
         ("accept", Decision::AllowOnce, "accept", 2, ToolStatus::Ok, Outcome::Completed),
         (
@@ -408,7 +408,7 @@ fn commands_are_asked_about_and_each_decision_reaches_codex_in_its_words() {
             !play.actions.iter().any(|action| matches!(action, Action::AskWithdrawn(_))),
             "what is answered is not withdrawn"
         );
-        // The same recording: one of them is enough.
+        // One golden file is enough for the shared recording.
         if decision != Decision::Dismissed {
             end(&mut play);
         }
@@ -416,7 +416,7 @@ fn commands_are_asked_about_and_each_decision_reaches_codex_in_its_words() {
 }
 
 #[test]
-fn words_said_with_a_refusal_reach_the_model() {
+fn a_message_with_a_refusal_reaches_the_model() {
     let mut play = play("live-permission-command-decline");
     play.start(careful("touch"));
     let ask = until_ask(&mut play).ask;
@@ -438,7 +438,7 @@ fn words_said_with_a_refusal_reach_the_model() {
 }
 
 #[test]
-fn changes_of_files_are_asked_about_with_what_they_change() {
+fn questions_about_file_changes_show_the_changes() {
     for (case, decision, status) in [
         ("accept", Decision::AllowOnce, ToolStatus::Ok),
         ("decline", Decision::Deny(None), ToolStatus::Denied),
@@ -468,7 +468,7 @@ fn changes_of_files_are_asked_about_with_what_they_change() {
 }
 
 #[test]
-fn questions_reach_people_and_the_answers_the_model() {
+fn questions_reach_people_and_answers_reach_the_model() {
     for (decision, reply) in [
         (
             Decision::Answers(vec![("colour".to_owned(), vec!["Blue".to_owned()])]),
@@ -502,7 +502,7 @@ fn interrupt(play: &mut Play<Backend>) {
 }
 
 #[test]
-fn an_interrupt_ends_the_turn_in_text_and_the_agent_stays_alive() {
+fn an_interrupt_during_text_ends_the_turn_and_not_the_agent() {
     let mut play = play("live-interrupt-mid-text");
     play.start(live("slow")).until_host("turn/interrupt");
     interrupt(&mut play);
@@ -517,7 +517,7 @@ fn an_interrupt_ends_the_turn_in_text_and_the_agent_stays_alive() {
 }
 
 #[test]
-fn an_interrupt_ends_the_tools_codex_tells_no_end_of() {
+fn an_interrupt_ends_open_tools() {
     let mut play = play("live-interrupt-mid-tool");
     play.start(live("sleep")).until_host("turn/interrupt");
     interrupt(&mut play);
@@ -530,7 +530,7 @@ fn an_interrupt_ends_the_tools_codex_tells_no_end_of() {
 }
 
 #[test]
-fn an_interrupt_during_an_ask_ends_both() {
+fn an_interrupt_ends_an_open_question() {
     let mut play = play("live-interrupt-during-permission");
     play.start(careful("touch"));
     let ask = until_ask(&mut play).ask;
@@ -543,7 +543,7 @@ fn an_interrupt_during_an_ask_ends_both() {
 }
 
 #[test]
-fn an_interrupt_while_starting_is_remembered() {
+fn an_interrupt_during_the_start_is_applied_later() {
     let mut early = play("live-init-prompt-streaming");
     early.start(live("hi"));
     interrupt(&mut early);
@@ -571,7 +571,7 @@ fn an_interrupt_while_starting_is_remembered() {
 }
 
 #[test]
-fn an_interrupt_and_a_message_that_come_too_late_do_no_harm() {
+fn a_late_interrupt_and_a_late_message_have_no_effect() {
     let mut play = play("live-interrupt-idle");
     play.start(live("one"));
     until_done(&mut play);
@@ -627,7 +627,7 @@ fn a_message_is_steered_into_the_running_turn() {
 }
 
 #[test]
-fn tools_are_told_with_their_kinds_ends_and_diffs() {
+fn tools_have_their_kinds_ends_and_diffs() {
     let mut play = play("live-tool-danger");
     play.start(live("tools"));
     let done = until_done(&mut play);
@@ -655,7 +655,7 @@ fn tools_are_told_with_their_kinds_ends_and_diffs() {
 }
 
 #[test]
-fn an_api_error_fails_the_turn_and_the_next_one_works() {
+fn an_api_error_fails_only_its_turn() {
     let mut play = play("live-error-400");
     play.start(live("bad"));
     let Outcome::Failed(failure) = until_done(&mut play).outcome else {
@@ -671,7 +671,7 @@ fn an_api_error_fails_the_turn_and_the_next_one_works() {
 }
 
 #[test]
-fn another_attempt_is_a_retry_and_only_the_last_error_is_a_failure() {
+fn attempts_are_retries_and_the_last_error_is_the_failure() {
     let mut play = play("live-error-500-retry");
     play.start(live("flaky"));
     assert_eq!(until_done(&mut play).outcome, Outcome::Completed);
@@ -723,7 +723,7 @@ fn two_sessions_in_one_process_do_not_mix() {
 }
 
 #[test]
-fn images_go_to_the_model_and_their_bytes_not_through_here() {
+fn images_are_sent_as_blobs() {
     let mut play = play("live-image-prompt");
     let image = Attachment {
         blob: 7,
@@ -754,7 +754,7 @@ fn images_go_to_the_model_and_their_bytes_not_through_here() {
 }
 
 #[test]
-fn what_the_sandbox_stops_is_no_tool_and_no_failure() {
+fn a_command_stopped_by_the_sandbox_does_not_fail_the_turn() {
     let mut play = play("live-sandboxed-readonly");
     let mut start = live("touch");
     start.settings.mode = Mode::Plan;
@@ -765,7 +765,7 @@ fn what_the_sandbox_stops_is_no_tool_and_no_failure() {
 }
 
 #[test]
-fn an_agent_that_ends_in_mid_turn_loses_it() {
+fn an_exit_during_a_turn_loses_the_turn() {
     let mut play = play("live-stdin-close-mid-turn");
     play.start(live("slow")).finish();
     let Outcome::Lost(failure) = play.outcomes()[0] else { panic!("{:?}", play.done()) };

@@ -27,7 +27,7 @@ fn failure(actions: &[Action]) -> &Failure {
 }
 
 #[test]
-fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_is_unrecognised() {
+fn every_recorded_run_matches_its_golden_actions_without_unrecognised_output() {
     let mut runs = 0;
     for fixture in Fixture::all(&folder()) {
         let actions = fixture.run::<Backend>();
@@ -40,7 +40,7 @@ fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_is_unrecogni
 }
 
 #[test]
-fn an_answer_is_the_last_message_and_its_usage_is_without_what_was_cached() {
+fn the_answer_is_the_last_message_and_usage_excludes_cached_input() {
     let actions = actions("plain");
     let done = done(&actions);
     assert_eq!(
@@ -54,7 +54,7 @@ fn an_answer_is_the_last_message_and_its_usage_is_without_what_was_cached() {
 }
 
 #[test]
-fn the_usage_of_a_resumed_turn_is_what_came_on_top() {
+fn the_usage_of_a_resumed_turn_covers_only_the_turn() {
     let second = Fixture::load(&folder().join("resume-2"));
     let plain = second.run::<Backend>();
     assert_eq!(done(&plain).usage, None, "the sums of the turns before are not known");
@@ -76,7 +76,7 @@ fn the_usage_of_a_resumed_turn_is_what_came_on_top() {
 }
 
 #[test]
-fn sessions_that_are_not_there_are_unknown() {
+fn missing_sessions_are_unknown() {
     assert_eq!(failure(&actions("resume-unknown")).kind, FailureKind::SessionUnknown);
     let refused = run::<Backend>(
         StartTurn { native_id: Some("not-a-session".to_owned()), ..start("hi") },
@@ -105,7 +105,7 @@ fn sessions_that_are_not_there_are_unknown() {
 }
 
 #[test]
-fn failures_have_their_kinds_and_codex_own_words() {
+fn failures_have_their_kinds_and_messages() {
     for (name, kind, message) in [
         ("error-400", FailureKind::BadRequest, "mock: scripted error 400"),
         ("error-401", FailureKind::Authentication, "unexpected status 401 Unauthorized"),
@@ -125,7 +125,7 @@ fn failures_have_their_kinds_and_codex_own_words() {
 }
 
 #[test]
-fn attempts_are_retries_and_remarks_are_notices() {
+fn attempts_are_retries_and_warnings_are_notices() {
     let retries =
         |name| events(&actions(name)).filter(|event| matches!(event, EventKind::Retry(_))).count();
     assert_eq!((retries("error-500"), retries("error-400")), (5, 0));
@@ -162,7 +162,7 @@ fn tools_have_their_kinds_titles_and_ends() {
 }
 
 #[test]
-fn of_a_key_said_twice_the_last_counts() {
+fn the_last_of_duplicate_keys_is_used() {
     let actions = actions("tool-search");
     let starts = tool_starts(&actions);
     assert!(
@@ -178,7 +178,7 @@ fn of_a_key_said_twice_the_last_counts() {
 }
 
 #[test]
-fn the_todo_list_is_the_plan() {
+fn the_todo_list_becomes_the_plan() {
     let actions = actions("tool-plan");
     let plans: Vec<_> = events(&actions)
         .filter_map(|event| {
@@ -237,7 +237,7 @@ fn stdin(start: StartTurn) -> String {
 }
 
 #[test]
-fn a_prompt_goes_to_stdin_whatever_it_looks_like() {
+fn a_prompt_is_passed_on_stdin_whatever_it_contains() {
     for prompt in ["--help", "-", "@file", "/compact", "!ls", "resume", "a\nb"] {
         assert_eq!(stdin(start(prompt)), prompt);
         let given = arguments(start(prompt));
@@ -305,7 +305,7 @@ fn settings_become_flags() {
 }
 
 #[test]
-fn a_system_prompt_reaches_every_turn_that_has_not_heard_it() {
+fn a_system_prompt_is_sent_unless_the_thread_has_it() {
     let with = |text: &str, id: Option<String>| {
         let mut start = StartTurn { native_id: id, ..start("hi") };
         start.settings.system_prompt = Some(text.to_owned());
@@ -339,7 +339,7 @@ fn neither_prompt_nor_system_prompt_is_ever_an_argument() {
 }
 
 #[test]
-fn without_the_shell_on_the_list_it_is_switched_off_and_nothing_is_written() {
+fn a_list_without_the_shell_disables_it_and_writing() {
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         for id in [None, Some(THREAD)] {
             let mut start = StartTurn { native_id: id.map(str::to_owned), ..start("hi") };
@@ -366,7 +366,7 @@ fn without_the_shell_on_the_list_it_is_switched_off_and_nothing_is_written() {
 }
 
 #[test]
-fn both_modes_tell_the_same_conversation() {
+fn both_modes_have_the_same_conversation() {
     let fixture = Fixture::load(&folder().join("tool-fail"));
     let once = fixture.run::<Backend>();
     let tool = tool_starts(&once)[0];
@@ -389,7 +389,7 @@ fn both_modes_tell_the_same_conversation() {
 }
 
 #[test]
-fn a_file_is_named_with_its_place() {
+fn a_file_is_named_with_its_path() {
     let file = aetheel_backend_sdk::wit::Attachment {
         blob: 1,
         name: "a.csv".to_owned(),
@@ -419,7 +419,7 @@ fn lines_of_stderr_never_change_the_actions() {
 }
 
 #[test]
-fn options_of_its_own_are_settings_of_the_command_line() {
+fn options_of_the_backend_become_settings() {
     let with = |options: &str| {
         let mut start = start("hi");
         options.clone_into(&mut start.settings.options);

@@ -1,4 +1,4 @@
-//! The end of a conversation with `codex app-server` that is stopped or given up: nothing goes on.
+//! Stopped and closed conversations with `codex app-server` leave nothing running.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -11,7 +11,7 @@ use support::{live, play, until_done};
 
 const THREAD: &str = "01a1ffe2-42ec-7b70-ae65-d995238de672";
 
-/// The threads whose commands were ended.
+/// Returns the threads whose commands were ended.
 fn cleaned(play: &Play<Backend>) -> Vec<serde_json::Value> {
     play.written_with("thread/backgroundTerminals/clean")
         .iter()
@@ -20,7 +20,7 @@ fn cleaned(play: &Play<Backend>) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_command_that_a_stopped_turn_left_running_is_ended() {
+fn commands_of_an_interrupted_turn_are_ended() {
     let mut play = play("live-interrupt-mid-tool");
     play.start(live("sleep")).until_host("turn/interrupt");
     play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 }));
@@ -38,7 +38,7 @@ fn a_command_that_a_stopped_turn_left_running_is_ended() {
 }
 
 #[test]
-fn a_conversation_that_is_given_up_leaves_no_command_running() {
+fn commands_of_a_closed_session_are_ended() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     until_done(&mut play);

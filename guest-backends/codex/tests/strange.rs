@@ -1,5 +1,4 @@
-//! Output nobody has seen yet, links that move and agents that leave: told, survived, and never a
-//! turn that ends twice.
+//! Unknown output, moving links and exiting agents: output is reported, and no turn ends twice.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -18,7 +17,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use support::{answer, careful, folder, inputs, live, play, query, until_ask, until_done};
 
-/// A link whose first turn runs, in the recorded thread.
+/// Returns a link whose first turn runs in the recorded thread.
 fn running() -> aetheel_backend_sdk::dialogue::Play<Backend> {
     let mut play = play("live-interrupt-mid-text");
     play.start(live("slow")).until_agent("turn/started");
@@ -40,7 +39,7 @@ fn item(life: &str, item: &serde_json::Value) -> String {
 }
 
 #[test]
-fn whatever_is_new_is_named_and_kept() {
+fn unknown_output_is_reported() {
     for (text, what) in [
         ("Debugger attached.".to_owned(), "line that is not a JSON object"),
         ("42".to_owned(), "line that is not a JSON object"),
@@ -74,7 +73,7 @@ fn whatever_is_new_is_named_and_kept() {
 }
 
 #[test]
-fn one_shot_output_that_is_new_is_named_with_its_place() {
+fn unknown_one_shot_output_is_reported_with_its_path() {
     for (text, what, path) in [
         ("Debugger attached.", "line that is not a JSON object", None),
         (r#"{"hello":1}"#, "line without a type", Some("type")),
@@ -93,7 +92,7 @@ fn one_shot_output_that_is_new_is_named_with_its_place() {
 }
 
 #[test]
-fn what_is_told_outside_a_turn_is_in_the_log_and_does_no_harm() {
+fn output_outside_a_turn_is_logged() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("hi"));
     until_done(&mut play);
@@ -112,7 +111,7 @@ fn what_is_told_outside_a_turn_is_in_the_log_and_does_no_harm() {
 }
 
 #[test]
-fn a_request_nobody_can_be_asked_about_is_refused() {
+fn a_request_without_a_turn_is_refused() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("hi"));
     until_done(&mut play);
@@ -125,7 +124,7 @@ fn a_request_nobody_can_be_asked_about_is_refused() {
 }
 
 #[test]
-fn a_withdrawn_ask_is_taken_back_and_an_answer_that_crosses_it_is_let_go() {
+fn an_answer_to_a_withdrawn_question_is_ignored() {
     let mut play = play("live-permission-command-accept");
     play.start(careful("touch"));
     let ask = until_ask(&mut play).ask;
@@ -137,7 +136,7 @@ fn a_withdrawn_ask_is_taken_back_and_an_answer_that_crosses_it_is_let_go() {
 }
 
 #[test]
-fn more_permissions_and_mcp_servers_are_asked_about() {
+fn questions_about_permissions_and_of_mcp_servers_reach_people() {
     let mut play = running();
     let params = json!({"itemId": "p", "cwd": "/", "reason": "to fetch", "permissions": {"network": {"enabled": true}, "fileSystem": null}});
     let mut request: serde_json::Value =
@@ -171,7 +170,7 @@ fn more_permissions_and_mcp_servers_are_asked_about() {
 }
 
 #[test]
-fn plans_titles_and_remarks_are_told() {
+fn plans_titles_and_warnings_are_reported() {
     let mut play = running();
     play.say(&told("turn/plan/updated", json!({"plan": [{"step": "a", "status": "completed"}, {"step": "b", "status": "inProgress"}]})));
     play.say(&told("thread/name/updated", json!({"threadName": "Work"})));
@@ -195,7 +194,7 @@ fn plans_titles_and_remarks_are_told() {
 }
 
 #[test]
-fn a_broken_message_is_taken_back_when_the_model_is_asked_again() {
+fn an_interrupted_message_is_withdrawn_before_a_retry() {
     let mut play = running();
     let delta = |id: &str, text: &str| {
         told("item/agentMessage/delta", json!({"itemId": id, "delta": text}))
@@ -213,7 +212,7 @@ fn a_broken_message_is_taken_back_when_the_model_is_asked_again() {
 }
 
 #[test]
-fn what_a_sub_agent_says_goes_to_its_tool_and_what_it_asks_to_people() {
+fn a_sub_agent_reports_to_its_tool_and_asks_people() {
     let mut play = running();
     play.say(&item(
         "started",
@@ -238,7 +237,7 @@ fn what_a_sub_agent_says_goes_to_its_tool_and_what_it_asks_to_people() {
 }
 
 #[test]
-fn an_idle_link_moves_to_a_newer_generation_with_its_process_and_threads() {
+fn an_idle_link_moves_with_its_process_and_threads() {
     let mut play = play("live-init-prompt-streaming");
     assert_eq!(play.backend().save(), None, "nothing to move");
     play.start(live("first"));
@@ -262,7 +261,7 @@ fn an_idle_link_moves_to_a_newer_generation_with_its_process_and_threads() {
 }
 
 #[test]
-fn a_program_that_is_not_there_fails_what_waits_for_it() {
+fn a_missing_program_fails_everything_that_waits() {
     let mut play = support::play("live-init-prompt-streaming");
     play.start(live("hi")).command(query(1, None, QueryKind::Health));
     play.input(Input::SpawnFailed(SpawnFailed {
@@ -279,7 +278,7 @@ fn a_program_that_is_not_there_fails_what_waits_for_it() {
 }
 
 #[test]
-fn an_agent_that_dies_loses_every_turn_and_question() {
+fn a_crash_loses_every_turn_and_question() {
     let mut play = play("live-two-threads-one-process");
     play.start(live("a"))
         .start(StartTurn { session: 2, turn: 2, ..live("b") })
@@ -294,7 +293,7 @@ fn an_agent_that_dies_loses_every_turn_and_question() {
 }
 
 #[test]
-fn an_agent_that_refuses_the_handshake_is_not_kept() {
+fn an_agent_that_refuses_the_handshake_is_stopped() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("hi"));
     let id = play.id_of("initialize").unwrap();
@@ -306,7 +305,7 @@ fn an_agent_that_refuses_the_handshake_is_not_kept() {
 }
 
 #[test]
-fn a_session_that_is_closed_is_forgotten_by_the_agent_and_a_second_turn_is_refused() {
+fn a_closed_session_is_unsubscribed_and_a_second_turn_is_refused() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     play.start(StartTurn { turn: 2, ..live("too early") });
@@ -331,14 +330,14 @@ fn a_session_that_is_closed_is_forgotten_by_the_agent_and_a_second_turn_is_refus
 }
 
 #[test]
-fn a_blank_prompt_is_refused_before_anything_starts() {
+fn a_blank_prompt_fails_the_turn_without_a_process() {
     let actions = run::<Backend>(live(" "), Vec::new());
     assert!(
         matches!(&actions[..], [Action::TurnDone(done)] if matches!(&done.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::BadRequest))
     );
 }
 
-/// Recorded dialogues as inputs, with the commands given in them.
+/// Returns the inputs of a recorded dialogue, including its commands.
 fn dialogue(case: &str) -> Vec<Input> {
     let mut play = play(case);
     match case {
@@ -422,7 +421,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dialogue_that_breaks_off_anywhere_ends_every_turn_once(calm in dialogues(), at in any::<prop::sample::Index>()) {
+    fn an_interrupted_dialogue_ends_every_turn_once(calm in dialogues(), at in any::<prop::sample::Index>()) {
         survive::<Backend>(calm[..at.index(calm.len())].to_vec());
     }
 

@@ -1,7 +1,7 @@
-//! The demo agent, `aetheel demo-agent`, as a backend: the smallest whole example of one.
+//! Backend for the demo agent, `aetheel demo-agent`: the smallest complete example of a backend.
 //!
-//! Owns the meaning of the program's lines; its questions are read in [`ask`], its tools, files and
-//! background work in [`report`]. The common part of all one-shot agents comes from the SDK.
+//! Reads the program's lines; [`ask`] reads its questions, and [`report`] its tools, files and
+//! background work. The SDK implements the parts common to all one-shot agents.
 
 mod ask;
 mod report;
@@ -16,13 +16,13 @@ use aetheel_backend_sdk::wit::{
 use aetheel_backend_sdk::{Emit, TurnResult, failure, failure_kind, text};
 use serde_json::json;
 
-/// The demo agent, as it speaks in one turn.
+/// The state of one turn of the demo agent.
 #[derive(Debug, Default)]
 pub struct Demo {
     usage: Option<Usage>,
 }
 
-/// The backend: one link, one turn, one process.
+/// The backend: one process per turn.
 pub type Backend = OneShot<Demo>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);
@@ -56,25 +56,29 @@ impl Agent for Demo {
     }
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
-        let said = emit.object(&line)?;
+        let fields = emit.object(&line)?;
         let done = |outcome| Some(TurnResult { outcome, text: None, usage: self.usage.clone() });
-        match said.text("type").unwrap_or_default() {
+        match fields.text("type").unwrap_or_default() {
             "done" => return done(Outcome::Completed),
             "interrupted" => return done(Outcome::Interrupted),
-            "error" => return done(Outcome::Failed(failure(kind(&said), said.string("message")))),
-            "hello" => {
-                let session = emit.required_id(&said, "session", &line.text);
-                emit.session_ready(session, said.text("model").map(str::to_owned))
+            "error" => {
+                return done(Outcome::Failed(failure(kind(&fields), fields.string("message"))));
             }
-            "ask" => ask::ask(&said, emit),
-            "text" | "thinking" | "tool-output" => report::words(&said, &line.text, emit),
-            "artifact" => emit.event(EventKind::Artifact(report::artifact(&said))),
-            "task" => emit.event(EventKind::Task(report::task(&said))),
-            "tool" => emit.tool_start(report::tool_start(&said)),
-            "tool-end" => emit.tool_end(report::tool_end(&said)),
-            "plan" => emit.plan(said.list("steps").iter().map(report::step).collect()),
-            "retry" => emit.retry(kind(&said), said.string("message"), said.count("after_ms")),
-            "usage" => self.usage = Some(report::usage(&said)),
+            "hello" => {
+                let session = emit.required_id(&fields, "session", &line.text);
+                emit.session_ready(session, fields.text("model").map(str::to_owned))
+            }
+            "ask" => ask::ask(&fields, emit),
+            "text" | "thinking" | "tool-output" => report::text(&fields, &line.text, emit),
+            "artifact" => emit.event(EventKind::Artifact(report::artifact(&fields))),
+            "task" => emit.event(EventKind::Task(report::task(&fields))),
+            "tool" => emit.tool_start(report::tool_start(&fields)),
+            "tool-end" => emit.tool_end(report::tool_end(&fields)),
+            "plan" => emit.plan(fields.list("steps").iter().map(report::step).collect()),
+            "retry" => {
+                emit.retry(kind(&fields), fields.string("message"), fields.count("after_ms"))
+            }
+            "usage" => self.usage = Some(report::usage(&fields)),
             other => emit.unrecognised(
                 format!("line type {other:?}"),
                 Some("type".to_owned()),
@@ -85,10 +89,10 @@ impl Agent for Demo {
     }
 
     fn answer(&mut self, answer: Answer, emit: &mut Emit) {
-        emit.action(write(1, format!("{}\n", ask::told(answer))));
+        emit.action(write(1, format!("{}\n", ask::decision_line(answer))));
     }
 }
 
-fn kind(said: &Value) -> aetheel_backend_sdk::wit::FailureKind {
-    failure_kind(said.text("kind").unwrap_or_default())
+fn kind(fields: &Value) -> aetheel_backend_sdk::wit::FailureKind {
+    failure_kind(fields.text("kind").unwrap_or_default())
 }

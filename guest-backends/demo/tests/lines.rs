@@ -30,7 +30,7 @@ fn events(actions: Vec<Action>) -> Vec<EventKind> {
 }
 
 #[test]
-fn a_turn_from_hello_to_done() {
+fn a_turn_is_reported_completely() {
     let lines = [
         r#"{"type":"hello","session":"demo-1","model":null}"#,
         r#"{"type":"thinking","text":"hm"}"#,
@@ -74,7 +74,7 @@ fn a_turn_from_hello_to_done() {
 }
 
 #[test]
-fn errors_interrupts_and_crashes_are_told_apart() {
+fn errors_interrupts_and_crashes_are_distinguished() {
     let error =
         r#"{"type":"error","kind":"session-unknown","message":"there is no session \"x\""}"#;
     let failed = after(&[error], Exit::Code(1));
@@ -92,7 +92,7 @@ fn errors_interrupts_and_crashes_are_told_apart() {
 }
 
 #[test]
-fn noise_is_unrecognised() {
+fn unknown_lines_are_unrecognised() {
     let found =
         events(after(&["Debugger attached.", r#"{"type":"hologram"}"#, "[1]"], Exit::Code(0)));
     assert_eq!(found.len(), 3);
@@ -156,7 +156,7 @@ fn questions_become_asks_and_decisions_become_lines() {
 }
 
 #[test]
-fn the_agents_own_answers_changes_and_typed_questions_reach_people_and_their_decisions_the_agent() {
+fn options_changes_and_typed_questions_reach_people() {
     let lines = [
         r#"{"type":"ask","ask":1,"title":"Run?","tool":"shell","about":"ls","changeable":true,"diffs":[{"path":"b","change":"renamed","was":"a"}],"options":[{"id":"y","label":"Yes","allows":true},{"id":"never","label":"Never","allows":false,"scope":"project"}]}"#,
         r#"{"type":"ask","ask":2,"title":"?","questions":[{"id":"n","text":"?","says":"more","form":"whole","optional":true,"preset":["3"],"secret":true,"options":[{"id":"1","label":"one","says":"least"}]}]}"#,
@@ -206,7 +206,7 @@ fn the_agents_own_answers_changes_and_typed_questions_reach_people_and_their_dec
 }
 
 #[test]
-fn artifacts_tasks_and_sub_agents_are_told() {
+fn artifacts_tasks_and_sub_agents_are_reported() {
     let lines = [
         r#"{"type":"artifact","name":"a.png","media":"image/png","base64":"aGk="}"#,
         r#"{"type":"task","id":"1","title":"look","status":"running","background":true}"#,
@@ -228,7 +228,7 @@ fn artifacts_tasks_and_sub_agents_are_told() {
 }
 
 #[test]
-fn everything_asked_for_reaches_the_agent_and_is_declared() {
+fn settings_reach_the_agent_and_are_declared() {
     let mut start = StartTurn { native_id: Some("demo-1".to_owned()), ..start("hi") };
     start.settings.model = Some("echo".to_owned());
     start.settings.system_prompt = Some("be kind".to_owned());

@@ -1,9 +1,9 @@
-//! Why Gemini CLI failed, from what it says in a result or on stderr.
+//! Classifies failures of Gemini CLI from its result or its stderr.
 
 use aetheel_acp_client::{kind_of, words};
 use aetheel_backend_sdk::wit::{Failure, FailureKind};
 
-/// Beginnings of lines on stderr that say nothing (Gemini CLI 0.61.0).
+/// Prefixes of irrelevant lines on stderr (Gemini CLI 0.61.0).
 const NOISE: [&str; 7] = [
     "Warning: 256-color support not detected",
     "YOLO mode is enabled",
@@ -14,21 +14,21 @@ const NOISE: [&str; 7] = [
     "Loaded cached credentials",
 ];
 
-/// Whether a line of stderr says nothing.
+/// Returns whether a line of stderr is irrelevant.
 pub(crate) fn noise(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || NOISE.iter().any(|noise| line.starts_with(noise))
 }
 
-/// Returns the failure that a message of the model's service tells.
+/// Returns the failure that a message of the model's service describes.
 pub(crate) fn of_message(message: &str) -> Failure {
     let message = message.trim();
-    // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+    // [API Error: {"error":{"code":400,"message":"…"}}], for some errors followed by advice
     let inner = message
         .strip_prefix("[API Error: ")
         .map(|rest| rest.rsplit_once(']').map_or(rest, |(inner, _)| inner));
     let kind = match kind_of(inner.unwrap_or(message)) {
-        // For a 429 without a number in its words, the advice is all there is to tell it by.
+        // A 429 without a number in its text can only be recognised by the advice.
         FailureKind::Other if message.contains("To increase your limits") => {
             FailureKind::RateLimited
         }
@@ -37,17 +37,17 @@ pub(crate) fn of_message(message: &str) -> Failure {
     Failure { kind, message: words(inner.unwrap_or(message)), retry_after_ms: None }
 }
 
-/// Returns why a process ended without a result. Exit codes: 41 sign-in, 42 input or session, 52
-/// and 53 settings and limits, 55 folder not trusted.
+/// Returns the failure of a process that exited without a result. Exit codes: 41 sign-in, 42 input
+/// or session, 52 and 53 settings and limits, 55 untrusted folder.
 pub(crate) fn at_exit(code: Option<u32>, stderr: &str) -> Failure {
-    let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !noise(line)).collect();
-    let message = if said.is_empty() {
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !noise(line)).collect();
+    let message = if lines.is_empty() {
         code.map_or_else(
             || "the agent ended without a result".to_owned(),
             |code| format!("the agent ended (exit code {code})"),
         )
     } else {
-        said.join("\n")
+        lines.join("\n")
     };
     let has = |words: &str| message.contains(words);
     let kind = if has("Invalid session identifier") || has("No previous sessions found") {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exit_says_why_without_the_noise_around_it() {
+    fn the_failure_of_an_exit_excludes_irrelevant_lines() {
         let stderr = "YOLO mode is enabled. All tool calls will be automatically approved.\nInvalid auth method selected.\n";
         let failure = at_exit(Some(41), stderr);
         assert_eq!(
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_service_is_told_in_its_own_words() {
+    fn an_error_of_the_service_keeps_its_message() {
         for (message, kind, words) in [
             (
                 r#"[API Error: {"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]"#,

@@ -1,4 +1,4 @@
-//! Gemini CLI's ways within the Agent Client Protocol.
+//! Gemini CLI's differences within the Agent Client Protocol.
 
 use aetheel_acp_client::{Agent, Launch, Modes};
 use aetheel_backend_sdk::wit::{EventKind, Failure, Settings};
@@ -7,14 +7,14 @@ use crate::{RETRY_PAUSE_MS, failure, plan, policy};
 
 /// `gemini --acp`.
 ///
-/// The system prompt goes before the first prompt of a session: Gemini CLI 0.61.0 has no other
-/// place for it that keeps its own prompt. `GEMINI_SYSTEM_MD` replaces that, `GEMINI_CLI_HOME`
-/// moves sign-in and sessions away, and settings files named by variables are only read when root
-/// owns them and all folders above.
+/// The system prompt is put before the first prompt of a session, because Gemini CLI 0.61.0 has no
+/// other place for it that keeps its own system prompt. `GEMINI_SYSTEM_MD` replaces that,
+/// `GEMINI_CLI_HOME` moves the sign-in and the sessions, and settings files named by variables are
+/// read only if root owns them and all parent folders.
 #[derive(Debug)]
 pub struct Live {
     modes: Modes,
-    /// The allowed tools of the agent that was started last, as rules.
+    /// The allowed tools of the latest process, as rules.
     policy: Option<String>,
 }
 

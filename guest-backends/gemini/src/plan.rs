@@ -1,6 +1,6 @@
-//! The command line of a turn that runs alone.
+//! Builds the command line of a one-shot turn.
 //!
-//! The prompt goes in on stdin, the system prompt before it: nothing people wrote is ever an
+//! The system prompt and the prompt are written to stdin, so text that people wrote is never an
 //! argument.
 
 use aetheel_acp_client::standing;
@@ -13,9 +13,9 @@ use aetheel_backend_sdk::{Emit, failure, text};
 
 use crate::policy;
 
-/// The variables Gemini CLI is started with. Without the first it refuses to work in a folder
-/// nobody trusted in its own interface; without the second it starts itself again as a child and
-/// does not hear signals; without the third it opens a browser to sign in.
+/// Environment variables for Gemini CLI. Without the first it refuses to work in a folder that was
+/// not trusted in its own interface. Without the second it restarts itself as a child process and
+/// does not handle signals. Without the third it opens a browser to sign in.
 pub(crate) const ENVIRONMENT: [(&str, &str); 3] = [
     ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
     ("GEMINI_CLI_NO_RELAUNCH", "true"),
@@ -58,7 +58,7 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
         approval(&settings).to_owned(),
     ];
     match start.native_id {
-        // `latest` and numbers would resume somebody's session.
+        // Gemini CLI resumes another session for `latest` and numbers.
         Some(id) if !is_uuid(&id) => {
             return Err(failure(
                 FailureKind::SessionUnknown,
@@ -66,7 +66,7 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
             ));
         }
         Some(id) => arguments.extend(["--resume".to_owned(), id]),
-        // A first turn that is killed before it says anything can be resumed by a preset id.
+        // A preset id allows to resume a first turn that is killed before it prints anything.
         None if is_uuid(&start.fresh_id) => {
             arguments.extend(["--session-id".to_owned(), start.fresh_id])
         }
@@ -81,7 +81,7 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
             format!("Gemini CLI lets nobody choose its effort: {effort:?} is ignored"),
         );
     }
-    // Each run is a new process that knows of no system prompt told before.
+    // Each run is a new process without an earlier system prompt.
     let system = settings.system_prompt.filter(|text| !text.is_empty());
     let system = system.map(|text| format!("{}\n\n", standing(&text).replace('@', "\\@")));
     let prompt = escape_mentions(&prompt);

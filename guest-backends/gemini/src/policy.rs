@@ -1,14 +1,14 @@
-//! The allowed tools as rules of Gemini CLI's policy engine.
+//! Converts the allowed tools to rules of Gemini CLI's policy engine.
 //!
-//! Seen with 0.61.0, in `yolo` too: what the last rule denies is not offered to the model, MCP
-//! servers' tools included, and a call of it all the same is "not found". An exception from that
-//! rule has to say what would hold without it, mode by mode.
+//! As observed with 0.61.0, also in `yolo` mode: a tool that the last rule denies is not offered to
+//! the model, including tools of MCP servers, and a call of it fails as "not found". An exception
+//! from that rule must state, for each mode, the decision that would apply without it.
 
 use aetheel_backend_sdk::wit::Settings;
 
-/// The file's name on the link.
+/// Name of the file on the link.
 pub(crate) const FILE: &str = "tools.toml";
-/// The argument that names the file to Gemini CLI.
+/// The flag that passes the file to Gemini CLI.
 pub(crate) const FLAG: &str = "--policy";
 
 /// Tools that change nothing.
@@ -24,15 +24,15 @@ const READING: [&str; 8] = [
 ];
 const EDITING: [&str; 2] = ["write_file", "replace"];
 
-/// The most a rule can have: above everything the user's own files and settings say.
+/// Highest priority of a rule, above the user's own files and settings.
 const EXCEPTION: u32 = 999;
 
-/// Returns the text of the file; none: all tools are allowed.
+/// Returns the content of the file, or `None` if all tools are allowed.
 pub(crate) fn of(settings: &Settings) -> Option<String> {
     if settings.allowed_tools.is_empty() {
         return None;
     }
-    // A rule such as `run_shell_command(git)` must not come to allow all of the tool.
+    // A rule such as `run_shell_command(git)` must not allow the whole tool.
     let plain = |name: &&String| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
     };
@@ -41,13 +41,13 @@ pub(crate) fn of(settings: &Settings) -> Option<String> {
         match name.as_str() {
             name if READING.contains(&name) => rule(&mut rules, name, "allow", &[], EXCEPTION),
             name => {
-                let (free, asked): (&[&str], &[&str]) = if EDITING.contains(&name) {
+                let (free, asking): (&[&str], &[&str]) = if EDITING.contains(&name) {
                     (&["autoEdit", "yolo"], &["default"])
                 } else {
                     (&["yolo"], &["default", "autoEdit"])
                 };
                 rule(&mut rules, name, "allow", free, EXCEPTION);
-                rule(&mut rules, name, "ask_user", asked, EXCEPTION);
+                rule(&mut rules, name, "ask_user", asking, EXCEPTION);
             }
         }
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_denied_but_what_is_allowed() {
+    fn all_other_tools_are_denied() {
         assert_eq!(with(&[]), None);
         let denied = "[[rule]]\ntoolName = \"*\"\ndecision = \"deny\"\npriority = 998\n\n";
         for nothing in [&["none\"\n"][..], &["run_shell_command(git)"], &["*"], &["mcp_x_*"]] {

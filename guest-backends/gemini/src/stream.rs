@@ -1,4 +1,4 @@
-//! The lines `gemini -o stream-json` prints, one JSON object each.
+//! Reads the lines of `gemini -o stream-json`, one JSON object each.
 
 use aetheel_acp_client::{Answer, Holds, kind_of, kind_of_name, target};
 use aetheel_backend_sdk::json::Value;
@@ -12,16 +12,16 @@ use aetheel_backend_sdk::{Emit, TurnResult};
 
 use crate::{RETRY_PAUSE_MS, failure, plan};
 
-/// Gemini CLI, as it speaks in one turn.
+/// The state of one turn of Gemini CLI.
 #[derive(Debug, Default)]
 pub struct Gemini {
-    /// The session that was to be continued.
+    /// The session that the turn should continue.
     resumed: Option<String>,
-    /// The id and model of a new session that has no history yet: one whose first turn fails at the
-    /// model is not kept.
-    unkept: Option<(String, Option<String>)>,
+    /// The id and model of a new session without history. Gemini CLI does not keep a session whose
+    /// first turn fails at the model.
+    unsaved: Option<(String, Option<String>)>,
     answer: Answer,
-    /// The last error it told.
+    /// The last error that was printed.
     error: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl Agent for Gemini {
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let text = line.text.trim();
-        // The only sign of life while the model's service fails, which takes minutes.
+        // Printed while the model's service fails, which can take minutes without other output.
         if line.pipe == Pipe::Stderr && text.starts_with("Attempt ") && text.contains(" failed") {
             let what = text.split(". Retrying").next().unwrap_or(text);
             emit.retry(kind_of(text), what, None);
@@ -61,9 +61,9 @@ impl Gemini {
                             "Gemini CLI began a new session: what was said before is lost to it",
                         );
                     }
-                    self.unkept = Some((id.to_owned(), message.text("model").map(str::to_owned)));
+                    self.unsaved = Some((id.to_owned(), message.text("model").map(str::to_owned)));
                     if self.resumed.is_some() {
-                        self.kept(emit);
+                        self.report_session(emit);
                     }
                 }
                 None => emit.unrecognised(
@@ -74,7 +74,7 @@ impl Gemini {
             },
             Some("message") => match message.text("role") {
                 Some("assistant") => {
-                    self.kept(emit);
+                    self.report_session(emit);
                     let text = emit.required_text(message, "content", raw);
                     if let Some(at_ms) = message.text("timestamp").and_then(milliseconds) {
                         self.answer.again(at_ms, RETRY_PAUSE_MS, text, emit);
@@ -90,7 +90,7 @@ impl Gemini {
                 ),
             },
             Some("tool_use") => {
-                self.kept(emit);
+                self.report_session(emit);
                 self.tool(message, raw, emit);
             }
             Some("tool_result") => {
@@ -112,16 +112,16 @@ impl Gemini {
                 });
             }
             Some("error") => {
-                let said = emit.required_text(message, "message", raw);
-                self.error = Some(said.to_owned());
+                let text = emit.required_text(message, "message", raw);
+                self.error = Some(text.to_owned());
                 if message.text("severity") == Some("warning") {
-                    emit.notice(said);
+                    emit.notice(text);
                 }
             }
             Some("result") => {
                 if emit.required_text(message, "status", raw) == "success" {
                     emit.required_object(message, "stats", raw);
-                    self.kept(emit);
+                    self.report_session(emit);
                 }
                 return Some(self.result(message));
             }
@@ -133,9 +133,9 @@ impl Gemini {
         None
     }
 
-    /// The session has something in it.
-    fn kept(&mut self, emit: &mut Emit) {
-        if let Some((id, model)) = self.unkept.take() {
+    /// Reports the session once it has history.
+    fn report_session(&mut self, emit: &mut Emit) {
+        if let Some((id, model)) = self.unsaved.take() {
             emit.session_ready(&id, model);
         }
     }
@@ -146,7 +146,7 @@ impl Gemini {
         let kind = kind_of_name(name).unwrap_or("other");
         let input = &message["parameters"];
         let target = target(input, kind);
-        let said = if kind == "bash" {
+        let about = if kind == "bash" {
             input.text("description").or(target.as_deref())
         } else {
             target.as_deref()
@@ -157,7 +157,7 @@ impl Gemini {
             parent: None,
             kind: kind.to_owned(),
             native_name: name.to_owned(),
-            title: title(said.unwrap_or_default(), name),
+            title: title(about.unwrap_or_default(), name),
             target,
             input: if input.is_null() { "{}".to_owned() } else { input.to_string() },
         });
@@ -176,17 +176,17 @@ impl Gemini {
             return TurnResult { outcome: Outcome::Completed, text, usage };
         }
         let error = &message["error"];
-        let said = error
+        let text = error
             .text("message")
             .or(self.error.as_deref())
             .unwrap_or("Gemini CLI reported an error without words");
         let outcome = match error.text("type") {
-            Some("FatalTurnLimitedError") => Outcome::Limit(said.to_owned()),
+            Some("FatalTurnLimitedError") => Outcome::Limit(text.to_owned()),
             Some("FatalAuthenticationError") => Outcome::Failed(Failure {
                 kind: FailureKind::Authentication,
-                ..failure::of_message(said)
+                ..failure::of_message(text)
             }),
-            _ => Outcome::Failed(failure::of_message(said)),
+            _ => Outcome::Failed(failure::of_message(text)),
         };
         TurnResult { outcome, text: None, usage }
     }
@@ -211,8 +211,8 @@ fn todo(todo: &Value) -> PlanEntry {
     PlanEntry { text: todo.text("description").unwrap_or_default().to_owned(), status }
 }
 
-/// The time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Wrong by a day at midnight, which
-/// is no pause at all.
+/// Returns the time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Differences across
+/// midnight are wrong by a day, which then does not count as a pause.
 fn milliseconds(timestamp: &str) -> Option<f64> {
     let mut fields = timestamp
         .get(11..)?

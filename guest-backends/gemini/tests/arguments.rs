@@ -1,4 +1,4 @@
-//! The processes that are started for a turn.
+//! The processes that are started for turns.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use aetheel_backend_sdk::fixture::{run, start};
@@ -43,7 +43,7 @@ fn stdin(spawn: &Spawn) -> String {
 }
 
 #[test]
-fn a_first_turn_chooses_its_session_so_that_a_killed_one_can_be_resumed() {
+fn a_first_turn_presets_its_session_id() {
     let spawn = spawn(start("hello"));
     let expected =
         "-o stream-json --approval-mode yolo --session-id 7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11";
@@ -54,7 +54,7 @@ fn a_first_turn_chooses_its_session_so_that_a_killed_one_can_be_resumed() {
 }
 
 #[test]
-fn the_allowed_tools_are_a_policy_of_their_own_in_every_mode() {
+fn allowed_tools_become_a_policy_in_every_mode() {
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         let mut start = start("hello");
         start.settings.safety = safety;
@@ -76,7 +76,7 @@ fn the_allowed_tools_are_a_policy_of_their_own_in_every_mode() {
 }
 
 #[test]
-fn levels_and_planning_are_approval_modes() {
+fn levels_and_planning_become_approval_modes() {
     for (mode, safety, expected) in [
         (Mode::Build, Safety::Default, "default"),
         (Mode::Build, Safety::Edit, "auto_edit"),
@@ -90,7 +90,7 @@ fn levels_and_planning_are_approval_modes() {
 }
 
 #[test]
-fn a_resumed_turn_names_its_session_and_nothing_that_would_resume_another() {
+fn a_resumed_turn_names_a_valid_session_id() {
     let id = "00000000-0000-4000-8000-000000000000";
     let resumed = spawn(StartTurn { native_id: Some(id.to_owned()), ..start("hello") });
     assert!(words(&resumed).ends_with(&format!("--resume {id}")));
@@ -109,7 +109,7 @@ fn a_resumed_turn_names_its_session_and_nothing_that_would_resume_another() {
 }
 
 #[test]
-fn the_system_prompt_goes_before_the_prompt_and_expands_nothing() {
+fn the_system_prompt_precedes_the_prompt_and_expands_nothing() {
     let mut start = start("hello");
     start.settings.system_prompt = Some("Be kind. Mail: a@b.example".to_owned());
     start.settings.model = Some("gemini-2.5-flash".to_owned());
@@ -124,7 +124,7 @@ fn the_system_prompt_goes_before_the_prompt_and_expands_nothing() {
 }
 
 #[test]
-fn a_word_is_not_searched_for_as_a_file() {
+fn mentions_in_a_prompt_are_escaped() {
     let spawn = spawn(start("npm install @types/node react@18, see \\@/x and (@note) at @"));
     assert_eq!(stdin(&spawn), "npm install \\@types/node react@18, see \\@/x and (\\@note) at \\@");
 }
@@ -159,7 +159,7 @@ fn every_flag_and_variable_is_declared() {
 }
 
 #[test]
-fn a_live_link_does_not_become_one_for_a_single_turn() {
+fn a_long_lived_link_refuses_a_one_shot_turn() {
     let mut backend = Backend::default();
     let mut out = Vec::new();
     let input = Input::Command(Command::StartTurn(StartTurn { one_shot: false, ..start("hello") }));

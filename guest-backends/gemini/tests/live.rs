@@ -1,4 +1,4 @@
-//! Recorded dialogues with `gemini --acp` 0.61.0, played through the backend.
+//! Recorded dialogues with `gemini --acp` 0.61.0, played to the backend.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::Path;
@@ -66,7 +66,7 @@ fn text(actions: &[Action], turn: u32) -> String {
 }
 
 #[test]
-fn an_agent_is_started_with_the_allowed_tools_and_again_when_they_are_others() {
+fn changed_allowed_tools_restart_the_agent() {
     let mut play = play("live-init-prompt-streaming");
     let mut first = turn(1);
     first.settings.allowed_tools = vec!["read_file".to_owned()];
@@ -98,7 +98,7 @@ fn an_agent_is_started_with_the_allowed_tools_and_again_when_they_are_others() {
 }
 
 #[test]
-fn a_conversation_of_two_turns_is_told_with_thinking_and_usage() {
+fn a_conversation_reports_text_thinking_and_usage() {
     let mut play = play("live-init-prompt-streaming");
     play.start(turn(1));
     let first = done(&mut play);
@@ -115,7 +115,7 @@ fn a_conversation_of_two_turns_is_told_with_thinking_and_usage() {
 }
 
 #[test]
-fn a_tool_that_is_first_heard_of_when_it_asks_is_told_before_and_ended_as_denied_when_refused() {
+fn a_tool_first_named_by_its_question_is_reported_and_ends_as_denied() {
     let mut play = play("live-permission-reject-once");
     play.start(turn(1));
     for _ in 0..2 {
@@ -142,7 +142,7 @@ fn a_tool_that_is_first_heard_of_when_it_asks_is_told_before_and_ended_as_denied
 }
 
 #[test]
-fn an_edit_is_told_with_what_it_changes() {
+fn an_edit_is_reported_with_its_changes() {
     let mut play = play("live-write-edit");
     play.start(turn(1));
     let ask = asked(&mut play);
@@ -158,7 +158,7 @@ fn an_edit_is_told_with_what_it_changes() {
 }
 
 #[test]
-fn always_and_once_choose_the_agents_options() {
+fn decisions_select_options_of_the_agent() {
     for (name, decision, option) in [
         ("live-permission-allow-once", Decision::AllowOnce, "proceed_once"),
         ("live-permission-allow-always", Decision::AllowAlways, "proceed_always"),
@@ -172,7 +172,7 @@ fn always_and_once_choose_the_agents_options() {
 }
 
 #[test]
-fn interrupts_end_the_turn_in_text_and_while_a_person_is_asked() {
+fn interrupts_end_the_turn_during_text_and_questions() {
     let mut text_play = play("live-interrupt-mid-text");
     text_play
         .start(turn(1))
@@ -195,7 +195,7 @@ fn interrupts_end_the_turn_in_text_and_while_a_person_is_asked() {
 }
 
 #[test]
-fn a_history_that_is_told_after_the_answer_to_loading_is_no_part_of_the_turn() {
+fn a_history_after_the_response_to_loading_is_ignored() {
     let mut play = play("live-load-session");
     play.start(StartTurn {
         native_id: Some("80e2b6d7-5305-43f5-b01a-d4a58344d5ff".to_owned()),
@@ -213,13 +213,13 @@ fn a_history_that_is_told_after_the_answer_to_loading_is_no_part_of_the_turn() {
     play.finish().check();
 }
 
-/// Returns the agent's id of the session that lines written by the backend are for.
+/// Returns the agent's id of the session in a line that the backend wrote.
 fn session_of(play: &Play<Backend>, method: &str) -> String {
     play.written_with(method)[0]["params"]["sessionId"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn a_session_is_loaded_by_a_name_that_keeps_gemini_from_writing_over_it() {
+fn a_session_is_loaded_by_an_id_that_prevents_overwriting_it() {
     let mut play = play("live-load-session-same-minute");
     let id = "7349bfdc-b330-47f3-9f02-18732e341dd6";
     play.start(StartTurn { native_id: Some(id.to_owned()), ..turn(1) })
@@ -245,7 +245,7 @@ fn a_session_is_loaded_by_a_name_that_keeps_gemini_from_writing_over_it() {
 }
 
 #[test]
-fn a_session_that_is_made_goes_by_its_own_id() {
+fn a_new_session_has_its_own_id() {
     let mut play = play("live-init-prompt-streaming");
     play.start(turn(1));
     done(&mut play);
@@ -253,7 +253,7 @@ fn a_session_that_is_made_goes_by_its_own_id() {
 }
 
 #[test]
-fn a_session_that_is_gone_is_unknown() {
+fn a_missing_session_is_unknown() {
     let mut play = play("live-load-session-same-minute-fails");
     play.start(StartTurn {
         native_id: Some("061e4855-e390-4630-a84b-835723d20a54".to_owned()),
@@ -265,7 +265,7 @@ fn a_session_that_is_gone_is_unknown() {
 }
 
 #[test]
-fn an_error_of_the_model_fails_the_turn_by_its_status_and_the_next_one_runs() {
+fn an_error_of_the_model_fails_only_its_turn() {
     let mut play = play("live-error-400");
     play.start(turn(1));
     let Outcome::Failed(failure) = done(&mut play).outcome else { panic!("no failure") };
@@ -280,7 +280,7 @@ fn an_error_of_the_model_fails_the_turn_by_its_status_and_the_next_one_runs() {
 }
 
 #[test]
-fn levels_are_modes_and_what_the_agent_says_of_them_is_no_text() {
+fn levels_become_modes_and_reports_of_them_are_not_text() {
     let mut play = play("live-modes-models-config");
     let mut start = turn(1);
     start.settings.safety = Safety::Edit;
@@ -295,7 +295,7 @@ fn levels_are_modes_and_what_the_agent_says_of_them_is_no_text() {
 }
 
 #[test]
-fn an_answer_that_was_begun_again_is_shown_once() {
+fn a_repeated_answer_is_shown_once() {
     let mut play = play("live-init-prompt-streaming");
     play.start(turn(1)).until_host("session/prompt").cut();
     let session = next(&play, 2).native_id.unwrap();
@@ -323,7 +323,7 @@ fn an_answer_that_was_begun_again_is_shown_once() {
 }
 
 #[test]
-fn images_are_handed_over() {
+fn images_are_sent_as_blobs() {
     let mut play = play("live-image-prompt");
     let image = Attachment {
         blob: 3,
@@ -353,7 +353,7 @@ fn two_sessions_in_one_process_do_not_mix() {
 }
 
 #[test]
-fn a_question_for_health_starts_the_agent_and_one_that_cannot_start_says_why() {
+fn a_health_query_starts_the_agent_or_reports_why_it_cannot() {
     let mut healthy = play("live-init-prompt-streaming");
     healthy.command(Command::Query(Query { query: 1, session: None, kind: QueryKind::Health }));
     let Action::QueryAnswer(told) =
@@ -385,7 +385,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn lines_may_be_cut_doubled_dropped_moved_and_garbled(
+    fn disturbed_output_meets_the_guarantees(
         name in prop::sample::select(vec!["live-init-prompt-streaming", "live-permission-reject-once", "live-load-session", "live-error-400"]),
         changes in vec(any::<Change>(), 0..12),
     ) {

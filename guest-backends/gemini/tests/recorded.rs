@@ -1,5 +1,5 @@
-//! The actions for recorded runs of Gemini CLI 0.61.0, one process a turn: every run whole (with
-//! the actions beside it), and the hazards by name.
+//! Compares the actions for recorded one-shot runs of Gemini CLI 0.61.0 with golden files, and
+//! checks special cases by name.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn failed(actions: &[Action]) -> (FailureKind, &str) {
 }
 
 #[test]
-fn every_recorded_run_becomes_what_is_written_beside_it_and_nothing_in_it_is_unknown() {
+fn every_recorded_run_matches_its_golden_actions_without_unrecognised_output() {
     let all = Fixture::all(&folder());
     assert!(all.len() >= 40, "{}", all.len());
     for fixture in all {
@@ -66,7 +66,7 @@ fn tools_have_unified_kinds() {
         let kind = events(&actions).filter_map(|event| {
             if let EventKind::ToolStart(start) = event { Some(start.kind.clone()) } else { None }
         });
-        // An edit reads first.
+        // An edit is preceded by a read.
         kind.last().unwrap_or_else(|| panic!("{name}"))
     };
     for (name, expected) in [
@@ -87,7 +87,7 @@ fn tools_have_unified_kinds() {
 }
 
 #[test]
-fn a_tool_that_fails_is_told_as_failed_and_parallel_ones_end_each_for_itself() {
+fn failed_tools_are_failed_and_parallel_tools_end_separately() {
     let unknown = actions("tool-unknown");
     assert!(events(&unknown).any(|event| matches!(event, EventKind::ToolEnd(end) if end.status == ToolStatus::Failed && end.output.as_deref().unwrap().contains("not found"))));
     let parallel = actions("tools-parallel");
@@ -107,7 +107,7 @@ fn a_tool_that_fails_is_told_as_failed_and_parallel_ones_end_each_for_itself() {
 }
 
 #[test]
-fn todos_are_a_plan() {
+fn todos_become_the_plan() {
     let actions = actions("tool-todo");
     let plan = events(&actions)
         .find_map(|event| if let EventKind::Plan(plan) = event { Some(plan) } else { None })
@@ -116,7 +116,7 @@ fn todos_are_a_plan() {
 }
 
 #[test]
-fn errors_of_the_service_have_their_kind_whatever_the_exit_code() {
+fn errors_of_the_service_have_their_kind() {
     for (name, kind) in [
         ("error-400", FailureKind::BadRequest),
         ("error-401", FailureKind::Authentication),
@@ -136,7 +136,7 @@ fn errors_of_the_service_have_their_kind_whatever_the_exit_code() {
 }
 
 #[test]
-fn retries_that_are_told_on_stderr_are_told() {
+fn retries_on_stderr_are_reported() {
     let actions = actions("error-429");
     let first = events(&actions)
         .find_map(|event| if let EventKind::Retry(failure) = event { Some(failure) } else { None })
@@ -148,14 +148,14 @@ fn retries_that_are_told_on_stderr_are_told() {
 }
 
 #[test]
-fn a_limit_of_turns_is_a_limit() {
+fn a_turn_limit_is_a_limit() {
     assert!(
         matches!(&done(&actions("max-turns-setting")).outcome, Outcome::Limit(text) if text.contains("max session turns"))
     );
 }
 
 #[test]
-fn an_answer_that_was_begun_again_is_shown_once() {
+fn a_repeated_answer_is_shown_once() {
     let actions = actions("error-mid-recovers");
     assert_eq!(done(&actions).text.as_deref(), Some("Half an answer and more. The end."));
     assert_eq!(shown(&actions).concat(), "Half an answer and more. The end.");
@@ -169,7 +169,7 @@ fn a_failure_that_exits_with_0_is_a_failure() {
 }
 
 #[test]
-fn an_end_without_a_result_is_no_success_whatever_the_exit_code() {
+fn an_exit_without_a_result_is_never_a_success() {
     for name in ["norelaunch-sigterm", "norelaunch-sigkill-tool"] {
         let actions = actions(name);
         assert!(matches!(done(&actions).outcome, Outcome::Lost(_)), "{name}");
@@ -177,7 +177,7 @@ fn an_end_without_a_result_is_no_success_whatever_the_exit_code() {
 }
 
 #[test]
-fn an_interrupted_run_that_exits_with_0_was_interrupted() {
+fn an_interrupted_run_that_exits_with_0_is_interrupted() {
     let fixture = Fixture::load(&folder().join("norelaunch-sigint"));
     let mut inputs = fixture.inputs();
     inputs.insert(inputs.len() - 1, Input::Command(Command::Interrupt(TURN)));
@@ -190,7 +190,7 @@ fn an_interrupted_run_that_exits_with_0_was_interrupted() {
 }
 
 #[test]
-fn a_resumed_run_knows_what_was_said_and_another_id_is_told_to_people() {
+fn a_resumed_run_has_its_history_and_another_id_is_a_notice() {
     let resumed = actions("resume-2");
     assert!(shown(&resumed).concat().contains("BLUE-42"));
     assert!(!events(&resumed).any(|event| matches!(event, EventKind::Notice(_))));

@@ -1,5 +1,4 @@
-//! The same things asked for, once of a process of its own and once of one that lives on: people
-//! hear the same.
+//! The same conversation in both modes has the same events.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! Output that no recorded run had, one process a turn: told, not dropped, and never the end of a
-//! link.
+//! Unknown one-shot output is reported, not dropped, and never ends a link.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::Path;
@@ -17,7 +16,7 @@ fn unknown(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_not_known_is_told_by_its_kind() {
+fn unknown_output_is_reported_by_its_kind() {
     assert_eq!(unknown(r#"{"type":"thought","content":"x"}"#), ["line type \"thought\""]);
     assert_eq!(
         unknown(r#"{"type":"message","role":"system","content":"x"}"#),
@@ -33,7 +32,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn lines_may_be_cut_doubled_dropped_moved_and_garbled(
+    fn disturbed_output_meets_the_guarantees(
         name in prop::sample::select(vec!["tool-shell", "tools-parallel", "error-429", "error-mid-recovers", "resume-unknown"]),
         changes in vec(any::<Change>(), 0..12),
     ) {

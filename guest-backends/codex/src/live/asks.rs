@@ -1,12 +1,12 @@
-//! The agent's questions to people, and the answers it gets.
+//! The agent's questions to people, and the answers to the agent.
 //!
-//! Every request is answered: with the person's decision, or, where there is nobody to ask, in the
-//! mildest way that refuses. `cancel` ends the turn, `decline` lets the model go on; Codex takes no
-//! words with either, so what a person said with a refusal is steered into the turn.
+//! Every request is answered, with the person's decision or, if nobody can be asked, with the
+//! mildest refusal. `cancel` ends the turn, `decline` lets the model continue. Neither carries a
+//! text, so a message that comes with a refusal is steered into the turn.
 //!
-//! Grants for the session are remembered here, and told as `accept` each time: Codex' own
-//! `acceptForSession` is the thread's, and the protocol of 0.169.0 has nothing that takes it back
-//! when the level is lowered.
+//! Permissions for the session are stored here, and each use is answered with `accept`. Codex's own
+//! `acceptForSession` covers the thread, and the protocol of 0.169.0 cannot revoke it when the
+//! safety level is lowered.
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::{self, Value};
@@ -22,31 +22,31 @@ use crate::tool;
 /// A request of the agent that waits for a person.
 #[derive(Debug)]
 pub(super) struct Open {
-    /// The agent's id of its request, as JSON.
+    /// The agent's id of the request, as JSON.
     pub(super) id: String,
     session: u32,
     what: What,
-    /// The grants that "always" gives.
+    /// The permissions that "always" grants.
     always: Vec<Grant>,
 }
 
-/// Something allowed for the session: a command in its directory, the change of one file, a set of
+/// A permission for the session: a command in its directory, changes of one file, or a set of
 /// permissions.
 pub(super) type Grant = String;
 
 /// The form of an answer.
 #[derive(Debug)]
 enum What {
-    /// The decision alone: `{"decision": …}`.
+    /// Only a decision: `{"decision": …}`.
     Approval,
-    /// The permissions asked for, as JSON.
+    /// The requested permissions, as JSON.
     Permissions(String),
     Questions,
-    /// A form of an MCP server: its fields with their types.
+    /// A form of an MCP server: fields with their types.
     Form(Vec<(String, String)>),
 }
 
-/// The action needed beside the answer.
+/// What to do in addition to the answer.
 #[derive(Debug, PartialEq)]
 enum Then {
     Nothing,
@@ -55,7 +55,7 @@ enum Then {
 }
 
 impl Codex {
-    /// The agent asks for something.
+    /// Handles a request of the agent.
     pub(super) fn request(
         &mut self,
         id: String,
@@ -93,7 +93,7 @@ impl Codex {
                 always = command(params);
                 (What::Approval, permission(start, "Run", "Allow this command for the session"))
             }
-            // It does not say what is changed: the item that was told before does.
+            // The request does not name the changes; the item reported before does.
             "item/fileChange/requestApproval" => {
                 let start = known
                     .or_else(|| tool::start("file_change", params))
@@ -126,7 +126,7 @@ impl Codex {
             }
             method => {
                 self.strange(&format!("request {method:?}"), params, line, context);
-                // The tool fails, the turn goes on.
+                // The tool fails and the turn continues.
                 return self.calls.error(
                     proc,
                     &id,
@@ -177,7 +177,7 @@ impl Codex {
             Then::Stop => self.stop(open.session, context),
             Then::Tell(text) => {
                 let text = format!("[The request was refused, with the words: {text}]");
-                self.tell(
+                self.send_input(
                     open.session,
                     &wire::input(None, &[Part::Text(text)]),
                     Call::Note,
@@ -187,7 +187,8 @@ impl Codex {
         }
     }
 
-    /// Session and turn a request is of; that of a sub-agent is of the turn that started it.
+    /// Returns the session and turn of a request. A sub-agent's request belongs to the turn that
+    /// started it.
     fn asked_of(&self, params: &Value) -> Option<(u32, u32)> {
         let thread = params.text("threadId").unwrap_or_default();
         let turns = || self.sessions.values().filter_map(|session| session.turn.as_ref());
@@ -207,7 +208,7 @@ impl What {
             _ => Then::Nothing,
         };
         match self {
-            // `cancel` stops by itself.
+            // `cancel` also stops the turn.
             Self::Approval => match decision {
                 Decision::AllowOnce | Decision::AllowAlways => {
                     (json!({ "decision": "accept" }).to_string(), then)
@@ -249,7 +250,7 @@ impl What {
                 };
                 let action = match (&content, nobody) {
                     (Some(_), _) => "accept",
-                    // Nobody said no.
+                    // Nobody refused.
                     (None, true) => "cancel",
                     (None, false) => "decline",
                 };
@@ -259,8 +260,8 @@ impl What {
     }
 }
 
-/// Returns the grants of allowing a command for the session: the same one in the same directory,
-/// for the same reach.
+/// Returns the permissions for a command: the same command in the same directory with the same
+/// access.
 fn command(params: &Value) -> Vec<Grant> {
     let fields = ["command", "cwd", "additionalPermissions", "networkApprovalContext"];
     let named: Vec<(&str, serde_json::Value)> = fields
@@ -272,8 +273,7 @@ fn command(params: &Value) -> Vec<Grant> {
     if named.is_empty() { Vec::new() } else { vec![json!({ "command": named }).to_string()] }
 }
 
-/// Returns the grants of allowing a change for the session: changes of each of its files, which the
-/// item before named.
+/// Returns the permissions for a change: changes of each of its files, which the item before named.
 fn changes(params: &Value, input: &str) -> Vec<Grant> {
     let input = json::parse(input).unwrap_or(Value::Null);
     let root = params.text("grantRoot").map(|root| json!({ "root": root }).to_string());
@@ -285,19 +285,19 @@ fn changes(params: &Value, input: &str) -> Vec<Grant> {
     files.chain(root).collect()
 }
 
-/// The use of a server's tool that is asked for, and what allowing it for the session allows: that
-/// tool of that server.
+/// Returns the use of an MCP tool that is meta about, and the permission for it: this tool of this
+/// server.
 fn server_tool(params: &Value) -> Option<(ToolStart, Grant)> {
-    let asked = &params["_meta"];
-    let (server, tool) = (params.text("serverName")?, asked.text("tool_name")?);
+    let meta = &params["_meta"];
+    let (server, tool) = (params.text("serverName")?, meta.text("tool_name")?);
     let form = &params["requestedSchema"]["properties"];
-    if asked.text("codex_approval_kind") != Some("mcp_tool_call")
+    if meta.text("codex_approval_kind") != Some("mcp_tool_call")
         || form.as_object().is_some_and(|fields| !fields.is_empty())
     {
         return None;
     }
     let called = format!("{server}.{tool}");
-    let input = Some(&asked["tool_params"])
+    let input = Some(&meta["tool_params"])
         .filter(|input| !input.is_null())
         .map_or_else(|| "{}".to_owned(), Value::to_string);
     Some((
@@ -306,7 +306,8 @@ fn server_tool(params: &Value) -> Option<(ToolStart, Grant)> {
     ))
 }
 
-/// A server's question: a form without fields asks for permission, one with an address to go there.
+/// Reads an MCP server's question: a form without fields asks for permission, one with an address
+/// asks to open it.
 fn elicitation(params: &Value) -> (What, (String, AskKind, Option<String>)) {
     let server = params.text("serverName").unwrap_or("an MCP server");
     let message = params.text("message").or_else(|| params.text("title")).unwrap_or_default();
@@ -336,7 +337,7 @@ fn elicitation(params: &Value) -> (What, (String, AskKind, Option<String>)) {
     (What::Form(kinds), (title, AskKind::Questions(questions), None))
 }
 
-/// A field of a form, by its JSON Schema (the elicitation of MCP, 2025-11-25).
+/// Reads a field of a form from its JSON Schema (MCP elicitation, 2025-11-25).
 fn field(id: &str, schema: &Value, required: bool) -> Question {
     let many = schema.text("type") == Some("array");
     let options = choices(if many { &schema["items"] } else { schema });
@@ -346,11 +347,11 @@ fn field(id: &str, schema: &Value, required: bool) -> Question {
         Some("number") => AnswerForm::Number,
         _ => AnswerForm::Text,
     };
-    let (title, said) = (schema.text("title"), schema.text("description"));
+    let (title, description) = (schema.text("title"), schema.text("description"));
     Question {
         id: id.to_owned(),
-        text: title.or(said).unwrap_or(id).to_owned(),
-        description: title.and(said).map(str::to_owned),
+        text: title.or(description).unwrap_or(id).to_owned(),
+        description: title.and(description).map(str::to_owned),
         form,
         free_text: options.is_empty() && form != AnswerForm::YesNo,
         options,
@@ -361,7 +362,7 @@ fn field(id: &str, schema: &Value, required: bool) -> Question {
     }
 }
 
-/// Reads the choices: bare values, with names beside them, or each with a title.
+/// Reads choices: plain values, values with a list of names, or values with titles.
 fn choices(schema: &Value) -> Vec<Choice> {
     let names = schema.list("enumNames");
     let bare = schema.list("enum").iter().enumerate().filter_map(|(at, value)| {
@@ -378,7 +379,7 @@ fn choices(schema: &Value) -> Vec<Choice> {
     bare.chain(titled).collect()
 }
 
-/// A default, as an answer.
+/// Converts a default value to an answer.
 fn preset(value: &Value) -> Vec<String> {
     match value {
         Value::Array(all) => texts(all),
@@ -405,23 +406,23 @@ fn typed(kind: &str, mut texts: Vec<String>) -> serde_json::Value {
     }
 }
 
-fn question(asked: &Value) -> Question {
+fn question(entry: &Value) -> Question {
     let option = |option: &Value| {
         let description =
-            option.text("description").filter(|said| !said.is_empty()).map(str::to_owned);
+            option.text("description").filter(|text| !text.is_empty()).map(str::to_owned);
         Some(Choice { description, ..Choice::plain(option.text("label")?) })
     };
-    let options: Vec<Choice> = asked.list("options").iter().filter_map(option).collect();
+    let options: Vec<Choice> = entry.list("options").iter().filter_map(option).collect();
     Question {
-        id: asked.text("id").unwrap_or_default().to_owned(),
-        text: asked
+        id: entry.text("id").unwrap_or_default().to_owned(),
+        text: entry
             .text("question")
-            .or_else(|| asked.text("header"))
+            .or_else(|| entry.text("header"))
             .unwrap_or_default()
             .to_owned(),
-        free_text: asked.is_true("isOther") || options.is_empty(),
+        free_text: entry.is_true("isOther") || options.is_empty(),
         options,
-        secret: asked.is_true("isSecret"),
+        secret: entry.is_true("isSecret"),
         ..Question::default()
     }
 }
@@ -451,7 +452,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_answered_in_the_types_they_ask_for() {
+    fn forms_are_answered_with_the_types_of_their_fields() {
         let params = json::parse(
             r#"{"serverName":"db","message":"Which?","requestedSchema":{"properties":{"n":{"type":"integer","title":"How many"},
             "ok":{"type":"boolean"},"c":{"type":"string","default":"red","enum":["red","blue"],"enumNames":["red","the blue one"]}},
@@ -493,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_tool_is_asked_for_with_its_arguments_and_nothing_of_codex_own() {
+    fn a_question_about_an_mcp_tool_shows_only_its_arguments() {
         let params = json::parse(
             r#"{"serverName":"srv","mode":"form","_meta":{"codex_approval_kind":"mcp_tool_call","persist":["session","always"],"tool_name":"put",
             "tool_params":{"where":"/etc/x"}},"message":"Allow the srv MCP server to run tool \"put\"?","requestedSchema":{"type":"object","properties":{}}}"#,
@@ -525,11 +526,11 @@ mod tests {
             .expect("JSON");
         let (_, (_, kind, _)) = elicitation(&params);
         let AskKind::Permission(start) = kind else { panic!("{kind:?}") };
-        assert_eq!(start.input, "{}", "what the question says is all there is");
+        assert_eq!(start.input, "{}", "the question has no other content");
     }
 
     #[test]
-    fn permissions_are_given_as_asked_for_and_for_as_long() {
+    fn permissions_are_granted_as_requested() {
         let what = || What::Permissions(r#"{"network":{"enabled":true}}"#.to_owned());
         let reply = |decision| what().reply(decision);
         assert_eq!(

@@ -1,9 +1,9 @@
-//! `codex app-server`: one process, a thread for every session.
+//! `codex app-server`: one process with a thread per session.
 //!
-//! Owns what a turn waits for, its thread and its own id ([`session`], [`turn`]), and whom a
-//! message is for ([`notice`], [`asks`], [`query`]); the process is the SDK's. Newline-delimited
-//! JSON-RPC without the `jsonrpc` field; the process leaves when its stdin is closed, and refuses a
-//! second `initialize`, so that a newer generation takes its state over ([`saved`]).
+//! Tracks the thread and the progress of each turn ([`session`], [`turn`]) and routes messages
+//! ([`notice`], [`asks`], [`query`]); the SDK runs the process. The protocol is newline-delimited
+//! JSON-RPC without the `jsonrpc` field. The process exits when its stdin is closed and refuses a
+//! second `initialize`, so a newer generation restores the saved state ([`saved`]).
 
 mod asks;
 mod notice;
@@ -45,18 +45,18 @@ pub struct Codex {
     asks: Asks<Open>,
 }
 
-/// The purpose of a request of ours.
+/// The purpose of a request to the agent.
 #[derive(Debug)]
 enum Call {
     Initialize,
-    /// Opens a thread, for this turn of this session.
+    /// Opens a thread for this turn of this session.
     Open(u32, u32),
     /// Starts this turn of this session.
     Begin(u32, u32, Box<Begun>),
-    /// Steers this message in.
+    /// Steers this message into a turn.
     Steer(u32),
     Query(Query),
-    /// Whatever comes of it.
+    /// A request whose answer is ignored.
     Note,
 }
 
@@ -93,7 +93,7 @@ impl Agent for Codex {
     fn spawned(&mut self, _: Option<String>, context: &mut LinkContext) {
         let client =
             json!({ "name": "aetheel", "title": "Aetheel", "version": env!("CARGO_PKG_VERSION") });
-        // The mode `plan` and its questions are of the experimental ones.
+        // Planning mode and its questions belong to the experimental API.
         let params = json!({ "clientInfo": client, "capabilities": { "experimentalApi": true, "requestAttestation": false } });
         self.calls.request(
             context.proc(),
@@ -109,8 +109,8 @@ impl Agent for Codex {
     }
 
     fn line(&mut self, line: Line, context: &mut LinkContext) {
-        let Some(said) = context.object(&line) else { return };
-        match self.calls.sort(&said) {
+        let Some(message) = context.object(&line) else { return };
+        match self.calls.sort(&message) {
             Message::Response(call, result) => self.response(call, result, context),
             Message::Request(id, method, params) => {
                 self.request(id, method, params, &line.text, context)
@@ -127,19 +127,19 @@ impl Agent for Codex {
 
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
-        let told = self
+        let open = self
             .sessions
             .get_mut(&turn.session)
-            .and_then(|session| session.turn.take_if(|told| told.key == turn));
-        let result = match told {
-            Some(told) => told.result(outcome, context.out()),
+            .and_then(|session| session.turn.take_if(|open| open.key == turn));
+        let result = match open {
+            Some(open) => open.result(outcome, context.out()),
             None => TurnResult { outcome, text: None, usage: None },
         };
         context.end(turn, result);
     }
 
     fn interrupt(&mut self, turn: TurnRef, context: &mut LinkContext) {
-        // Where it has no id yet, as soon as it has.
+        // If the turn has no id yet, it is stopped once it has.
         self.stop(turn.session, context);
     }
 
@@ -159,7 +159,7 @@ impl Agent for Codex {
         self.unsubscribe(session, context);
     }
 
-    /// It leaves by itself, and drops what it was doing.
+    /// Codex exits when its stdin is closed and drops its work.
     fn shutdown(&mut self, context: &mut LinkContext) {
         let process = context.process();
         context.out().extend(process.map(Action::CloseStdin));
@@ -179,7 +179,7 @@ impl Agent for Codex {
         for call in self.calls.clear() {
             match call {
                 Call::Steer(message) => session::steered(message, false, context),
-                // Of a thread that is being shortened it was said above.
+                // Queries to shorten a thread were answered above.
                 Call::Query(query) if query.kind != QueryKind::Compact => {
                     context.refuse(query.query, why.clone())
                 }
@@ -222,8 +222,8 @@ impl Codex {
         }
     }
 
-    /// Tells of output this parser does not know: in the turn it belongs to, else in any that is
-    /// open, else in the log.
+    /// Reports output that this parser does not know: in its turn, else in any open turn, else in
+    /// the log.
     fn strange(&self, what: &str, params: &Value, output: &str, context: &mut LinkContext) {
         match self.session_of(params).and_then(|key| self.sessions.get(&key)?.turn.as_ref()) {
             Some(turn) => turn.emit(context.out()).unrecognised(what, None, output),
@@ -232,7 +232,7 @@ impl Codex {
     }
 }
 
-/// Returns what an `error` object says.
+/// Returns the failure of an `error` object.
 fn refusal(error: &Value) -> Failure {
     failure::failure(
         error.text("message").unwrap_or("the request was refused"),

@@ -1,4 +1,4 @@
-//! The notifications of `app-server`, and the turn each is about.
+//! Handles the notifications of `app-server` and finds the turn that each belongs to.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, LinkContext};
@@ -9,10 +9,10 @@ use aetheel_backend_sdk::wit::{
 use super::Codex;
 use super::turn::{Stage, Turn};
 use crate::failure;
-use crate::story::Life;
+use crate::story::ItemStage;
 use crate::tool;
 
-/// Notifications that say nothing a turn has not said or people would want to know.
+/// Notifications that repeat others or are of no interest to people.
 const KNOWN: [&str; 36] = [
     "account/login/completed",
     "account/rateLimits/updated",
@@ -48,7 +48,7 @@ const KNOWN: [&str; 36] = [
     "thread/settings/updated",
     "thread/started",
     "thread/status/changed",
-    // Said of every change again, as one for the whole turn.
+    // Repeats each change for the whole turn.
     "turn/diff/updated",
     "turn/moderationMetadata",
 ];
@@ -73,14 +73,14 @@ impl Codex {
                 }
             }
             "turn/completed" => self.completed(params, context),
-            "item/started" => self.item(params, Life::Started, context),
-            "item/completed" => self.item(params, Life::Completed, context),
+            "item/started" => self.item(params, ItemStage::Started, context),
+            "item/completed" => self.item(params, ItemStage::Completed, context),
             "serverRequest/resolved" => {
                 let id = params["requestId"].to_string();
-                // Also said of what was answered.
+                // Also sent for requests that were answered.
                 self.asks.withdraw(|open| open.id == id, context.out());
             }
-            "thread/compacted" => self.forget_told(params),
+            "thread/compacted" => self.forget_prompt(params),
             "thread/name/updated" => {
                 if let (Some(turn), Some(name)) = (self.turn_of(params), params.text("threadName"))
                 {
@@ -90,12 +90,12 @@ impl Codex {
             "warning" | "guardianWarning" => {
                 self.warning(params.text("message").unwrap_or_default(), params, context)
             }
-            // Said of the machine at the start, and of us.
+            // Concerns the machine (at the start) and this client.
             "configWarning" => log(Level::Warn, params, context.out()),
             "deprecationNotice" => log(Level::Debug, params, context.out()),
             _ if KNOWN.contains(&method) => {}
-            // About a turn that is over, or not begun: the sums of an old turn come with a resumed
-            // thread.
+            // Belongs to a turn that is over or has not begun: a resumed thread reports the sums of
+            // an old turn.
             _ if params.get("turnId").is_some() && self.running_of(params).is_none() => {}
             _ => {
                 let Some(turn) = self.running_of(params) else {
@@ -106,7 +106,7 @@ impl Codex {
                         context,
                     );
                 };
-                if !turn.told(method, params, context.out()) {
+                if !turn.handle(method, params, context.out()) {
                     turn.emit(context.out()).unrecognised(
                         format!("notification {method:?}"),
                         Some("method".to_owned()),
@@ -117,20 +117,21 @@ impl Codex {
         }
     }
 
-    /// The turn that is open in a message's thread.
+    /// Returns the open turn in a message's thread.
     pub(super) fn turn_of(&mut self, params: &Value) -> Option<&mut Turn> {
         let key = self.session_of(params)?;
         self.sessions.get_mut(&key)?.turn.as_mut()
     }
 
-    /// The turn a message is about, if that is the one that runs.
+    /// Returns the turn that a message belongs to if it is running.
     pub(super) fn running_of(&mut self, params: &Value) -> Option<&mut Turn> {
         let id = params.text("turnId")?;
         self.turn_of(params)
             .filter(|turn| matches!(&turn.stage, Stage::Running(running) if running == id))
     }
 
-    /// The session a message's thread belongs to, also when it is that of a sub-agent.
+    /// Returns the session that a message's thread belongs to. The thread may be that of a
+    /// sub-agent.
     pub(super) fn session_of(&self, params: &Value) -> Option<u32> {
         let id = params.text("threadId")?;
         let (key, _) = self.sessions.iter().find(|(_, session)| {
@@ -140,7 +141,7 @@ impl Codex {
         Some(*key)
     }
 
-    fn item(&mut self, params: &Value, life: Life, context: &mut LinkContext) {
+    fn item(&mut self, params: &Value, stage: ItemStage, context: &mut LinkContext) {
         let item = &params["item"];
         if let Some(turn) = self.running_of(params) {
             if tool::name(item) == "collab_tool_call" {
@@ -149,18 +150,18 @@ impl Codex {
                 turn.children.extend(threads.map(|thread| (thread.to_owned(), tool.to_owned())));
             }
             let mut emit = aetheel_backend_sdk::Emit::new(turn.key, context.out());
-            if turn.story.item(item, life, &mut emit) {
-                self.forget_told(params);
+            if turn.story.item(item, stage, &mut emit) {
+                self.forget_prompt(params);
             }
-        } else if life == Life::Completed && tool::name(item) == "agent_message" {
-            self.child_said(params, item.text("text").unwrap_or_default(), context);
-        } else if life == Life::Completed && tool::name(item) == "context_compaction" {
-            self.forget_told(params);
+        } else if stage == ItemStage::Completed && tool::name(item) == "agent_message" {
+            self.report_child(params, item.text("text").unwrap_or_default(), context);
+        } else if stage == ItemStage::Completed && tool::name(item) == "context_compaction" {
+            self.forget_prompt(params);
         }
     }
 
-    /// Hands the words of a sub-agent to the tool that started it.
-    fn child_said(&mut self, params: &Value, text: &str, context: &mut LinkContext) {
+    /// Reports text of a sub-agent as output of the tool that started it.
+    fn report_child(&mut self, params: &Value, text: &str, context: &mut LinkContext) {
         let thread = params.text("threadId").unwrap_or_default();
         for turn in self.sessions.values().filter_map(|session| session.turn.as_ref()) {
             if let Some((_, tool)) = turn.children.iter().rev().find(|(child, _)| child == thread) {
@@ -170,7 +171,7 @@ impl Codex {
     }
 
     fn completed(&mut self, params: &Value, context: &mut LinkContext) {
-        let told = &params["turn"];
+        let ended = &params["turn"];
         let running = self
             .turn_of(params)
             .is_some_and(|turn| matches!(&turn.stage, Stage::Running(_) | Stage::Asked));
@@ -180,13 +181,13 @@ impl Codex {
         let Some(key) = self.session_of(params) else { return };
         let Some(session) = self.sessions.get_mut(&key) else { return };
         let ours =
-            |turn: &Turn| matches!(&turn.stage, Stage::Running(id) if told.text("id") == Some(id));
+            |turn: &Turn| matches!(&turn.stage, Stage::Running(id) if ended.text("id") == Some(id));
         let Some(turn) = session.turn.as_mut().filter(|turn| ours(turn)) else { return };
-        let outcome = match told.text("status") {
+        let outcome = match ended.text("status") {
             Some("completed") => Outcome::Completed,
             Some("interrupted") => Outcome::Interrupted,
             Some("failed") => {
-                let error = &told["error"];
+                let error = &ended["error"];
                 match (error.text("message"), &turn.error) {
                     (Some(message), _) => failure::outcome(message, &error["codexErrorInfo"]),
                     (None, Some((message, info))) => failure::outcome(message, info),
@@ -209,12 +210,12 @@ impl Codex {
         self.finish(turn, outcome, context);
     }
 
-    /// Forgets that a thread was told of the system prompt, which may be lost: it is told again.
-    fn forget_told(&mut self, params: &Value) {
+    /// Marks the system prompt of a thread as unknown, so that it is sent again.
+    fn forget_prompt(&mut self, params: &Value) {
         let id = params.text("threadId");
         for thread in self.sessions.values_mut().filter_map(|session| session.thread.as_mut()) {
             if Some(thread.id.thread.as_str()) == id {
-                thread.id.told = None;
+                thread.id.prompt_hash = None;
             }
         }
     }
@@ -230,7 +231,7 @@ impl Codex {
     }
 }
 
-/// Returns the field that says which turn a notification is about, if it lacks it.
+/// Returns the field that should name a notification's turn, if it is missing.
 fn lacks(method: &str, params: &Value) -> Option<&'static str> {
     let thread = ("threadId", params.text("threadId"));
     let turn = ("turnId", params.text("turnId"));

@@ -1,4 +1,4 @@
-//! Questions of the host beside turns.
+//! Queries of the host outside turns.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
@@ -10,11 +10,11 @@ use serde_json::json;
 use super::{Call, Codex, refusal};
 use crate::native_id::NativeId;
 
-/// Sessions told at most.
+/// Maximum number of listed sessions.
 const SESSIONS: u32 = 100;
 
 impl Codex {
-    /// Asks the agent; it is ready.
+    /// Sends a query to the agent, which is ready.
     pub(super) fn ask(&mut self, query: Query, context: &mut LinkContext) {
         let busy = query
             .session
@@ -78,7 +78,7 @@ impl Codex {
         );
     }
 
-    /// The agent answered a query.
+    /// Handles the answer to a query.
     pub(super) fn query_answered(
         &mut self,
         query: Query,
@@ -87,7 +87,7 @@ impl Codex {
     ) {
         let compacting = query.session.filter(|_| query.kind == QueryKind::Compact);
         match (compacting, result) {
-            // It has only begun, see `compacted`.
+            // Codex has only begun to shorten the thread, see `compacted`.
             (Some(_), Ok(_)) => {}
             (Some(key), Err(_)) => {
                 if let Some(session) = self.sessions.get_mut(&key) {
@@ -99,7 +99,7 @@ impl Codex {
         }
     }
 
-    /// A thread was shortened, if that is what was going on in it.
+    /// Answers the query that shortened a thread, if there is one.
     pub(super) fn compacted(&mut self, params: &Value, context: &mut LinkContext) {
         let id = params.text("threadId");
         let open = self.sessions.iter_mut().find(|(_, session)| {
@@ -122,7 +122,7 @@ impl Codex {
     }
 }
 
-/// Answers with what the agent said.
+/// Answers a query with the agent's response.
 pub(super) fn answer(query: Query, result: Result<&Value, &Value>, context: &mut LinkContext) {
     let answer = match (result, query.kind) {
         (Err(error), _) => QueryResult::Failed(refusal(error)),
@@ -138,7 +138,7 @@ pub(super) fn answer(query: Query, result: Result<&Value, &Value>, context: &mut
     context.answer(query.query, answer);
 }
 
-/// It answers at all, and is signed in where its model provider wants that.
+/// Returns whether Codex is signed in, if its model provider requires that.
 fn health(account: &Value) -> QueryResult {
     match account["account"].text("type") {
         Some(kind) => QueryResult::Health(format!("Codex answers, signed in ({kind})")),
@@ -152,31 +152,32 @@ fn health(account: &Value) -> QueryResult {
     }
 }
 
-fn model(told: &Value) -> Option<Model> {
-    let id = told.text("model").or_else(|| told.text("id"))?.to_owned();
-    let efforts = told
+fn model(entry: &Value) -> Option<Model> {
+    let id = entry.text("model").or_else(|| entry.text("id"))?.to_owned();
+    let efforts = entry
         .list("supportedReasoningEfforts")
         .iter()
         .filter_map(|effort| effort.text("reasoningEffort"));
     Some(Model {
-        label: told.text("displayName").unwrap_or(&id).to_owned(),
+        label: entry.text("displayName").unwrap_or(&id).to_owned(),
         efforts: efforts.map(str::to_owned).collect(),
         id,
     })
 }
 
-fn session(told: &Value) -> Option<SessionInfo> {
-    let title = told.text("name").or_else(|| told.text("preview")).map(|title| one_line(title, 80));
+fn session(entry: &Value) -> Option<SessionInfo> {
+    let title =
+        entry.text("name").or_else(|| entry.text("preview")).map(|title| one_line(title, 80));
     Some(SessionInfo {
-        native_id: told.text("id")?.to_owned(),
+        native_id: entry.text("id")?.to_owned(),
         title: title.filter(|title| !title.is_empty()),
-        cwd: told.text("cwd").map(str::to_owned),
-        updated: told.number("updatedAt").map(rfc3339),
+        cwd: entry.text("cwd").map(str::to_owned),
+        updated: entry.number("updatedAt").map(rfc3339),
     })
 }
 
-/// Seconds since 1970 as RFC 3339. The date by Howard Hinnant's `civil_from_days`, whose years
-/// begin in March.
+/// Converts seconds since 1970 to RFC 3339. The date is computed with Howard Hinnant's
+/// `civil_from_days`, whose years begin in March.
 #[allow(clippy::cast_possible_truncation, reason = "`as` saturates, and the year fits")]
 fn rfc3339(seconds: f64) -> String {
     let seconds = (seconds.clamp(0.0, 253_402_300_799.0)) as i64;
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_are_converted_to_rfc_3339() {
         for (seconds, time) in [
             (0.0, "1970-01-01T00:00:00Z"),
             (951_782_400.0, "2000-02-29T00:00:00Z"),

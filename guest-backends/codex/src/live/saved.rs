@@ -1,5 +1,5 @@
-//! The state of an idle link, as JSON, for a newer generation: the process goes on and takes no
-//! second `initialize`.
+//! Saves the state of an idle link as JSON. The process keeps running under a newer generation and
+//! accepts no second `initialize`.
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::{self, Value};
@@ -12,11 +12,11 @@ use super::wire::{InForce, Policy};
 use crate::limits::Limits;
 use crate::native_id::NativeId;
 
-/// Raised when the form changes.
+/// Version of the format; increase it with every change.
 const FORM: u32 = 2;
 
 impl Codex {
-    /// None: it is not idle, or there is nothing to take over.
+    /// Returns `None` if the link is not idle.
     pub(super) fn saved(&self, proc: u32) -> Option<String> {
         let idle = self.calls.open().next().is_none() && self.asks.is_empty();
         if !idle || self.sessions.values().any(|session| session.compacting.is_some()) {
@@ -39,7 +39,7 @@ impl Codex {
         Some(json!({ "form": FORM, "proc": proc, "procs": proc, "asks": self.asks.last(), "sessions": sessions }).to_string())
     }
 
-    /// Returns the process, too.
+    /// Restores a link and returns the key of its process.
     pub(super) fn restored(state: &str) -> Option<(Self, u32)> {
         let state = json::parse(state).ok()?;
         if state.count("form") != Some(FORM) {

@@ -1,4 +1,4 @@
-//! Sessions and their turns: which thread a session has, and how far its turn is.
+//! Sessions, their threads, and the progress of their turns.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{Agent as _, LinkContext, Step};
@@ -15,37 +15,37 @@ use super::{Call, Codex, refusal};
 use crate::native_id::NativeId;
 use crate::prompt;
 
-/// A conversation of the host, and the thread of Codex for it.
+/// A conversation of the host, and Codex's thread for it.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) thread: Option<Thread>,
-    /// A thread is being opened: the one asked for, none for a new one, and what it will go by.
+    /// A thread that is being opened: the requested id (`None` for a new thread) and its settings.
     pub(crate) opening: Option<(Option<NativeId>, bool, InForce, u64)>,
     pub(crate) turn: Option<Turn>,
-    /// The query that had the thread shortened. That is a turn of the agent's own, which another
-    /// one must not disturb.
+    /// The query that shortens the thread. Codex runs it as a turn, which another turn must not
+    /// disturb.
     pub(crate) compacting: Option<u32>,
-    /// The grants people gave for the session.
+    /// Permissions granted for the session.
     pub(crate) grants: Grants<Grant>,
 }
 
-/// A thread of the agent.
+/// A thread of Codex.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Thread {
     pub(crate) id: NativeId,
-    /// The id the host was told last.
+    /// The id last reported to the host.
     pub(crate) reported: String,
     pub(crate) in_force: InForce,
-    /// The model and effort it has without being told.
+    /// The thread's default model and effort.
     pub(crate) model: Option<String>,
     pub(crate) effort: Option<String>,
 }
 
-/// The state of the thread once `turn/start` is answered.
+/// The settings of a thread once `turn/start` is answered.
 #[derive(Debug)]
 pub(crate) struct Begun {
     in_force: InForce,
-    told: Option<u64>,
+    prompt_hash: Option<u64>,
 }
 
 impl Session {
@@ -55,8 +55,7 @@ impl Session {
 }
 
 impl Thread {
-    /// Tells the host the id when it is not the one it was told last. `model` is the one chosen, if
-    /// any.
+    /// Reports the session's id if it has changed. `model` is the chosen one, if any.
     fn report(
         &mut self,
         session: u32,
@@ -74,7 +73,7 @@ impl Thread {
 }
 
 impl Codex {
-    /// Does what a waiting turn needs next.
+    /// Does the next thing that a waiting turn needs.
     pub(super) fn advance(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let (key, proc) = (start.session, context.proc());
         let Some(session) =
@@ -83,10 +82,11 @@ impl Codex {
             return Step::Wait;
         };
         let Some(turn) = &mut session.turn else { return Step::Wait };
-        let asked = turn.asked.clone();
-        // A thread that is open is the conversation, unless another one is asked for.
+        let requested = turn.requested.clone();
+        // An open thread continues unless another one is requested.
         let open = session.thread.as_mut().filter(|thread| {
-            !turn.fork && asked.as_ref().is_none_or(|asked| asked.thread == thread.id.thread)
+            !turn.fork
+                && requested.as_ref().is_none_or(|requested| requested.thread == thread.id.thread)
         });
         let wanted = InForce::of(&start.settings, &start.cwd);
         if let Some(thread) = open {
@@ -97,16 +97,17 @@ impl Codex {
             if let Some(known) = &turn.known
                 && *known != thread.reported
             {
-                // The host has another one.
+                // The host knows another id.
                 thread.reported.clear();
             }
-            let change = prompt::change(&start.settings, thread.id.told);
-            let (_, told) = prompt::instructions(&start.settings);
-            let told = if change.is_some() { Some(told) } else { thread.id.told };
+            let change = prompt::change(&start.settings, thread.id.prompt_hash);
+            let (_, prompt_hash) = prompt::instructions(&start.settings);
+            let prompt_hash =
+                if change.is_some() { Some(prompt_hash) } else { thread.id.prompt_hash };
             let input = wire::input(change.as_deref(), &start.parts);
             let own = (thread.model.as_deref(), thread.effort.as_deref());
             let params = wire::begin(&thread.id.thread, &thread.in_force, &wanted, own, &input);
-            let begun = Box::new(Begun { in_force: wanted, told });
+            let begun = Box::new(Begun { in_force: wanted, prompt_hash });
             self.calls.request(
                 proc,
                 "turn/start",
@@ -119,7 +120,7 @@ impl Codex {
             return Step::Prompted;
         }
         if session.opening.is_none() {
-            let method = match (&asked, turn.fork) {
+            let method = match (&requested, turn.fork) {
                 (None, _) => "thread/start",
                 (Some(_), false) => "thread/resume",
                 (Some(_), true) => "thread/fork",
@@ -127,7 +128,7 @@ impl Codex {
             let params = wire::open(
                 &start.settings,
                 &start.cwd,
-                asked.as_ref().map(|asked| asked.thread.as_str()),
+                requested.as_ref().map(|requested| requested.thread.as_str()),
             );
             self.calls.request(
                 proc,
@@ -136,17 +137,17 @@ impl Codex {
                 Call::Open(key, start.turn),
                 context.out(),
             );
-            // Said with the first turn only, so that what it goes back to is known.
+            // Set by the first turn only, so that the defaults are known.
             let in_force = InForce {
                 model: None,
                 effort: None,
-                plan: asked.as_ref().is_some_and(|asked| asked.plan),
+                plan: requested.as_ref().is_some_and(|requested| requested.plan),
                 ..wanted
             };
             session.opening =
-                Some((asked, turn.fork, in_force, prompt::instructions(&start.settings).1));
-            // It continues in the copy.
-            (turn.fork, turn.asked, turn.known) = (false, None, None);
+                Some((requested, turn.fork, in_force, prompt::instructions(&start.settings).1));
+            // The next turn continues the copy.
+            (turn.fork, turn.requested, turn.known) = (false, None, None);
             if session.thread.take().is_some() {
                 session.grants.clear();
             }
@@ -154,7 +155,7 @@ impl Codex {
         Step::Wait
     }
 
-    /// A thread was opened, or was not.
+    /// Handles the answer to opening a thread.
     pub(super) fn opened(
         &mut self,
         key: u32,
@@ -163,7 +164,9 @@ impl Codex {
         context: &mut LinkContext,
     ) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
-        let Some((asked, forked, in_force, told)) = session.opening.take() else { return };
+        let Some((requested, forked, in_force, prompt_hash)) = session.opening.take() else {
+            return;
+        };
         let found = result
             .ok()
             .and_then(|result| result["thread"].text("id"))
@@ -171,11 +174,13 @@ impl Codex {
         match (found, result) {
             (Some(found), Ok(result)) => {
                 let own = |key: &str| result.text(key).map(str::to_owned);
-                let id = match &asked {
-                    None => NativeId { told: Some(told), ..NativeId::bare(found) },
-                    Some(asked) => {
-                        NativeId { told: asked.told, plan: asked.plan, ..NativeId::bare(found) }
-                    }
+                let id = match &requested {
+                    None => NativeId { prompt_hash: Some(prompt_hash), ..NativeId::bare(found) },
+                    Some(requested) => NativeId {
+                        prompt_hash: requested.prompt_hash,
+                        plan: requested.plan,
+                        ..NativeId::bare(found)
+                    },
                 };
                 let mut thread = Thread {
                     id,
@@ -195,13 +200,13 @@ impl Codex {
                     );
                 }
                 session.thread = Some(thread);
-                if let (Some(turn), Some(asked), false) = (&session.turn, asked, forked)
-                    && asked.thread != found
+                if let (Some(turn), Some(requested), false) = (&session.turn, requested, forked)
+                    && requested.thread != found
                 {
                     turn.emit(context.out())
                         .notice("Codex could not continue the conversation and began a new one.");
                     if let Some(thread) = &mut session.thread {
-                        (thread.id.told, thread.id.plan, thread.in_force.plan) =
+                        (thread.id.prompt_hash, thread.id.plan, thread.in_force.plan) =
                             (None, false, false);
                     }
                 }
@@ -222,7 +227,7 @@ impl Codex {
         }
     }
 
-    /// A turn began, or did not.
+    /// Handles the answer to starting a turn.
     pub(super) fn begun(
         &mut self,
         key: u32,
@@ -236,7 +241,7 @@ impl Codex {
             Ok(result) => {
                 if let Some(thread) = &mut session.thread {
                     thread.id.plan = begun.in_force.plan;
-                    thread.id.told = begun.told;
+                    thread.id.prompt_hash = begun.prompt_hash;
                     thread.in_force = begun.in_force;
                     thread.report(key, thread.in_force.model.clone(), None, context.out());
                 }
@@ -256,7 +261,7 @@ impl Codex {
         }
     }
 
-    /// The agent's id of a turn that was asked for is known.
+    /// Records the agent's id of a turn.
     pub(super) fn running(
         &mut self,
         key: u32,
@@ -290,9 +295,8 @@ impl Codex {
         }
     }
 
-    /// Ends the commands that still run in a session, those of its sub-agents as well: a turn that
-    /// is interrupted leaves its own running (seen in 0.169.0), and so does a thread nobody listens
-    /// to any more.
+    /// Ends the commands that still run in a session and in its sub-agents. An interrupted turn
+    /// leaves them running (observed in 0.169.0), and so does a thread without subscribers.
     pub(super) fn end_commands(&mut self, key: u32, context: &mut LinkContext) {
         let Some(session) = self.sessions.get(&key).filter(|_| context.is_ready()) else { return };
         let children =
@@ -314,7 +318,7 @@ impl Codex {
         let fits = steer.delivery == Delivery::Steer
             && open.is_some_and(|turn| turn.key.turn == steer.turn);
         if !(fits
-            && self.tell(
+            && self.send_input(
                 steer.session,
                 &wire::input(None, &steer.parts),
                 Call::Steer(steer.message),
@@ -325,8 +329,8 @@ impl Codex {
         }
     }
 
-    /// Hands further input to the running turn of a session. Returns false when there is none.
-    pub(super) fn tell(
+    /// Sends further input to the running turn of a session. Returns false if there is none.
+    pub(super) fn send_input(
         &mut self,
         key: u32,
         input: &str,
@@ -346,7 +350,7 @@ impl Codex {
         true
     }
 
-    /// The agent keeps the thread on disk and forgets it otherwise.
+    /// Unsubscribes from a thread: the agent keeps it on disk and forgets it otherwise.
     pub(super) fn unsubscribe(&mut self, key: u32, context: &mut LinkContext) {
         if self.sessions.get(&key).is_none_or(|session| session.turn.is_some()) {
             return;
@@ -380,8 +384,8 @@ impl Codex {
     }
 }
 
-/// Says what became of a message. If the agent refuses it, because the turn is just over, it
-/// becomes a prompt later.
+/// Reports the outcome of a steered message. If the agent refuses it because the turn is over, the
+/// host sends it later as a prompt.
 pub(super) fn steered(message: u32, injected: bool, context: &mut LinkContext) {
     let outcome = if injected { SteerOutcome::Injected } else { SteerOutcome::NotNow };
     context.steered(message, outcome);

@@ -1,4 +1,4 @@
-//! A turn: how far it is, and what is told of it while it runs.
+//! The state of a turn, and the events of a running one.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{Action, FailureKind, Outcome, StartTurn, TurnRef, Usage};
@@ -9,37 +9,37 @@ use crate::native_id::NativeId;
 use crate::story::{Story, plan};
 use crate::tokens::Tokens;
 
-/// A turn from its request to its end, with the story so far.
+/// A turn from its request to its end.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) key: TurnRef,
     pub(crate) stage: Stage,
     pub(crate) story: Story,
     pub(crate) spent: Tokens,
-    /// Sums last told: the same ones again are no further use of the model.
+    /// The last sums; equal ones report no further use of the model.
     pub(crate) sums: Option<Tokens>,
     pub(crate) usage: Option<Usage>,
-    /// Message and Codex' word of the last error that was not tried again.
+    /// Message and error code of the last error that was not retried.
     pub(crate) error: Option<(String, Value<'static>)>,
-    /// Threads of sub-agents, and the tool each belongs to.
+    /// Threads of sub-agents, with the tool that each belongs to.
     pub(crate) children: Vec<(String, String)>,
-    /// The thread that was asked for, and whether a copy of it was.
-    pub(crate) asked: Option<NativeId>,
+    /// The requested thread, and whether to continue a copy of it.
+    pub(crate) requested: Option<NativeId>,
     pub(crate) fork: bool,
-    /// The id the host has.
+    /// The id that the host knows.
     pub(crate) known: Option<String>,
-    /// The model that was chosen.
+    /// The chosen model.
     pub(crate) model: Option<String>,
 }
 
-/// How far a turn is.
+/// The progress of a turn.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// For the agent, or for its thread.
+    /// Waits for the agent or for its thread.
     Waiting,
     /// `turn/start` is not answered yet.
     Asked,
-    /// The agent's id of it.
+    /// Running, with the agent's id of the turn.
     Running(String),
 }
 
@@ -54,7 +54,7 @@ impl Turn {
             usage: None,
             error: None,
             children: Vec::new(),
-            asked: start.native_id.as_deref().and_then(NativeId::parse),
+            requested: start.native_id.as_deref().and_then(NativeId::parse),
             fork: start.fork,
             known: start.native_id.clone(),
             model: start.settings.model.clone(),
@@ -72,8 +72,8 @@ impl Turn {
         TurnResult { outcome, text, usage: self.usage }
     }
 
-    /// Takes in what is told of a running turn. Returns false for what it does not know.
-    pub(crate) fn told(&mut self, method: &str, params: &Value, out: &mut Vec<Action>) -> bool {
+    /// Handles a notification about a running turn. Returns false if it is unknown.
+    pub(crate) fn handle(&mut self, method: &str, params: &Value, out: &mut Vec<Action>) -> bool {
         let mut emit = Emit::new(self.key, out);
         let (mut item, mut delta) = ("", "");
         if method.ends_with("elta") || method == "item/reasoning/summaryPartAdded" {
@@ -93,8 +93,8 @@ impl Turn {
             "item/commandExecution/outputDelta" => self.story.output(item, delta, &mut emit),
             "item/mcpToolCall/progress" => {
                 item = emit.required_id(params, "params.itemId", params);
-                let said = emit.required_text(params, "params.message", params);
-                self.story.output(item, said, &mut emit);
+                let text = emit.required_text(params, "params.message", params);
+                self.story.output(item, text, &mut emit);
             }
             "turn/plan/updated" => {
                 for step in emit.required_list(params, "params.plan", params) {
@@ -103,15 +103,15 @@ impl Turn {
                 emit.plan(plan(params));
             }
             "thread/tokenUsage/updated" => {
-                let told = emit.required_object(params, "params.tokenUsage", params);
-                emit.required_object(told, "params.tokenUsage.total", params);
-                emit.required_object(told, "params.tokenUsage.last", params);
-                let sums = Tokens::read(&told["total"]);
+                let counts = emit.required_object(params, "params.tokenUsage", params);
+                emit.required_object(counts, "params.tokenUsage.total", params);
+                emit.required_object(counts, "params.tokenUsage.last", params);
+                let sums = Tokens::read(&counts["total"]);
                 if self.sums.replace(sums) != Some(sums) {
-                    self.spent = self.spent.plus(Tokens::read(&told["last"]));
+                    self.spent = self.spent.plus(Tokens::read(&counts["last"]));
                     let mut usage = self.spent.usage();
-                    usage.context_used = told["last"].count("totalTokens");
-                    usage.context_size = told.count("modelContextWindow");
+                    usage.context_used = counts["last"].count("totalTokens");
+                    usage.context_size = counts.count("modelContextWindow");
                     self.usage = Some(usage.clone());
                     emit.usage(usage);
                 }
@@ -121,7 +121,7 @@ impl Turn {
                 let message = emit.required_text(error, "params.error.message", params);
                 if params.is_true("willRetry") {
                     let why = error.text("additionalDetails").unwrap_or_default();
-                    let told = if why.is_empty() {
+                    let reason = if why.is_empty() {
                         message.to_owned()
                     } else {
                         format!("{message}: {why}")
@@ -130,9 +130,9 @@ impl Turn {
                         FailureKind::Other => FailureKind::Overloaded,
                         kind => kind,
                     };
-                    // What it said so far it will say again.
+                    // The model will repeat what it wrote so far.
                     self.story.answer.withdraw(&mut emit);
-                    emit.retry(kind, told, None);
+                    emit.retry(kind, reason, None);
                 } else {
                     self.error = Some((message.to_owned(), error["codexErrorInfo"].to_static()));
                 }

@@ -1,4 +1,4 @@
-//! The messages to `codex app-server`, in its words: settings, prompts and their threads.
+//! Builds messages to `codex app-server`: settings, prompts and threads.
 
 use aetheel_backend_sdk::wit::{Action, Chunk, Mode, Part, Safety, Settings, Write};
 use serde_json::{Map, Value, json};
@@ -6,16 +6,16 @@ use serde_json::{Map, Value, json};
 use crate::limits::{self, Limits};
 use crate::prompt;
 
-/// Stands around the number of a blob in a line that is not cut into chunks yet. JSON texts never
-/// hold it: what people write has it as `\u0001`.
+/// Delimits the number of a blob in a line that is not split into chunks yet. JSON text never
+/// contains it, because a string has it as `\u0001`.
 const BLOB: char = '\u{1}';
 
-/// Keeps commands that may write in the working directory out of `/tmp`, which is everybody's:
-/// `$TMPDIR` is their own.
+/// Keeps commands that may write in the working directory out of `/tmp`, which all users share;
+/// they have their own `$TMPDIR`.
 pub(crate) const OWN_TEMPORARY_FOLDER: (&str, bool) =
     ("sandbox_workspace_write.exclude_slash_tmp", true);
 
-/// The rules for the agent's actions, in Codex' words.
+/// Codex's names of the approval policy and the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) approval: &'static str,
@@ -23,9 +23,10 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// `on-request` asks when the sandbox is in the way: of commands that do more than look, and of
-    /// changes of files, where it is read-only. (`untrusted` asks before every command, also `ls`,
-    /// in 0.169.0.) What cannot be asked in `plan` cannot be allowed by mistake either.
+    /// Returns the policy for the settings. `on-request` asks when the sandbox prevents an action:
+    /// commands that do more than read, and file changes in a read-only sandbox. (`untrusted` asks
+    /// before every command, even `ls`, in 0.169.0.) In `plan` nothing is asked, so nothing can be
+    /// allowed by mistake.
     pub(crate) fn of(settings: &Settings) -> Self {
         let (approval, sandbox) = match (settings.mode, settings.safety) {
             _ if !limits::may_write(settings) => ("never", "read-only"),
@@ -37,7 +38,7 @@ impl Policy {
         Self { approval, sandbox }
     }
 
-    /// Finds one by the words it was saved with.
+    /// Finds a policy by its saved names.
     pub(crate) fn named(approval: &str, sandbox: &str) -> Option<Self> {
         let all = [
             ("never", "read-only"),
@@ -50,7 +51,7 @@ impl Policy {
             .map(|(approval, sandbox)| Self { approval, sandbox })
     }
 
-    /// The sandbox as a turn changes it; threads take its name.
+    /// Returns the sandbox as `turn/start` sets it; threads take its name.
     fn sandbox_policy(self) -> Value {
         match self.sandbox {
             "danger-full-access" => json!({ "type": "dangerFullAccess" }),
@@ -62,16 +63,16 @@ impl Policy {
     }
 }
 
-/// The settings of a thread: as it was opened, and as turns changed it since. Changes last.
+/// The settings of a thread, as it was opened and as turns have changed them since.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InForce {
     pub(crate) policy: Policy,
     pub(crate) cwd: String,
     pub(crate) model: Option<String>,
     pub(crate) effort: Option<String>,
-    /// Codex' own mode for planning, in which it may ask questions.
+    /// Whether Codex's own planning mode is on, in which it may ask questions.
     pub(crate) plan: bool,
-    /// The thread has them to its end.
+    /// Fixed until the end of the thread.
     pub(crate) limits: Limits,
 }
 
@@ -88,13 +89,14 @@ impl InForce {
     }
 }
 
-/// Parameters that open a thread: `thread/start`, and with an id `thread/resume` and `thread/fork`.
+/// Returns the parameters that open a thread: `thread/start`, or with an id `thread/resume` and
+/// `thread/fork`.
 pub(crate) fn open(settings: &Settings, cwd: &str, thread: Option<&str>) -> Value {
     let policy = Policy::of(settings);
     let mut params =
         json!({ "cwd": cwd, "approvalPolicy": policy.approval, "sandbox": policy.sandbox });
     let (text, _) = prompt::instructions(settings);
-    // Not kept with a thread: one that is resumed would have all tools again.
+    // Codex does not store these settings: without them, a resumed thread would have all tools.
     let mut config = Limits::of(settings).config().unwrap_or_else(|| json!({}));
     if policy.sandbox == "workspace-write" {
         let (key, value) = OWN_TEMPORARY_FOLDER;
@@ -117,8 +119,8 @@ pub(crate) fn open(settings: &Settings, cwd: &str, thread: Option<&str>) -> Valu
     params
 }
 
-/// Parameters of `turn/start`: the prompt, and what the thread has to go by from now on. `model`
-/// and `effort` are the thread's own, for going back to them.
+/// Returns the parameters of `turn/start`: the prompt and the changed settings. `model` and
+/// `effort` are the thread's defaults, used to restore them.
 pub(crate) fn begin(
     thread: &str,
     now: &InForce,
@@ -143,7 +145,7 @@ pub(crate) fn begin(
     if wanted.effort.is_some() && wanted.effort != now.effort {
         params.insert("effort".to_owned(), json!(effort));
     }
-    // No effort at all changes nothing where it stands alone, but is the default in here (seen in
+    // A null effort changes nothing at the top level, but restores the default in here (observed in
     // 0.169.0).
     let back = wanted.effort.is_none() && now.effort.is_some();
     if let Some(model) = model
@@ -157,11 +159,14 @@ pub(crate) fn begin(
         );
     }
     let params = Value::Object(params).to_string();
-    // The input may hold places of blobs, which JSON could not.
-    format!("{},\"input\":{input}}}", params.strip_suffix('}').expect("an object ends so"))
+    // The input may contain blob markers, which a JSON value cannot.
+    format!(
+        "{},\"input\":{input}}}",
+        params.strip_suffix('}').expect("an object ends with a brace")
+    )
 }
 
-/// Returns a prompt as JSON, with the places of its images, after a text that goes before it.
+/// Returns a prompt as JSON with markers for its images, after an optional text.
 pub(crate) fn input(before: Option<&str>, parts: &[Part]) -> String {
     let text =
         |text: &str| json!({ "type": "text", "text": text, "text_elements": [] }).to_string();
@@ -170,7 +175,7 @@ pub(crate) fn input(before: Option<&str>, parts: &[Part]) -> String {
         items.push(match part {
             Part::Image(image) => {
                 let url = json!(format!("data:{};base64,", image.media_type)).to_string();
-                let url = url.strip_suffix('"').expect("a JSON string ends so");
+                let url = url.strip_suffix('"').expect("a JSON string ends with a quote");
                 format!("{{\"type\":\"image\",\"url\":{url}{BLOB}{}{BLOB}\"}}", image.blob)
             }
             part => text(&prompt::text(part)),
@@ -179,7 +184,7 @@ pub(crate) fn input(before: Option<&str>, parts: &[Part]) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// Puts the bytes of blobs where a line that was just written has their places.
+/// Replaces the blob markers in the last written line by the bytes.
 pub(crate) fn fill_blobs(out: &mut [Action]) {
     let Some(Action::Write(Write { body, .. })) = out.last_mut() else { return };
     let [Chunk::Text(line)] = &body[..] else { return };

@@ -1,4 +1,4 @@
-//! The parts that the tests of both modes share.
+//! Functions shared by the tests of both modes.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test binary uses a part of it")]
 
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/codex")
 }
 
-/// A recorded dialogue, not played yet.
+/// Loads a recorded dialogue.
 pub fn play(case: &str) -> Play<Backend> {
     Play::load(&folder().join(case), json_rpc)
 }
 
-/// A turn of a long-lived link.
+/// Returns a turn of a long-lived link.
 pub fn live(prompt: &str) -> StartTurn {
     StartTurn { one_shot: false, ..start(prompt) }
 }
 
-/// One that asks before it changes anything.
+/// Returns a turn that asks before it changes anything.
 pub fn careful(prompt: &str) -> StartTurn {
     let mut start = live(prompt);
     start.settings.safety = Safety::Default;
@@ -39,7 +39,7 @@ pub fn until_done(play: &mut Play<Backend>) -> TurnDone {
     }
 }
 
-/// Plays up to a question to a person.
+/// Plays up to a question to people.
 pub fn until_ask(play: &mut Play<Backend>) -> Ask {
     match play.until(|action| matches!(action, Action::Ask(_))) {
         Action::Ask(ask) => ask,
