@@ -24,7 +24,7 @@ DOC := doc --no-deps --document-private-items
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
 
-setup: ## install the toolchain and its wasm target; quick when they are there
+setup: ## install the toolchain, its wasm target and the hook for commits; quick when they are there
 	@scripts/setup
 
 # A component is the same bytes wherever it is built.
@@ -69,6 +69,7 @@ chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cu
 	FAULTS=$${FAULTS:-1000} CHANNELS=$${CHANNELS:-100} cargo test --test integration gateway::chaos_cluster -- --nocapture
 
 check: setup ## formatting, lints, prose, documentation, dependencies: what CI insists on
+	scripts/commit-msg --self-test
 	scripts/prose --self-test
 	scripts/prose --check
 	scripts/house --check
