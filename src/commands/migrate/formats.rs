@@ -10,27 +10,30 @@ use serde_json::{Map, Value};
 /// overflows the stack.
 const MAX_DEPTH: usize = 64;
 
-/// Parses JSON5 (json5.org), and with it strict JSON.
-///
-/// # Errors
-/// Says what is invalid, and where.
-pub(super) fn json5(text: &str) -> Result<Value, String> {
-    json5::from_str(text)
-        .map(|Limited(value)| value)
-        .map_err(|error| format!("it is not JSON5: {error}"))
+/// A file is invalid.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum Invalid {
+    #[error("it is not JSON5: {0}")]
+    Json5(#[from] json5::Error),
+    #[error("it is not YAML, line {line} column {column}")]
+    YamlAt { line: u64, column: u64 },
+    #[error("it is not YAML")]
+    Yaml,
+}
+
+/// Parses JSON5 (json5.org), which includes strict JSON.
+pub(super) fn json5(text: &str) -> Result<Value, Invalid> {
+    Ok(json5::from_str::<Limited>(text)?.0)
 }
 
 /// Parses YAML, with `yes` and `no` as booleans, within the library's limits of size and depth.
-///
-/// # Errors
-/// Says where it is invalid.
-pub(super) fn yaml(text: &str) -> Result<Value, String> {
+pub(super) fn yaml(text: &str) -> Result<Value, Invalid> {
     if text.trim().is_empty() {
         return Ok(Value::Null);
     }
     serde_saphyr::from_str(text).map_err(|error: serde_saphyr::Error| match error.location() {
-        Some(at) => format!("it is not YAML, line {} column {}", at.line(), at.column()),
-        None => "it is not YAML".to_owned(),
+        Some(at) => Invalid::YamlAt { line: at.line(), column: at.column() },
+        None => Invalid::Yaml,
     })
 }
 
@@ -149,7 +152,7 @@ mod tests {
         for text in
             ["", "{", "{a:}", "{a: NaN}", "[1 2]", "{\"a\": 0x}", "{} canary", "canary", &deep]
         {
-            let why = json5(text).unwrap_err();
+            let why = json5(text).unwrap_err().to_string();
             assert!(why.starts_with("it is not JSON5: "), "{why}");
             assert!(!why.contains("canary"), "{why}");
         }
@@ -188,7 +191,7 @@ mod tests {
             format!("{text}a{}: &a{} [{}]\n", at + 1, at + 1, format!("*a{at}, ").repeat(10))
         });
         for text in ["key: \"canary", "a: [canary", &"[".repeat(1 << 20), &bomb] {
-            let why = yaml(text).unwrap_err();
+            let why = yaml(text).unwrap_err().to_string();
             assert!(why.starts_with("it is not YAML") && !why.contains("canary"), "{why}");
         }
     }
