@@ -1,58 +1,40 @@
 //! Aetheel lets people in Discord work with coding agents through backends that are replaced while
 //! it runs.
 //!
-//! Modules stand in layers; a lower one never imports a higher one, adapters never import each
-//! other (`tests/architecture.rs` keeps it so):
+//! This package is the program: command line, start, shutdown, and the adapters too small for a
+//! crate. The rest stands in `crates/`, and a crate can only name the crates below it:
 //!
-//! | layer | modules |
+//! | layer | crates and modules |
 //! |---|---|
-//! | root | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`telemetry`] |
-//! | adapters | [`backend`] [`cluster`] [`process`] [`discord`] [`console`] [`sources`] [`demo`] [`web`] |
-//! | use cases | [`dispatch`] [`kit`] [`turn`] |
-//! | files | [`workspace`] [`disk`] |
-//! | pure | [`queue`] [`schedule`] [`prompt`] [`markdown`] [`lines`] [`framing`] [`split`] [`fold`] [`plain`] [`redact`] [`access`] [`baseline`] |
-//! | words | [`event`] [`agent`] [`config`] [`figures`] [`lease`] [`vigil`] |
+//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`telemetry`] [`console`] [`sources`] [`demo`] |
+//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` |
+//! | use cases | `aetheel-dispatch` `aetheel-kit` `aetheel-turn` |
+//! | files | `aetheel-store` |
+//! | rules | `aetheel-model` |
+//!
+//! The crates are re-exported here under the names that tests, benches and fuzz targets use.
 
-pub mod agent;
-pub mod event;
-pub mod figures;
-pub mod lease;
-pub mod vigil;
-
-pub mod access;
-pub mod baseline;
-pub mod fold;
-pub mod framing;
-pub mod lines;
-pub mod markdown;
-pub mod plain;
-pub mod prompt;
-pub mod queue;
-pub mod redact;
-pub mod schedule;
-pub mod split;
-
-pub mod dispatch;
-pub mod kit;
-pub mod turn;
-
-pub mod backend;
-pub mod cluster;
-pub mod console;
-pub mod demo;
-pub mod discord;
-pub mod disk;
-pub mod process;
-pub mod sources;
-pub mod web;
-pub mod workspace;
+pub use aetheel_cluster as cluster;
+pub use aetheel_discord as discord;
+pub use aetheel_dispatch as dispatch;
+pub use aetheel_kit as kit;
+pub use aetheel_model::{
+    access, agent, baseline, config, event, figures, fold, framing, lease, lines, markdown, plain, prompt, queue, redact, schedule, split, vigil
+};
+pub use aetheel_process as process;
+pub use aetheel_store::{disk, workspace};
+pub use aetheel_turn as turn;
+pub use aetheel_wasm as backend;
+pub use aetheel_web as web;
 
 pub mod agents;
 pub mod app;
 pub mod cli;
 pub mod commands;
-pub mod config;
+pub mod console;
+pub mod demo;
 pub mod progress;
+pub mod sources;
 pub mod startup;
 pub mod telemetry;
 pub mod terminal;

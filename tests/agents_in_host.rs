@@ -41,18 +41,18 @@ const WORDS: [&str; 26] = [
 /// How many such words each file has. A number may only get smaller; a new file must not appear.
 /// `commands/migrate` reads the files of other programs and is left out.
 const EXCEPTIONS: [(&str, usize); 12] = [
-    ("src/agent/tools.rs", 7),
+    ("crates/dispatch/src/outlet/excerpt.rs", 2),
+    ("crates/kit/src/hostile.rs", 1),
+    ("crates/model/src/agent/tools.rs", 7),
+    ("crates/model/src/config/mod.rs", 1),
+    ("crates/model/src/config/variables.rs", 1),
+    ("crates/store/src/workspace/profiles/mod.rs", 7),
+    ("crates/turn/src/reach.rs", 5),
     ("src/agents/auto.rs", 2),
     ("src/agents/mod.rs", 2),
     ("src/commands/init/agents.rs", 2),
     ("src/commands/init/files.rs", 1),
-    ("src/config/mod.rs", 1),
-    ("src/config/variables.rs", 1),
-    ("src/dispatch/outlet/excerpt.rs", 2),
-    ("src/kit/hostile.rs", 1),
     ("src/startup/settings/mod.rs", 2),
-    ("src/turn/reach.rs", 5),
-    ("src/workspace/profiles/mod.rs", 7),
 ];
 
 /// Returns the code of a file without comments and without its tests.
@@ -77,6 +77,7 @@ fn knowledge_of_single_agents_in_the_host_only_shrinks() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     files(&root.join("src"), &mut found);
+    files(&root.join("crates"), &mut found);
     let mut counted = BTreeMap::new();
     for path in found {
         let name = path.strip_prefix(root).expect("below the root").display().to_string();
@@ -93,7 +94,7 @@ fn knowledge_of_single_agents_in_the_host_only_shrinks() {
         EXCEPTIONS.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
     assert_eq!(
         counted, allowed,
-        "left: words of single agents in src, right: `EXCEPTIONS`; lower a number that got smaller, \
+        "left: words of single agents in src and crates, right: `EXCEPTIONS`; lower a number that got smaller, \
          and move what is new into the component's descriptor"
     );
 }

@@ -8,39 +8,47 @@ use std::path::{Path, PathBuf};
 use aetheel::config::VARIABLES;
 use aetheel::figures::FIGURES;
 
-/// Libraries, and the modules that may name them.
-const AT_HOME: [(&str, &[&str]); 8] = [
-    ("wasmtime", &["backend"]),
-    ("wasmtime_wasi", &["backend"]),
-    ("serenity", &["discord"]),
-    // Discord's API, and agents' servers on loopback.
-    ("reqwest", &["discord", "turn"]),
-    ("tokio_tungstenite", &["discord"]),
-    ("tokio_postgres", &["cluster"]),
-    ("metrics_exporter_prometheus", &["web"]),
-    // What it logs of keys is left out.
-    ("rustyline", &["console", "telemetry"]),
+/// Crates of the workspace, lowest layer first. A crate may name those of lower layers only.
+const LAYERS: [&[&str]; 5] = [
+    &["model"],
+    &["store"],
+    &["turn"],
+    &["dispatch", "kit"],
+    &["cluster", "discord", "process", "wasm", "web"],
+];
+
+/// Libraries, and the only crate that may depend on each. `aetheel` is the program in `src/`.
+const OWNERS: [(&str, &str); 8] = [
+    ("wasmtime", "wasm"),
+    ("wasmtime-wasi", "wasm"),
+    ("serenity", "discord"),
+    ("tokio-tungstenite", "discord"),
+    ("tokio-postgres", "cluster"),
+    ("metrics-exporter-prometheus", "web"),
+    ("rustyline", "aetheel"),
+    ("axum", "web"),
 ];
 
 /// Modules of one folder that still name each other in a circle. The list can only shrink.
 const CIRCLES: [&str; 8] = [
-    "console: editing input outlet reply",
-    "console: names session",
+    "aetheel::console: editing input outlet reply",
+    "aetheel::console: names session",
     "discord: asks heading notices",
     "discord: commands panel",
     "discord: reception threads",
     "kit: check golden",
-    "prompt: marks neutral",
-    "workspace: channels remembered",
+    "model::prompt: marks neutral",
+    "store::workspace: channels remembered",
 ];
 
 /// Where our sources are.
-const FOLDERS: [&str; 4] = ["src", "guest-backends", "tests", "benches"];
+const FOLDERS: [&str; 5] = ["src", "crates", "guest-backends", "tests", "benches"];
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] =
     ["util", "utils", "helper", "helpers", "common", "misc", "manager", "service"];
 
+#[derive(Clone)]
 struct Source {
     /// Relative to the repository.
     path: PathBuf,
@@ -51,15 +59,22 @@ struct Source {
 }
 
 impl Source {
-    /// The module directly under `src` this file belongs to.
-    fn module(&self) -> &str {
-        let first = self
-            .path
-            .components()
-            .nth(1)
-            .and_then(|part| part.as_os_str().to_str())
-            .expect("sources have UTF-8 names");
-        first.strip_suffix(".rs").unwrap_or(first)
+    /// The path of its module, from its crate on.
+    fn module(&self) -> Vec<String> {
+        let path = self.path.with_extension("");
+        let mut parts: Vec<String> =
+            path.iter().map(|part| part.to_str().expect("UTF-8").to_owned()).collect();
+        parts.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
+        match parts.first().map(String::as_str) {
+            Some("crates") => [&parts[1..2], &parts[3..]].concat(),
+            _ => [&["aetheel".to_owned()], &parts[1..]].concat(),
+        }
+    }
+
+    /// Whether it belongs to a module, which is named from its crate on.
+    fn is_in(&self, module: &str) -> bool {
+        let own = self.module();
+        module.split("::").eq(own.iter().take(module.split("::").count()).map(String::as_str))
     }
 }
 
@@ -90,6 +105,11 @@ fn sources(folder: &str) -> Vec<Source> {
     found
 }
 
+/// The sources of the program and of its crates.
+fn host() -> Vec<Source> {
+    [sources("src"), sources("crates")].concat()
+}
+
 fn without_comment(line: &str) -> &str {
     if line.trim_start().starts_with("//") {
         ""
@@ -98,110 +118,55 @@ fn without_comment(line: &str) -> &str {
     }
 }
 
-/// Whether a word stands in the code, not as a part of a longer one.
-fn names(code: &str, word: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
-    code.match_indices(word)
-        .any(|(at, _)| !code[..at].ends_with(part) && !code[at + word.len()..].starts_with(part))
+/// The names below `[dependencies]` in the manifest of a crate.
+fn dependencies(crate_name: &str) -> Vec<String> {
+    let folder = match crate_name {
+        "aetheel" => root().to_owned(),
+        name => root().join("crates").join(name),
+    };
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    let (_, entries) = manifest.split_once("\n[dependencies]\n").expect("dependencies");
+    let entries = entries.split("\n[").next().unwrap_or_default().lines();
+    entries
+        .filter_map(|line| Some(line.split_once([' ', '.'])?.0.to_owned()))
+        .filter(|name| !name.starts_with('#'))
+        .collect()
 }
 
-/// The modules of this crate that a piece of code names: `crate::module` and `crate::{module::…,
-/// module}`.
-fn imports(code: &str, own_crate: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (at, path) in code.match_indices(&format!("{own_crate}::")) {
-        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '$') {
-            continue;
-        }
-        let rest = &code[at + path.len()..];
-        let word = |text: &str| {
-            text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
-        };
-        match rest.strip_prefix('{') {
-            None => found.push(word(rest)),
-            Some(group) => {
-                let mut depth = 1;
-                let mut first = true;
-                for (at, c) in group.char_indices() {
-                    match c {
-                        '{' => depth += 1,
-                        '}' if depth == 1 => break,
-                        '}' => depth -= 1,
-                        ',' if depth == 1 => first = true,
-                        _ if first && !c.is_whitespace() => {
-                            found.push(word(&group[at..]));
-                            first = false;
-                        }
-                        _ => {}
-                    }
+#[test]
+fn crates_depend_on_lower_layers_only_and_each_library_has_one_owner() {
+    let mut on_disk: Vec<String> = fs::read_dir(root().join("crates"))
+        .expect("crates")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+        .collect();
+    on_disk.sort();
+    let mut listed: Vec<&str> = LAYERS.concat();
+    listed.sort_unstable();
+    assert_eq!(on_disk, listed, "left: the folders in crates/, right: `LAYERS`");
+    let front = fs::read_to_string(root().join("src/lib.rs")).expect("src/lib.rs");
+    let mut faults = Vec::new();
+    for (layer, crates) in LAYERS.iter().enumerate() {
+        for name in *crates {
+            if !front.contains(&format!("`aetheel-{name}`")) {
+                faults.push(format!("src/lib.rs: `aetheel-{name}` is missing in the table"));
+            }
+            for dependency in dependencies(name) {
+                let Some(other) = dependency.strip_prefix("aetheel-") else { continue };
+                if !LAYERS[..layer].concat().contains(&other) {
+                    faults.push(format!("crates/{name} depends on `{other}`, not a lower layer"));
                 }
             }
         }
     }
-    found
-}
-
-/// The layers from the table in `src/lib.rs`, lowest first, each with its modules.
-fn layers() -> Vec<(String, Vec<String>)> {
-    let text = fs::read_to_string(root().join("src/lib.rs")).unwrap();
-    let rows = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("//! | ")?.split_once(" | "))
-        .filter(|(_, row)| row.contains("[`"));
-    let modules = |row: &str| row.split('`').skip(1).step_by(2).map(str::to_owned).collect();
-    let mut layers: Vec<_> = rows.map(|(layer, row)| (layer.to_owned(), modules(row))).collect();
-    layers.reverse();
-    layers
-}
-
-#[test]
-fn every_module_stands_in_one_layer() {
-    let mut listed: Vec<String> = layers().into_iter().flat_map(|(_, modules)| modules).collect();
-    let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
-    let mut declared: Vec<String> = lib
-        .lines()
-        .filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';'))
-        .map(str::to_owned)
-        .collect();
-    listed.sort();
-    declared.sort();
-    assert_eq!(listed, declared, "left: the table of layers in src/lib.rs, right: its modules");
-}
-
-#[test]
-fn lower_modules_never_import_higher_ones_and_adapters_never_each_other() {
-    let layers = layers();
-    let rank: BTreeMap<&str, usize> = layers
-        .iter()
-        .enumerate()
-        .flat_map(|(rank, (_, modules))| modules.iter().map(move |module| (module.as_str(), rank)))
-        .collect();
-    let mut faults = Vec::new();
-    for source in sources("src").iter().filter(|source| !["lib", "main"].contains(&source.module()))
-    {
-        let module = source.module();
-        for import in imports(&source.code, "crate") {
-            let (Some(own), Some(other)) = (rank.get(module), rank.get(import.as_str())) else {
-                continue;
-            };
-            let sideways = own == other && module != import && layers[*own].0 == "adapters";
-            if other > own || sideways {
-                faults.push(format!(
-                    "{}: `{module}` ({}) imports `{import}` ({})",
-                    source.path.display(),
-                    layers[*own].0,
-                    layers[*other].0
-                ));
+    for name in listed.into_iter().chain(["aetheel"]) {
+        let dependencies = dependencies(name);
+        for (library, owner) in OWNERS {
+            if name != owner && dependencies.iter().any(|dependency| dependency == library) {
+                faults.push(format!("{name}: `{library}` belongs to `{owner}`"));
             }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
-#[test]
-fn imports_are_found_in_every_spelling() {
-    let code = "use crate::turn::Guest;\nuse crate::{agent::{Action, Input}, fold, queue::Queue};\nfn f() { crate::split::cut() } mycrate::x;";
-    assert_eq!(imports(code, "crate"), ["turn", "agent", "fold", "queue", "split"]);
 }
 
 /// Reads a path from the beginning of a piece of code, `a::{b, c::d}` as several, each behind what
@@ -256,13 +221,9 @@ fn paths(code: &str, of_uses: bool) -> Vec<Vec<&str>> {
 /// The modules of the host, each with its code but for its tests.
 fn modules() -> BTreeMap<Vec<String>, String> {
     let mut modules: BTreeMap<Vec<String>, String> = BTreeMap::new();
-    for source in sources("src") {
-        let path = source.path.with_extension("");
-        let mut module: Vec<String> =
-            path.iter().skip(1).map(|part| part.to_str().expect("UTF-8").to_owned()).collect();
-        module.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
+    for source in host() {
         let code = source.code.split("\n#[cfg(test)]").next().unwrap_or_default();
-        modules.entry(module).or_default().push_str(code);
+        modules.entry(source.module()).or_default().push_str(code);
     }
     modules
 }
@@ -274,7 +235,7 @@ fn the_modules_of_one_folder_name_each_other_in_no_circle() {
     let resolve = |module: &[String], path: &[&str]| -> Option<Vec<String>> {
         let ups = path.iter().take_while(|part| **part == "super").count();
         match path[0] {
-            "crate" => Some(owned(&path[1..])),
+            "crate" => Some([&module[..1], &owned(&path[1..])].concat()),
             "self" => Some([module, &owned(&path[1..])].concat()),
             "super" => Some([module.get(..module.len() - ups)?, &owned(&path[ups..])].concat()),
             child => modules
@@ -337,33 +298,34 @@ fn the_modules_of_one_folder_name_each_other_in_no_circle() {
         }
     }
     let listed: BTreeSet<String> = CIRCLES.map(str::to_owned).into();
-    assert_eq!(circles, listed, "left: the circles in src, right: `CIRCLES`");
+    assert_eq!(circles, listed, "left: the circles, right: `CIRCLES`");
+}
+
+/// Whether a word stands in the code, not as a part of a longer one.
+fn names(code: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word)
+        .any(|(at, _)| !code[..at].ends_with(part) && !code[at + word.len()..].starts_with(part))
 }
 
 #[test]
-fn libraries_and_processes_are_named_only_where_they_are_at_home() {
+fn processes_are_started_and_metrics_are_counted_in_one_place() {
     let mut faults = Vec::new();
-    for source in sources("src") {
-        for (library, home) in AT_HOME {
-            if names(&source.code, library) && !home.contains(&source.module()) {
-                faults.push(format!("{}: `{library}` belongs to {home:?}", source.path.display()));
-            }
-        }
-        if source.code.contains("metrics::") && source.module() != "figures" {
+    for source in host() {
+        if source.code.contains("metrics::") && !source.is_in("model::figures") {
             faults.push(format!("{}: figures are kept by `figures` only", source.path.display()));
+        }
+        // A module of tests may start what it tests with.
+        if source.path.ends_with("tests.rs") || source.is_in("process") {
+            continue;
         }
         let grouped = source
             .code
             .lines()
             .any(|line| line.contains("std::process::{") && names(line, "Command"));
-        // A module of tests may start what it tests with.
-        if source.path.ends_with("tests.rs") {
-            continue;
-        }
-        if (grouped
+        if grouped
             || source.code.contains("process::Command")
-            || source.code.contains("tokio::process"))
-            && source.module() != "process"
+            || source.code.contains("tokio::process")
         {
             faults.push(format!(
                 "{}: processes are started by `process` only",
@@ -378,16 +340,16 @@ fn libraries_and_processes_are_named_only_where_they_are_at_home() {
 fn what_lives_as_long_as_the_program_is_watched() {
     // Each of these ends by itself, or is begun anew by whoever needs it.
     let threads = [
-        "src/vigil.rs",
+        "crates/model/src/vigil.rs",
         "src/commands/backend/record/mod.rs",
-        "src/backend/engine.rs",
+        "crates/wasm/src/engine.rs",
         "src/console/input.rs",
-        "src/discord/login.rs",
+        "crates/discord/src/login.rs",
     ];
     let mut faults = Vec::new();
-    for source in sources("src")
+    for source in host()
         .iter()
-        .filter(|source| source.module() != "demo" && !source.path.ends_with("tests.rs"))
+        .filter(|source| !source.is_in("aetheel::demo") && !source.path.ends_with("tests.rs"))
     {
         let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();
         let path = source.path.display().to_string();
@@ -403,8 +365,11 @@ fn what_lives_as_long_as_the_program_is_watched() {
             };
             // `typing` ends with its answer, the gateway's look at the connection with that, and
             // the renewal of a lost holder once another one answers.
-            let ending =
-                ["src/discord/typing.rs", "src/discord/login.rs", "src/process/holder/launcher.rs"];
+            let ending = [
+                "crates/discord/src/typing.rs",
+                "crates/discord/src/login.rs",
+                "crates/process/src/holder/launcher.rs",
+            ];
             if body.iter().any(endless) && !ending.contains(&path.as_str()) {
                 faults.push(format!(
                     "{path}: tasks without an end are started by `vigil::task`: {}",

@@ -22,10 +22,11 @@ fn body<'a>(file: &'a str, function: &str) -> Option<&'a str> {
     Some(&from[..from.find("\n}\n").unwrap_or(from.len())])
 }
 
-/// Path of a module of `src` or `tests`, from the path of its file.
+/// Path of a module of `src`, of a crate's `src` or of `tests`, from the path of its file.
 fn module(file: &Path) -> String {
     let file = file.with_extension("");
-    let parts: Vec<&str> = file.iter().skip(1).filter_map(|part| part.to_str()).collect();
+    let folders = if file.starts_with("crates") { 3 } else { 1 };
+    let parts: Vec<&str> = file.iter().skip(folders).filter_map(|part| part.to_str()).collect();
     let parts = parts.strip_suffix(&["mod"]).unwrap_or(&parts);
     parts.join("::")
 }
@@ -49,7 +50,7 @@ fn ignored_in(file: &Path, text: &str) -> Vec<Ignored> {
 }
 
 fn ignored() -> Vec<Ignored> {
-    let mut folders = vec![root().join("src"), root().join("tests")];
+    let mut folders = vec![root().join("src"), root().join("crates"), root().join("tests")];
     let mut found = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -140,5 +141,8 @@ fn a_test_that_nothing_runs_is_found() {
     assert!(test("a::one", "run by starter", file));
     assert!(!test("a::one", "run by other", file) && !test("a::one", "run by nobody", file));
     assert_eq!(module(Path::new("tests/live/mod.rs")), "live");
-    assert_eq!(module(Path::new("src/workspace/turns/tests.rs")), "workspace::turns::tests");
+    assert_eq!(
+        module(Path::new("crates/store/src/workspace/turns/tests.rs")),
+        "workspace::turns::tests"
+    );
 }

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders of this repository that a reference may begin with.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     "tests/",
     "src/",
+    "crates/",
     "benches/",
     "docs/",
     "scripts/",

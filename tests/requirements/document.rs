@@ -37,12 +37,24 @@ pub fn places(test: &str) -> (Vec<PathBuf>, &str) {
         return (vec![place.into()], function);
     }
     let place = place.replace("::", "/");
-    let mut places: Vec<PathBuf> =
-        ["tests", "src"].iter().map(|folder| format!("{folder}/{place}.rs").into()).collect();
-    places.extend([format!("src/{place}/mod.rs").into(), format!("tests/{place}/mod.rs").into()]);
-    if let Some(beside) = place.strip_suffix("/tests") {
-        places.extend([format!("src/{beside}.rs").into(), format!("src/{beside}/mod.rs").into()]);
-    }
+    let file = |folder: &str, place: &str| {
+        let beside = place.strip_suffix("/tests").into_iter().flat_map(|beside| {
+            [format!("{folder}/{beside}.rs"), format!("{folder}/{beside}/mod.rs")]
+        });
+        [format!("{folder}/{place}.rs"), format!("{folder}/{place}/mod.rs")]
+            .into_iter()
+            .chain(beside)
+            .map(PathBuf::from)
+            .collect::<Vec<_>>()
+    };
+    let mut places: Vec<PathBuf> = ["tests", "src", "crates/model/src", "crates/store/src"]
+        .iter()
+        .flat_map(|folder| file(folder, &place))
+        .collect();
+    // Tests of the other crates are named after their crate.
+    let (own, rest) = place.split_once('/').unwrap_or((&place, "lib"));
+    places.extend(file(&format!("crates/{own}/src"), if rest == "tests" { "lib" } else { rest }));
+    places.extend(file(&format!("crates/{own}/src"), rest));
     (places, function)
 }
 
@@ -175,8 +187,8 @@ fn a_test_is_known_by_its_attribute_and_one_that_is_ignored_by_another() {
     assert_eq!((proof(text, "thre"), proof("fn one() {}", "one")), (None, None));
     let (places, function) = places("queue::tests::name");
     assert!(
-        places.contains(&PathBuf::from("src/queue/tests.rs"))
-            && places.contains(&PathBuf::from("src/queue/mod.rs"))
+        places.contains(&PathBuf::from("crates/model/src/queue/tests.rs"))
+            && places.contains(&PathBuf::from("crates/model/src/queue/mod.rs"))
     );
     assert_eq!(function, "name");
 }

@@ -1,0 +1,325 @@
+//! The database: connecting to it, and its tables.
+//!
+//! One connection serves all calls but those that must not wait for one another: renewals of the
+//! lease, lines of the journal, bulk, and what listens. When it fails or does not answer in time it is given up, and the
+//! next call makes another.
+
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, Notify};
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{AsyncMessage, Client, Config, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::ClusterError;
+
+/// For a new connection, its sign-in included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a connection may be silent before the system probes it, the time between two probes, and
+/// how many of them may be lost.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_PROBES: u32 = 2;
+/// The oldest server that is known to work, as `server_version_num` has it: PostgreSQL 14.
+pub(super) const OLDEST_SERVER: i32 = 140_000;
+/// Form of the tables that this program makes, and the oldest program that may go on beside it: an
+/// older one does while a cluster is upgraded, node after node.
+pub(super) const SCHEMA: i32 = 3;
+const SCHEMA_SINCE: i32 = 1;
+/// What makes each form of the tables from the one before.
+const STEPS: [&str; SCHEMA as usize] =
+    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+/// Taken by the one node that looks at the tables' form and changes it.
+const SCHEMA_LOCK: i64 = 0x6165_7468_6565_6c01;
+
+/// What reads and writes for a client.
+type Connection =
+    tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+/// Where the database is, and the connection to it.
+pub(super) struct Database {
+    config: Config,
+    tls: MakeRustlsConnect,
+    client: Mutex<Option<Arc<Client>>>,
+    /// For one call.
+    patience: Duration,
+}
+
+impl Database {
+    /// Reads `CLUSTER_URL`. Connections to other machines use TLS unless the address says
+    /// `sslmode=disable`; the server's certificate is always checked.
+    ///
+    /// # Errors
+    /// What is wrong with it, to stand behind its name; never with what it says.
+    pub(super) fn parse(url: &str, patience: Duration) -> Result<Self, String> {
+        let mut config: Config = url.parse().map_err(|_| {
+            "is no address of a PostgreSQL database; write postgres://USER:PASSWORD@HOST/DATABASE"
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err("names no host; write postgres://USER:PASSWORD@HOST/DATABASE".to_owned());
+        }
+        if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_local) {
+            config.ssl_mode(SslMode::Require);
+        }
+        config
+            .application_name("aetheel")
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(CONNECT_TIMEOUT)
+            .keepalives_idle(KEEPALIVE_IDLE)
+            .keepalives_interval(KEEPALIVE_INTERVAL)
+            .keepalives_retries(KEEPALIVE_PROBES)
+            .target_session_attrs(TargetSessionAttrs::ReadWrite);
+        let (tls, _) = MakeRustlsConnect::with_native_certs()
+            .map_err(|_| "needs the certificates of this machine, and there are none; install ca-certificates, or name a file in `SSL_CERT_FILE`")?;
+        Ok(Self { config, tls, client: Mutex::default(), patience })
+    }
+
+    /// Runs one call on the connection, within the time for one. A call must be one that may be
+    /// done twice: where a connection that had served before breaks, it is repeated once on a new
+    /// one. Firewalls and balancers cut connections that are idle, and only the next call shows it.
+    ///
+    /// # Errors
+    /// [`ClusterError::Away`], when the database cannot be reached or does not answer in time;
+    /// whether the call took effect is not known then.
+    pub(super) async fn call<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error> + Clone,
+    ) -> Result<T, ClusterError> {
+        let mut is_repeated = false;
+        loop {
+            let (client, is_new) = self.client().await?;
+            let (failed, is_broken) = match timeout(self.patience, work.clone()(&client)).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(error)) => {
+                    let is_broken = error.as_db_error().is_none() || client.is_closed();
+                    (ClusterError::of(&error), is_broken)
+                }
+                Err(_) => (ClusterError::Away("it does not answer in time".to_owned()), false),
+            };
+            if !matches!(failed, ClusterError::Away(_)) {
+                return Err(failed);
+            }
+            self.give_up(&client).await;
+            if is_new || is_repeated || !is_broken {
+                return Err(failed);
+            }
+            is_repeated = true;
+        }
+    }
+
+    /// Has the next call make a new connection.
+    async fn give_up(&self, client: &Arc<Client>) {
+        let mut known = self.client.lock().await;
+        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, client)) {
+            *known = None;
+        }
+    }
+
+    /// Returns the connection, and whether it was made now.
+    async fn client(&self) -> Result<(Arc<Client>, bool), ClusterError> {
+        let mut known = self.client.lock().await;
+        if let Some(client) = known.as_ref().filter(|client| !client.is_closed()) {
+            return Ok((Arc::clone(client), false));
+        }
+        let (client, connection) = self.connect().await?;
+        // It ends with its client, which tells whoever calls why.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error = %aetheel_model::plain::with_causes(&error), "the connection to the database ended");
+            }
+        });
+        let client = Arc::new(client);
+        *known = Some(Arc::clone(&client));
+        Ok((client, true))
+    }
+
+    async fn connect(&self) -> Result<(Client, Connection), ClusterError> {
+        timeout(CONNECT_TIMEOUT, self.config.connect(self.tls.clone()))
+            .await
+            .map_err(|_| ClusterError::Away("it cannot be reached in time".to_owned()))?
+            .map_err(|error| ClusterError::of(&error))
+    }
+
+    /// The same database by another connection, with another time for one call.
+    pub(super) fn apart(&self, patience: Duration) -> Self {
+        let (config, tls) = (self.config.clone(), self.tls.clone());
+        Self { config, tls, client: Mutex::default(), patience }
+    }
+
+    /// Listens on a channel, by a connection of its own, until that ends: each payload that is the
+    /// one looked for wakes whoever waits, and so does the beginning, since nobody listened before.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub(super) async fn listen(
+        &self,
+        channel: &str,
+        payload: &str,
+        heard: &Notify,
+    ) -> ClusterError {
+        let (client, mut connection) = match self.connect().await {
+            Ok(connected) => connected,
+            Err(error) => return error,
+        };
+        let messages = async {
+            loop {
+                match poll_fn(|context| connection.poll_message(context)).await {
+                    Some(Ok(AsyncMessage::Notification(note))) if note.payload() == payload => {
+                        heard.notify_one();
+                    }
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return ClusterError::of(&error),
+                    None => return ClusterError::Away("the connection ended".to_owned()),
+                }
+            }
+        };
+        let asking = async {
+            let listen = format!("listen {channel}");
+            match timeout(self.patience, client.batch_execute(&listen)).await {
+                Ok(Ok(())) => {
+                    heard.notify_one();
+                    std::future::pending().await
+                }
+                Ok(Err(error)) => ClusterError::of(&error),
+                Err(_) => ClusterError::Away("it does not answer in time".to_owned()),
+            }
+        };
+        tokio::select! {
+            ended = messages => ended,
+            refused = asking => refused,
+        }
+    }
+
+    /// Version of the server, as `server_version_num` has it.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub(super) async fn server(&self) -> Result<i32, ClusterError> {
+        let version = "show server_version_num";
+        let row = self.call(async |client| client.query_one(version, &[]).await).await?;
+        Ok(row.get::<_, String>(0).parse().unwrap_or(0))
+    }
+
+    /// Checks that a node has made the tables.
+    ///
+    /// # Errors
+    /// [`ClusterError::Refused`] when there are none.
+    pub(super) async fn has_tables(&self) -> Result<(), ClusterError> {
+        match self.call(async |client| form(client).await).await? {
+            Some(_) => Ok(()),
+            None => Err(ClusterError::Refused(
+                "it has no tables yet; hint: start the first node (`aetheel run` with this `CLUSTER_URL`), which makes them".to_owned(),
+            )),
+        }
+    }
+
+    /// Looks at the server, and makes the tables what this program needs.
+    ///
+    /// # Errors
+    /// Why this program cannot use it.
+    pub(super) async fn prepare(&self) -> Result<(), ClusterError> {
+        let server = self.server().await?;
+        if server < OLDEST_SERVER {
+            return Err(ClusterError::Refused(format!(
+                "the server is PostgreSQL {}; {} or newer is needed",
+                server / 10_000,
+                OLDEST_SERVER / 10_000
+            )));
+        }
+        let form = self.call(async |client| make_tables(client).await).await?;
+        match form {
+            Some((version, since)) if since > SCHEMA => Err(ClusterError::Refused(format!(
+                "its tables have the form {version} of a newer Aetheel, which this one (form {SCHEMA}) cannot share; upgrade this node"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes the tables what this program needs; returns their form where that is newer.
+async fn make_tables(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
+    client.execute("select pg_advisory_lock($1)", &[&SCHEMA_LOCK]).await?;
+    let made = make_tables_alone(client).await;
+    // It ends with the connection in any case.
+    client.execute("select pg_advisory_unlock($1)", &[&SCHEMA_LOCK]).await?;
+    made
+}
+
+async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
+    let found = form(client).await?;
+    let (begun, form) = (found.is_some(), found.unwrap_or_default());
+    if form.0 > SCHEMA {
+        return Ok(Some(form));
+    }
+    if form.0 == SCHEMA {
+        return Ok(None);
+    }
+    let mut all = String::from("begin;");
+    if !begun {
+        all += "create schema if not exists aetheel;
+                create table aetheel.form (one bool primary key default true check (one), version int not null, since int not null);
+                insert into aetheel.form (version, since) values (0, 0);";
+    }
+    for step in &STEPS[usize::try_from(form.0).unwrap_or(0)..] {
+        all += step;
+    }
+    all += &format!("update aetheel.form set version = {SCHEMA}, since = {SCHEMA_SINCE}; commit;");
+    if let Err(error) = client.batch_execute(&all).await {
+        client.batch_execute("rollback").await?;
+        return Err(error);
+    }
+    Ok(None)
+}
+
+/// The form of the tables, and the oldest that a program may know that uses them; none: there are
+/// no tables.
+pub(super) async fn form(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
+    let begun: bool =
+        client.query_one("select to_regclass('aetheel.form') is not null", &[]).await?.get(0);
+    if !begun {
+        return Ok(None);
+    }
+    let row = client.query_one("select version, since from aetheel.form", &[]).await?;
+    Ok(Some((row.get(0), row.get(1))))
+}
+
+fn is_local(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(url: &str) -> SslMode {
+        Database::parse(url, CONNECT_TIMEOUT).map_err(drop).unwrap().config.get_ssl_mode()
+    }
+
+    #[test]
+    fn another_machine_is_only_spoken_to_in_secret_unless_the_address_says_otherwise() {
+        assert_eq!(mode("postgres://a:b@db.example.com/x"), SslMode::Require);
+        assert_eq!(mode("postgres://a:b@192.0.2.1,127.0.0.1/x"), SslMode::Require);
+        assert_eq!(mode("postgres://a:b@db.example.com/x?sslmode=disable"), SslMode::Disable);
+        assert_eq!(mode("postgres://a:b@127.0.0.1/x"), SslMode::Prefer);
+        assert_eq!(mode("host=/run/postgresql user=a dbname=x"), SslMode::Prefer);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_told_without_its_password() {
+        for url in ["", "postgres://", "mysql://ann:hunter2@h/x", "postgres://ann:hunter2@h:port/x"]
+        {
+            let why = Database::parse(url, CONNECT_TIMEOUT).err().expect(url);
+            assert!(!why.contains("hunter2"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Which node has which lane, and what this node knows of its own without asking.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tokio_postgres::types::Type;
+
+use super::database::Database;
+use super::{Cluster, ClusterError, Inner, NodeOptions};
+use aetheel_model::event::Lane;
+
+/// A lane of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneRow {
+    /// Its root.
+    pub root: String,
+    /// Threads of the root that were written about.
+    pub threads: Vec<u64>,
+}
+
+impl LaneRow {
+    /// Whether a lane belongs to this one: it is the root, or one of its threads.
+    #[must_use]
+    pub fn has(&self, lane: &Lane) -> bool {
+        let is_thread = matches!(lane, Lane::Channel(channel) if self.threads.contains(channel));
+        is_thread || lane.to_string() == self.root
+    }
+}
+
+/// Which node serves a lane, as the database says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// This node.
+    Here,
+    /// This node, but the lane is on its way to it or to another node.
+    Moving,
+    /// Another node.
+    Another,
+    /// No node. The string is the lane's root, for [`Cluster::claim`].
+    Nobody(String),
+}
+
+/// What this process knows of its lanes and their letters.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Lanes of this node that are open and not held.
+    open: HashSet<String>,
+    /// Lanes whose letters are not given, whatever a look that began earlier says.
+    held: HashSet<String>,
+    /// Letters in hand, with the lane of each.
+    given: BTreeMap<i64, Option<String>>,
+    /// Those of them that are checked off. Forgotten when the next look begins: one that is under
+    /// way may not know it yet.
+    pub(super) done: Vec<i64>,
+}
+
+impl Known {
+    /// Letters that this process was given already, as a look begins.
+    pub(super) fn given(&mut self) -> Vec<i64> {
+        for number in self.done.drain(..) {
+            self.given.remove(&number);
+        }
+        self.given.keys().copied().collect()
+    }
+
+    /// Notes that a letter is given; false: its lane was held since the look began.
+    pub(super) fn give(&mut self, number: i64, root: Option<&str>) -> bool {
+        if let Some(root) = root {
+            if self.held.contains(root) {
+                return false;
+            }
+            self.open.insert(root.to_owned());
+        }
+        self.given.insert(number, root.map(str::to_owned)).is_none()
+    }
+
+    /// Lanes of which another look at the database says that they are open.
+    pub(super) fn are_open(&mut self, roots: impl IntoIterator<Item = String>) {
+        self.open.extend(roots.into_iter().filter(|root| !self.held.contains(root)));
+    }
+
+    /// Lanes that have come to this node, and are open. If it had them before, letters that were in
+    /// hand then are given again.
+    pub(super) fn have_come(&mut self, roots: HashSet<String>) {
+        self.given.retain(|_, lane| lane.as_ref().is_none_or(|root| !roots.contains(root)));
+        self.held.retain(|root| !roots.contains(root));
+        self.open.extend(roots);
+    }
+
+    /// Holds a lane; returns whether it was held before.
+    pub(super) fn hold(&mut self, root: &str) -> bool {
+        self.open.remove(root);
+        !self.held.insert(root.to_owned())
+    }
+
+    fn in_hand(&self, root: &str) -> usize {
+        let of_it = self.given.values().filter(|lane| lane.as_deref() == Some(root)).count();
+        let done = |number: &&i64| {
+            self.given.get(number).is_some_and(|lane| lane.as_deref() == Some(root))
+        };
+        of_it - self.done.iter().filter(done).collect::<HashSet<_>>().len()
+    }
+}
+
+impl Cluster {
+    /// Makes lanes this node's that nobody has: those of a machine that served alone.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn claim(&self, roots: &[String]) -> Result<(), ClusterError> {
+        let values: [(super::Value<'_>, Type); 1] = [(&roots, Type::TEXT_ARRAY)];
+        let rows =
+            self.inner.fenced("select * from aetheel.claim($1, $2, $3, $4)", &values).await?;
+        self.inner.lanes.lock().are_open(rows.iter().map(|row| row.get(0)));
+        Ok(())
+    }
+
+    /// The lanes of this node, by root.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn my_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
+        self.lanes_where("true").await
+    }
+
+    /// The lanes of this node that stay closed because an agent of another machine may still run
+    /// there, by root.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn waiting_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
+        self.lanes_where(
+            "not open and waits_for is not null
+             and not exists (select from aetheel.handover
+                             where handover.bot = $1 and handover.to_node = $2
+                               and lane.root = any (handover.roots))",
+        )
+        .await
+    }
+
+    async fn lanes_where(&self, condition: &str) -> Result<Vec<LaneRow>, ClusterError> {
+        let (bot, name) = (self.inner.bot(), &self.inner.options.name);
+        let statement = format!(
+            "select root, array(select thread from aetheel.thread
+                            where thread.bot = lane.bot and thread.root = lane.root order by thread)
+             from aetheel.lane where bot = $1 and node = $2 and {condition} order by root"
+        );
+        let rows = self
+            .inner
+            .bulk()
+            .call(async |client| client.query(statement.as_str(), &[&bot, name]).await)
+            .await?;
+        let threads = |row: &tokio_postgres::Row| {
+            row.get::<_, Vec<i64>>(1).into_iter().map(i64::cast_unsigned).collect()
+        };
+        Ok(rows.iter().map(|row| LaneRow { root: row.get(0), threads: threads(row) }).collect())
+    }
+
+    /// Which of these lanes, threads included, the database gives to another node.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn elsewhere(&self, lanes: &[Lane]) -> Result<HashSet<Lane>, ClusterError> {
+        let (bot, name) = (self.inner.bot(), &self.inner.options.name);
+        let roots: Vec<String> = lanes.iter().map(Lane::to_string).collect();
+        let channels: Vec<Option<i64>> = lanes
+            .iter()
+            .map(|lane| match lane {
+                Lane::Channel(channel) => Some(channel.cast_signed()),
+                _ => None,
+            })
+            .collect();
+        let statement = "select mine.place
+             from unnest($3::text[], $4::int8[]) with ordinality as mine (root, channel, place)
+             left join aetheel.thread on thread.bot = $1 and thread.thread = mine.channel
+             join aetheel.lane on lane.bot = $1 and lane.root = coalesce(thread.root, mine.root)
+             where lane.node <> $2";
+        let rows = self
+            .inner
+            .bulk()
+            .call(async |client| client.query(statement, &[&bot, name, &roots, &channels]).await)
+            .await?;
+        let lane = |row: &tokio_postgres::Row| {
+            let place = usize::try_from(row.get::<_, i64>(0) - 1).ok()?;
+            lanes.get(place).cloned()
+        };
+        Ok(rows.iter().filter_map(lane).collect())
+    }
+
+    /// Returns which node serves the lane of a channel or thread. A thread whose channel is not
+    /// known is a lane of its own.
+    ///
+    /// # Errors
+    /// [`ClusterError::Fenced`] when the lease of this node is over.
+    pub async fn owner_of(&self, channel: u64) -> Result<Owner, ClusterError> {
+        let own_root = format!("channel:{channel}");
+        if self.has(&own_root) && self.inner.membership.lease.lasts() {
+            return Ok(Owner::Here);
+        }
+        let statement = "select its.root, lane.node, lane.open and not lane.held
+             from (select coalesce((select root from aetheel.thread
+                                    where bot = $1 and thread = $4), $5) as root) as its
+             left join aetheel.lane on lane.bot = $1 and lane.root = its.root
+             where exists (select from aetheel.node
+                           where node.bot = $1 and node.name = $2 and node.start = $3)";
+        let thread = channel.cast_signed();
+        let values: [(super::Value<'_>, Type); 2] =
+            [(&thread, Type::INT8), (&own_root, Type::TEXT)];
+        let rows = self.inner.fenced(statement, &values).await?;
+        let row = rows.first().ok_or(ClusterError::Fenced)?;
+        let root: String = row.get(0);
+        let held = self.inner.lanes.lock().held.contains(&root);
+        Ok(match (row.get::<_, Option<&str>>(1), row.get::<_, Option<bool>>(2)) {
+            (None, _) => Owner::Nobody(root),
+            (Some(node), _) if node != self.name() => Owner::Another,
+            (Some(_), Some(true)) if !held => Owner::Here,
+            (Some(_), _) => Owner::Moving,
+        })
+    }
+
+    /// Root of a channel or thread, if a letter about it was posted.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn root_known(&self, channel: u64) -> Result<Option<String>, ClusterError> {
+        let (bot, thread) = (self.inner.bot(), channel.cast_signed());
+        let itself = format!("channel:{channel}");
+        let statement = "select root from aetheel.thread where bot = $1 and thread = $2
+             union all select root from aetheel.lane where bot = $1 and root = $3
+             limit 1";
+        let row = self
+            .inner
+            .database
+            .call(async |client| client.query_opt(statement, &[&bot, &thread, &itself]).await)
+            .await?;
+        Ok(row.map(|row| row.get(0)))
+    }
+
+    /// Whether this node has a lane whose letters it is given, as far as it knows without asking.
+    /// What is for any other lane is posted, and comes back if it is this node's after all.
+    #[must_use]
+    pub fn has(&self, root: &str) -> bool {
+        self.inner.lanes.lock().open.contains(root)
+    }
+
+    /// How many letters of a lane this process was given that are not checked off.
+    #[must_use]
+    pub fn in_hand(&self, root: &str) -> usize {
+        self.inner.lanes.lock().in_hand(root)
+    }
+
+    /// Lets the letters of a lane of this node wait, or go on. While they wait, none is given, not
+    /// even by a look that was under way.
+    ///
+    /// # Errors
+    /// [`ClusterError`]
+    pub async fn hold_letters(&self, root: &str, hold: bool) -> Result<(), ClusterError> {
+        if hold {
+            self.inner.lanes.lock().hold(root);
+        }
+        let statement = "held as (
+                 update aetheel.lane set held = $5 from me
+                 where lane.bot = $1 and lane.node = $2 and root = $4
+                 returning open
+             )
+             select from me";
+        self.inner.write(statement, &[(&root, Type::TEXT), (&hold, Type::BOOL)]).await?;
+        if !hold {
+            self.inner.let_go(root).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Forgets that a lane is held.
+    pub(super) async fn let_go(&self, root: &str) -> Result<(), ClusterError> {
+        let (bot, name) = (self.bot(), &self.options.name);
+        let statement = "select from aetheel.lane
+             where bot = $1 and node = $2 and root = $3 and open and not held";
+        let open = self
+            .database
+            .call(async |client| client.query_opt(statement, &[&bot, name, &root]).await)
+            .await?;
+        let mut lanes = self.lanes.lock();
+        lanes.held.remove(root);
+        if open.is_some() {
+            lanes.open.insert(root.to_owned());
+        }
+        drop(lanes);
+        self.heard.notify_one();
+        Ok(())
+    }
+}
+
+/// Lanes of a node that are open and not held: all, or those that were placed within so many
+/// seconds.
+pub(super) async fn open_lanes(
+    database: &Database,
+    options: &NodeOptions,
+    within: Option<f64>,
+) -> Result<Vec<String>, ClusterError> {
+    let (bot, name) = (options.bot.cast_signed(), &options.name);
+    let statement = "select root from aetheel.lane
+         where bot = $1 and node = $2 and open and not held
+           and ($3::float8 is null or placed > clock_timestamp() - make_interval(secs => $3))";
+    let rows = database
+        .call(async |client| {
+            let values: [(super::Value<'_>, Type); 3] =
+                [(&bot, Type::INT8), (name, Type::TEXT), (&within, Type::FLOAT8)];
+            client.query_typed(statement, &values).await
+        })
+        .await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_belong_to_the_lane_of_their_channel() {
+        let row = LaneRow { root: "channel:7".to_owned(), threads: vec![8, 9] };
+        assert!(row.has(&Lane::Channel(7)) && row.has(&Lane::Channel(9)));
+        assert!(!row.has(&Lane::Channel(70)));
+        let row = LaneRow { root: "cron:x".to_owned(), threads: Vec::new() };
+        assert!(row.has(&Lane::Cron("x".into())));
+    }
+}

@@ -1,0 +1,32 @@
+//! Words that wait for nothing.
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::Api;
+use crate::rest::{Call, RestError, Timeouts};
+
+impl Api {
+    /// Posts a reply that no other request of the channel waits for, and that waits for none. It is
+    /// sent whether or not this node may speak. The same nonce never posts twice.
+    pub(crate) async fn post_aside(
+        &self,
+        channel: u64,
+        reply_to: u64,
+        nonce: &str,
+        content: &str,
+        timeouts: Timeouts,
+    ) -> Result<(), RestError> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/channels/{channel}/messages"),
+            bucket: None,
+            body: Some(json!({
+                "content": content, "allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true,
+                "message_reference": {"message_id": reply_to.to_string(), "fail_if_not_exists": false},
+            })),
+            by_interaction: false,
+        };
+        self.rest.unleased().send(&call, timeouts).await.map(drop)
+    }
+}

@@ -1,0 +1,41 @@
+//! The first answer to an interaction, which Discord waits three seconds for.
+
+use reqwest::Method;
+use serde_json::Value;
+
+use super::Api;
+use crate::rest::{Call, RestError, Timeouts};
+
+impl Api {
+    /// Answers an interaction at once.
+    pub(crate) async fn callback(
+        &self,
+        interaction: u64,
+        token: &str,
+        body: Value,
+        timeouts: Timeouts,
+    ) -> Result<(), RestError> {
+        self.first_callback(interaction, token, body, timeouts).await.map(drop)
+    }
+
+    /// The same. False: it was acknowledged before, perhaps by an attempt whose answer was lost.
+    pub(crate) async fn first_callback(
+        &self,
+        interaction: u64,
+        token: &str,
+        body: Value,
+        timeouts: Timeouts,
+    ) -> Result<bool, RestError> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/interactions/{interaction}/{token}/callback"),
+            bucket: None,
+            body: Some(body),
+            by_interaction: true,
+        };
+        match self.rest.send(&call, timeouts).await {
+            Err(RestError::Refused { code: 40060, .. }) => Ok(false),
+            other => other.map(|_| true),
+        }
+    }
+}

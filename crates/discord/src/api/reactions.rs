@@ -1,0 +1,60 @@
+//! Reactions of the bot's to messages of people.
+
+use reqwest::Method;
+
+use super::Api;
+use crate::flow::Rank;
+use crate::rest::{Call, RestError, Timeouts};
+
+impl Api {
+    /// Marks a message as seen and not taken.
+    pub(crate) async fn mark(
+        &self,
+        channel: u64,
+        message: u64,
+        timeouts: Timeouts,
+    ) -> Result<(), RestError> {
+        self.react(channel, message, "🚫", timeouts.of(Rank::Marker)).await
+    }
+
+    /// Puts a reaction on a message.
+    pub(crate) async fn react(
+        &self,
+        channel: u64,
+        message: u64,
+        emoji: &str,
+        timeouts: Timeouts,
+    ) -> Result<(), RestError> {
+        self.reaction(Method::PUT, channel, message, emoji, timeouts).await
+    }
+
+    /// Takes a reaction back.
+    pub(crate) async fn unreact(
+        &self,
+        channel: u64,
+        message: u64,
+        emoji: &str,
+        timeouts: Timeouts,
+    ) -> Result<(), RestError> {
+        self.reaction(Method::DELETE, channel, message, emoji, timeouts.of(Rank::Marker)).await
+    }
+
+    async fn reaction(
+        &self,
+        method: Method,
+        channel: u64,
+        message: u64,
+        emoji: &str,
+        timeouts: Timeouts,
+    ) -> Result<(), RestError> {
+        let emoji: String = emoji.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let call = Call {
+            method,
+            path: format!("/channels/{channel}/messages/{message}/reactions/{emoji}/@me"),
+            bucket: Some(("PUT reaction", channel)),
+            body: None,
+            by_interaction: false,
+        };
+        self.rest.send(&call, timeouts).await.map(drop)
+    }
+}

@@ -1,0 +1,95 @@
+//! Somebody who wants to use the bot, and whether the operator's lists let them in.
+
+use std::time::{Duration, Instant};
+
+use tracing::info;
+
+use super::Identity;
+use super::wire::Message;
+use aetheel_model::access::{self, Access, Request};
+
+/// How long the refusal of a person is not logged again.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// Somebody who wants to use the bot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asker {
+    /// The Discord id of the user.
+    pub(super) user: u64,
+    /// The user's roles in the guild; empty in direct messages.
+    pub(super) roles: Vec<u64>,
+    /// The channel or thread.
+    pub(super) channel: u64,
+    /// The channel the thread belongs to.
+    pub(super) parent: Option<u64>,
+    /// None: a direct message.
+    pub(super) guild: Option<u64>,
+    /// Whether the user owns the bot's application, alone or in a team.
+    pub(super) owner: bool,
+}
+
+impl Asker {
+    /// Returns the author of a message, as far as it says so.
+    pub(super) fn of(message: &Message, parent: Option<u64>, identity: &Identity) -> Self {
+        Self {
+            user: message.author.id,
+            roles: message.member.iter().flat_map(|member| member.roles.iter().copied()).collect(),
+            channel: message.channel_id,
+            parent,
+            guild: message.guild_id,
+            owner: identity.owners.contains(&message.author.id),
+        }
+    }
+}
+
+impl Identity {
+    /// Whether a person other than the bot wrote a message.
+    pub(super) fn is_a_persons(&self, message: &Message) -> bool {
+        let person =
+            !message.author.bot && message.webhook_id.is_none() && message.author.id != self.id;
+        person && matches!(message.kind, 0 | 19)
+    }
+
+    /// Decides from memory whether somebody may use the bot there.
+    ///
+    /// # Errors
+    /// Why not, for the operator's log.
+    pub(super) fn admit(&self, asker: &Asker) -> Result<(), String> {
+        let owners = if asker.owner { vec![asker.user] } else { Vec::new() };
+        let request = Request {
+            author: asker.user,
+            is_bot: false,
+            is_webhook: false,
+            is_self: false,
+            roles: &asker.roles,
+            channel: asker.channel,
+            parent_channel: asker.parent,
+            guild: asker.guild,
+            owners: &owners,
+        };
+        match access::decide(&self.allowed, &request) {
+            Access::Allowed => Ok(()),
+            Access::Ignored(why) => Err(why.to_string()),
+            Access::Refused(why) => Err(why.to_string()),
+        }
+    }
+
+    /// Logs that somebody was refused, once an hour for each person. Nobody is answered, or the
+    /// bot could be made to write.
+    pub(super) fn log_refusal(&self, asker: &Asker, name: &str, why: &str) {
+        let now = Instant::now();
+        let mut refusals = self.refusals.lock();
+        refusals.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);
+        if refusals.insert(asker.user, now).is_none() {
+            info!(
+                user = asker.user,
+                name,
+                channel = asker.channel,
+                guild = asker.guild,
+                why,
+                hint = "whoever should be let in is listed in ALLOWED_USERS or ALLOWED_ROLES; `aetheel doctor` names the people behind the ids",
+                "refused a discord user"
+            );
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! What a question looks like in Discord: its text, its buttons and menus, and what stands below
+//! when it is over. Pure.
+
+use serde_json::{Value, json};
+
+use super::press::Choice;
+use aetheel_model::agent::{AnswerForm, AskOption, Decision, Question, Scope};
+use crate::below::MESSAGE;
+use aetheel_dispatch::{ALLOW_ONCE, Excerpt, OpenQuestion, Settlement, Subject};
+use aetheel_model::plain::short_line;
+use aetheel_model::split::split;
+
+/// Characters of a message with a question; leaves room for what became of it.
+const PIECE: usize = 1_650;
+/// Characters of its title.
+const TITLE: usize = 300;
+/// Characters shown of a command or plan, and of changes.
+const WHOLE: usize = 8_000;
+const CHANGES: usize = 1_400;
+/// Options that are buttons rather than a menu.
+const BUTTONS: usize = 4;
+/// Options of one menu.
+const MENU: usize = 25;
+/// Characters of a button's and of an option's label.
+const BUTTON_LABEL: usize = 80;
+const OPTION_LABEL: usize = 100;
+/// Buttons of a row.
+const ROW: usize = 5;
+/// Characters of a window.
+const WINDOW: usize = 4_000;
+
+/// A question's messages; the last one has the buttons. `step` counts the questions of a list from
+/// 0.
+pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
+    let asker = question.asker.map_or_else(String::new, |asker| format!(" <@{asker}>"));
+    let bold = |title: &str| format!("**{}**{asker}", escape(&short_line(title, TITLE)));
+    let title = bold(&question.title);
+    let text = match &question.subject {
+        Subject::Permission { .. } => {
+            let Some(said) = question.statement() else { return vec![title] };
+            let tool = said.tool.map(|tool| format!("\n-# {}", escape(&short_line(tool, 100))));
+            let about = said.about.map(|about| format!("\n{}", block(about)));
+            let (tool, about) = (tool.unwrap_or_default(), about.unwrap_or_default());
+            format!("🔐 {}{tool}{about}", bold(&said.heading))
+        }
+        Subject::Plan(plan) => {
+            let (shown, note) = cut(plan, WHOLE);
+            format!("📋 {title}\n{shown}\n{note}")
+        }
+        Subject::SignIn(address) => format!(
+            "🔑 {title}\n{}",
+            block(&Excerpt { language: "", text: short_line(address, 1_000) })
+        ),
+        Subject::Questions(questions) => {
+            let Some(asked) = questions.get(step) else { return vec![format!("❓ {title}")] };
+            let count = if questions.len() > 1 {
+                format!(" ({} of {})", step + 1, questions.len())
+            } else {
+                String::new()
+            };
+            let said = asked
+                .description
+                .as_deref()
+                .map(|said| format!("\n-# {}", escape(&short_line(said, 500))))
+                .unwrap_or_default();
+            let secret =
+                if asked.secret { "\n-# Nobody but the agent will see the answer." } else { "" };
+            format!(
+                "❓ {title}{count}\n{}{said}{secret}\n{}",
+                cut(&asked.text, 1_000).0,
+                listed(asked)
+            )
+        }
+    };
+    split(text.trim_end(), PIECE)
+}
+
+/// What a question is about, where its messages do not show all of it: a name for the file, and the
+/// whole.
+pub(super) fn in_full(question: &OpenQuestion) -> Option<(&'static str, &str)> {
+    let (name, text, most) = match &question.subject {
+        Subject::Permission { about: Some(about), .. } if about.language == "diff" => {
+            ("changes.diff", &about.text, CHANGES)
+        }
+        Subject::Permission { about: Some(about), .. } => ("command.txt", &about.text, WHOLE),
+        Subject::Plan(plan) => ("plan.md", plan, WHOLE),
+        _ => return None,
+    };
+    text.char_indices().nth(most).map(|_| (name, text.as_str()))
+}
+
+/// The options in full, where a button or menu would cut them.
+fn listed(asked: &Question) -> String {
+    let most = if as_menu(asked) { OPTION_LABEL } else { BUTTON_LABEL };
+    let plain = asked.options.iter().all(|option| option.description.is_none());
+    if plain
+        && asked.options.len() <= MENU
+        && asked.options.iter().all(|option| option.label.chars().count() <= most)
+    {
+        return String::new();
+    }
+    let described = |option: &aetheel_model::agent::Choice| match &option.description {
+        Some(said) => format!("{} – {said}", option.label),
+        None => option.label.clone(),
+    };
+    (1..)
+        .zip(&asked.options)
+        .map(|(number, option)| {
+            format!("{number}\\. {}\n", escape(&short_line(&described(option), 400)))
+        })
+        .collect()
+}
+
+fn as_menu(asked: &Question) -> bool {
+    asked.many || asked.options.len() > BUTTONS
+}
+
+/// A code block that its content cannot end.
+fn block(about: &Excerpt) -> String {
+    let (shown, note) = cut(&about.text, if about.language == "diff" { CHANGES } else { WHOLE });
+    format!("```{}\n{}\n```{note}", about.language, shown.replace("```", "``\u{200b}`"))
+}
+
+fn cut(text: &str, most: usize) -> (&str, String) {
+    match text.char_indices().nth(most) {
+        None => (text, String::new()),
+        Some((at, _)) => (
+            &text[..at],
+            format!("\n⚠️ {} more characters are in the file above.", text[at..].chars().count()),
+        ),
+    }
+}
+
+/// Words as words: no formatting, no links, no mentions.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if "\\*_~`|>#[]()<".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// The buttons and menus below a question.
+pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
+    let button = |choice: Choice, style: u8, label: &str| json!({"type": 2, "style": style, "label": short_line(label, BUTTON_LABEL), "custom_id": choice.custom_id(&question.id)});
+    match &question.subject {
+        Subject::Permission { .. } | Subject::Plan(_) => {
+            let mut row = vec![];
+            if question.options.is_empty() {
+                row.push(button(Choice::Allow, 3, ALLOW_ONCE));
+                row.extend(question.always().map(|label| button(Choice::Always, 1, &label)));
+            }
+            // The agent's own answers stand above ours, by which it can always be denied.
+            let style = |option: &AskOption| match (option.allows, option.scope) {
+                (true, Scope::Once) => 3,
+                (true, _) => 1,
+                (false, _) => 2,
+            };
+            let own: Vec<Value> = (0..)
+                .zip(&question.options)
+                .map(|(at, option)| button(Choice::Own(at), style(option), &option.full_label()))
+                .collect();
+            let mut rows: Vec<Value> =
+                own.chunks(ROW).map(|row| json!({"type": 1, "components": row})).collect();
+            if !question.options.iter().any(|option| !option.allows && option.scope == Scope::Once)
+            {
+                row.push(button(Choice::Deny, 2, "Deny"));
+            }
+            row.extend([
+                button(Choice::Why, 2, "Deny and say why…"),
+                button(Choice::Stop, 4, "Deny and stop"),
+            ]);
+            rows.push(json!({"type": 1, "components": row}));
+            if question
+                .input
+                .as_ref()
+                .is_some_and(|input| readable(input).chars().count() <= WINDOW)
+            {
+                rows.push(json!({"type": 1, "components": [button(Choice::Change, 2, "Change and allow…")]}));
+            }
+            Value::Array(rows)
+        }
+        Subject::SignIn(address) => {
+            let mut row = vec![];
+            let web = address.starts_with("https://") || address.starts_with("http://");
+            if web
+                && address.len() <= 512
+                && !address.contains(|c: char| c.is_whitespace() || !c.is_ascii())
+            {
+                row.push(json!({"type": 2, "style": 5, "label": "Sign in", "url": address}));
+            }
+            row.extend([button(Choice::Allow, 3, "Done"), button(Choice::Deny, 2, "Cancel")]);
+            json!([{"type": 1, "components": row}])
+        }
+        Subject::Questions(questions) => {
+            let Some(asked) = questions.get(step) else { return json!([]) };
+            let mut rows = vec![];
+            let labels = || asked.options.iter().take(MENU).enumerate();
+            let label = |at: usize, option: &str| {
+                if option.is_empty() { format!("Option {}", at + 1) } else { option.to_owned() }
+            };
+            if as_menu(asked) {
+                let options: Vec<Value> = labels()
+                    .map(|(at, option)| {
+                        json!({
+                            "label": short_line(&label(at, &option.label), OPTION_LABEL), "value": at.to_string(),
+                            "default": asked.preset.contains(&option.id),
+                        })
+                    })
+                    .collect();
+                let most = if asked.many { options.len() } else { 1 };
+                rows.push(json!({"type": 1, "components": [{
+                    "type": 3, "custom_id": Choice::Menu(step).custom_id(&question.id), "options": options,
+                    "min_values": 1, "max_values": most, "placeholder": if asked.many { "Choose one or more" } else { "Choose one" },
+                }]}));
+            } else if !asked.options.is_empty() {
+                let buttons: Vec<Value> = labels()
+                    .map(|(at, option)| {
+                        button(Choice::Option(step, at), 1, &label(at, &option.label))
+                    })
+                    .collect();
+                rows.push(json!({"type": 1, "components": buttons}));
+            }
+            let mut row = vec![];
+            if asked.free_text || asked.options.len() > MENU {
+                row.push(button(Choice::Write(step), 1, "Write an answer…"));
+            }
+            if asked.optional {
+                row.push(button(Choice::Skip(step), 2, "Skip"));
+            }
+            row.extend([
+                button(Choice::Deny, 2, "Decline"),
+                button(Choice::Stop, 4, "Decline and stop"),
+            ]);
+            rows.push(json!({"type": 1, "components": row}));
+            Value::Array(rows)
+        }
+    }
+}
+
+/// JSON over several lines.
+fn readable(input: &str) -> String {
+    serde_json::from_str::<Value>(input)
+        .and_then(|value| serde_json::to_string_pretty(&value))
+        .unwrap_or_else(|_| input.to_owned())
+}
+
+/// The window in which words are written.
+pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
+    let asked = match (&question.subject, choice) {
+        (Subject::Questions(questions), Choice::Write(step)) => questions.get(step),
+        _ => None,
+    };
+    let (title, label, value) = match (asked, choice) {
+        (Some(asked), _) => ("Your answer", asked.text.clone(), asked.preset.join(", ")),
+        (None, Choice::Write(_)) => ("Your answer", String::new(), String::new()),
+        (None, Choice::Change) => (
+            "Change and allow",
+            "What the tool is given (JSON)".to_owned(),
+            question.input.as_deref().map(readable).unwrap_or_default(),
+        ),
+        _ => ("Deny", "What should the agent know?".to_owned(), String::new()),
+    };
+    // One line for what is short by its nature.
+    let style = if asked.is_some_and(|asked| asked.secret || asked.form != AnswerForm::Text) {
+        1
+    } else {
+        2
+    };
+    let label = short_line(&label, 45);
+    let label = if label.is_empty() { "Your answer" } else { &label };
+    json!({"custom_id": choice.custom_id(&question.id), "title": title, "components": [{"type": 1, "components": [{
+        "type": 4, "custom_id": "text", "style": style, "label": label, "required": true, "max_length": WINDOW, "value": value,
+    }]}]})
+}
+
+/// A question's last message once it is over.
+pub(super) fn over(last: &str, how: &Settlement) -> String {
+    let mark = match how {
+        Settlement::Answered {
+            decision: Decision::AllowOnce | Decision::AllowAlways | Decision::AllowChanged(_),
+            ..
+        } => "✅",
+        Settlement::Answered { decision: Decision::Chosen(_), .. } => "☑️",
+        Settlement::Answered { decision: Decision::Answers(_), .. } => "💬",
+        Settlement::Answered { decision: Decision::DenyAndStop, .. } => "🛑",
+        Settlement::Answered { .. } => "🚫",
+        Settlement::Expired => "⌛",
+        Settlement::Withdrawn | Settlement::TurnEnded => "⏹️",
+    };
+    with_note(last, &format!("{mark} {}", escape(&short_line(&how.summary(), 250))))
+}
+
+/// A message of an earlier life of the program.
+pub(super) fn stale(content: &str, restarted: bool) -> String {
+    let why =
+        if restarted { "No longer open: the gateway was restarted." } else { "No longer open." };
+    // It may have been said already, by an edit whose answer was lost.
+    if content.contains("No longer open") {
+        content.to_owned()
+    } else {
+        with_note(content, &format!("⏹️ {why}"))
+    }
+}
+
+fn with_note(content: &str, note: &str) -> String {
+    let room = MESSAGE - note.chars().count() - 4;
+    let content: String = content.trim_end().chars().take(room).collect();
+    format!("{content}\n-# {note}").trim_start().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(subject: Subject) -> OpenQuestion {
+        OpenQuestion {
+            id: "0123456789abcdef".to_owned(),
+            title: "Run **it**?".to_owned(),
+            subject,
+            always: None,
+            options: vec![],
+            input: None,
+            asker: None,
+        }
+    }
+
+    fn bash(text: &str) -> OpenQuestion {
+        question(Subject::Permission {
+            tool: "Bash".to_owned(),
+            about: Some(Excerpt { language: "sh", text: text.to_owned() }),
+        })
+    }
+
+    fn asked(options: usize, many: bool, free_text: bool) -> OpenQuestion {
+        let options = (0..options)
+            .map(|number| aetheel_model::agent::Choice::plain(format!("option {number}")))
+            .collect();
+        let (id, text) = ("a".to_owned(), "Which?".to_owned());
+        question(Subject::Questions(vec![Question {
+            id,
+            text,
+            options,
+            many,
+            free_text,
+            ..Question::default()
+        }]))
+    }
+
+    #[test]
+    fn a_command_is_shown_whole_in_a_block_it_cannot_end() {
+        assert_eq!(
+            pieces(&bash("echo ```\n@everyone"), 0),
+            ["🔐 **Run \\*\\*it\\*\\*?**\n-# Bash\n```sh\necho ``\u{200b}`\n@everyone\n```"]
+        );
+        let long = "x".repeat(5_000);
+        let shown = pieces(&bash(&long), 0);
+        assert_eq!(shown.concat().matches('x').count(), 5_000);
+        assert!(
+            shown.iter().all(
+                |piece| piece.chars().count() <= PIECE && piece.matches("```").count() % 2 == 0
+            )
+        );
+        let cut = pieces(&bash(&"x".repeat(9_000)), 0).concat();
+        assert!(cut.contains("⚠️ 1000 more characters are in the file above"), "{cut}");
+        let long = bash(&"x".repeat(8_001));
+        assert_eq!(
+            in_full(&long).map(|(name, text)| (name, text.len())),
+            Some(("command.txt", 8_001))
+        );
+        assert_eq!(in_full(&bash(&"x".repeat(8_000))), None);
+    }
+
+    #[test]
+    fn what_the_title_says_whole_does_not_stand_below_again() {
+        let titled = |title: &str| OpenQuestion { title: title.to_owned(), ..bash("ls") };
+        assert_eq!(pieces(&titled("Run `ls`?"), 0), ["🔐 **Run \\`ls\\`?**\n-# Bash"]);
+        assert!(pieces(&titled("Run tools?"), 0)[0].contains("```sh\nls\n```"));
+        assert!(
+            pieces(&titled(&format!("{}`ls`", "x".repeat(400))), 0)[0].contains("```sh\nls\n```"),
+            "the title is cut before it"
+        );
+    }
+
+    #[test]
+    fn the_agents_own_answers_are_buttons_with_how_long_they_hold_and_it_can_always_be_denied() {
+        let option = |id: &str, label: &str, allows, scope| AskOption {
+            id: id.to_owned(),
+            label: label.to_owned(),
+            allows,
+            scope,
+        };
+        let options = vec![
+            option("1", "Yes", true, Scope::Once),
+            option("2", "Yes, for this command", true, Scope::Project),
+            option("3", "No, never", false, Scope::Always),
+        ];
+        let shown = rows(
+            &OpenQuestion { options, input: Some(r#"{"command":"ls"}"#.to_owned()), ..bash("ls") },
+            0,
+        );
+        let buttons = |row: usize| -> Vec<(String, u64)> {
+            let row = shown[row]["components"].as_array().expect("buttons").iter();
+            row.map(|button| {
+                (
+                    button["label"].as_str().unwrap_or_default().to_owned(),
+                    button["style"].as_u64().unwrap_or_default(),
+                )
+            })
+            .collect()
+        };
+        let wanted = [
+            ("Allow once", 3),
+            ("Always allow in this project: Yes, for this command", 1),
+            ("Always deny: No, never", 2),
+        ];
+        assert_eq!(buttons(0), wanted.map(|(label, style)| (label.to_owned(), style)));
+        assert_eq!(shown[0]["components"][1]["custom_id"], "ask:0123456789abcdef:a1");
+        let ours: Vec<String> = buttons(1).into_iter().map(|(label, _)| label).collect();
+        assert_eq!(ours, ["Deny", "Deny and say why…", "Deny and stop"]);
+        assert_eq!(buttons(2), [("Change and allow…".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_question_says_more_proposes_and_may_be_left_open() {
+        let described = aetheel_model::agent::Choice {
+            description: Some("as blood".to_owned()),
+            ..aetheel_model::agent::Choice::plain("Red")
+        };
+        let asked = Question {
+            id: "c".to_owned(),
+            text: "Colour?".to_owned(),
+            description: Some("For the wall.".to_owned()),
+            options: vec![described],
+            many: true,
+            optional: true,
+            preset: vec!["Red".to_owned()],
+            secret: true,
+            ..Question::default()
+        };
+        let question = question(Subject::Questions(vec![asked]));
+        let text = pieces(&question, 0).concat();
+        for part in ["For the wall.", "1\\. Red – as blood", "Nobody but the agent"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let shown = rows(&question, 0);
+        assert_eq!(shown[0]["components"][0]["options"][0]["default"], true);
+        assert_eq!(shown[1]["components"][0]["label"], "Skip");
+        assert_eq!(
+            modal(&question, Choice::Write(0))["components"][0]["components"][0]["value"],
+            "Red"
+        );
+    }
+
+    #[test]
+    fn few_options_are_buttons_and_many_are_a_menu() {
+        let kinds = |question: &OpenQuestion| -> Vec<u64> {
+            let rows = rows(question, 0);
+            let rows = rows.as_array().expect("rows").iter();
+            rows.flat_map(|row| row["components"].as_array().expect("components"))
+                .filter_map(|part| part["type"].as_u64())
+                .collect()
+        };
+        assert_eq!(kinds(&asked(2, false, false)), [2, 2, 2, 2]);
+        assert_eq!(kinds(&asked(0, false, true)), [2, 2, 2]);
+        assert_eq!(kinds(&asked(5, false, false)), [3, 2, 2]);
+        assert_eq!(kinds(&asked(2, true, true)), [3, 2, 2, 2]);
+        let menu = &rows(&asked(60, true, false), 0)[0]["components"][0];
+        assert_eq!(
+            (menu["options"].as_array().expect("options").len(), menu["max_values"].as_u64()),
+            (25, Some(25))
+        );
+        assert!(
+            pieces(&asked(60, true, false), 0)[0].contains("60\\. option 59"),
+            "the others can be read and written"
+        );
+    }
+
+    #[test]
+    fn what_became_of_a_question_always_fits_below_it() {
+        let decision = Decision::Deny(Some("no *really* no ".repeat(100)));
+        let how = Settlement::Answered { by: "ann".to_owned(), decision };
+        let text = over(&"x".repeat(1_990), &how);
+        assert!(
+            text.chars().count() <= 2_000 && text.contains("Denied by ann: no \\*really\\*"),
+            "{text}"
+        );
+        assert_eq!(
+            stale(&stale("Run it?", true), false),
+            "Run it?\n-# ⏹️ No longer open: the gateway was restarted."
+        );
+    }
+}

@@ -1,0 +1,402 @@
+//! The slash commands as a table: what they are called, what they take, who may use them and what
+//! they need. Registration, help and dispatch come from it.
+//!
+//! Discord allows 200 command creations a day, so nothing is sent when nothing changed.
+
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::api::Api;
+use super::panel::Order;
+use super::rest::{RestError, Timeouts};
+use aetheel_dispatch::Setting;
+use aetheel_model::agent::descriptor::Feature;
+
+/// The action of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Ask,
+    New,
+    Reset,
+    Stop,
+    Steer,
+    /// Gives a link to the dashboard.
+    Dashboard,
+    /// Shows or chooses something; see `panel`.
+    Panel(Order),
+}
+
+/// The people who may use a command, of those who are let in at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Everyone,
+    /// The application's owners. Discord shows it to those who may manage a server, a hint; we
+    /// check.
+    Owners,
+}
+
+/// A command that is registered with Discord.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    takes: &'static [Takes],
+    pub(super) who: Who,
+    /// It is told of only where the backend can.
+    pub(super) needs: Option<Feature>,
+    pub(super) verb: Verb,
+}
+
+/// Words that a command takes.
+#[derive(Clone, Copy, Debug)]
+struct Takes {
+    name: &'static str,
+    description: &'static str,
+    required: bool,
+    autocomplete: bool,
+}
+
+const fn words(name: &'static str, description: &'static str) -> Takes {
+    Takes { name, description, required: true, autocomplete: false }
+}
+
+const fn choice(name: &'static str, description: &'static str) -> Takes {
+    Takes { name, description, required: false, autocomplete: true }
+}
+
+const fn free(name: &'static str, description: &'static str) -> Takes {
+    Takes { name, description, required: false, autocomplete: false }
+}
+
+const fn everyone(
+    name: &'static str,
+    description: &'static str,
+    takes: &'static [Takes],
+    verb: Verb,
+) -> Command {
+    Command { name, description, takes, who: Who::Everyone, needs: None, verb }
+}
+
+const fn panel(
+    name: &'static str,
+    description: &'static str,
+    takes: &'static [Takes],
+    order: Order,
+) -> Command {
+    everyone(name, description, takes, Verb::Panel(order))
+}
+
+impl Command {
+    const fn needing(self, feature: Feature) -> Self {
+        Self { needs: Some(feature), ..self }
+    }
+
+    const fn for_owners(self) -> Self {
+        Self { who: Who::Owners, ..self }
+    }
+
+    fn json(&self, name: &str) -> Value {
+        let option = |takes: &Takes| json!({"type": 3, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete});
+        let options: Vec<Value> = self.takes.iter().map(option).collect();
+        // Manage Server.
+        let permissions = if self.who == Who::Owners { json!("32") } else { Value::Null };
+        json!({"type": 1, "name": name, "description": self.description, "options": options, "default_member_permissions": permissions,
+            "contexts": [0, 1]})
+    }
+}
+
+const RESET: &str = "Forget this channel's conversation and begin a new one";
+
+/// All commands, in the order in which people are told of them.
+const TABLE: [Command; 19] = [
+    everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
+    everyone(
+        "new",
+        "Begin a new conversation in a thread of its own",
+        &[words("prompt", "What the agent should do there")],
+        Verb::New,
+    ),
+    everyone("reset", RESET, &[], Verb::Reset),
+    everyone("stop", "Stop what the agent is doing in this channel", &[], Verb::Stop),
+    everyone(
+        "steer",
+        "Tell the agent something while it works in this channel",
+        &[words("message", "What it should know")],
+        Verb::Steer,
+    ),
+    panel("status", "Who answers in this channel, and what is going on", &[], Order::Status),
+    panel("queue", "What runs and waits in this channel", &[], Order::Queue),
+    panel(
+        "sessions",
+        "Conversations of this channel, and taking one up again",
+        &[choice("resume", "Which one to go on with")],
+        Order::Sessions,
+    )
+    .needing(Feature::Resume),
+    panel("settings", "Choose everything there is to choose in this channel", &[], Order::Settings),
+    panel(
+        "backend",
+        "Who answers in this channel",
+        &[choice("name", "Who should answer; `unset` for the usual one")],
+        Order::Set(Setting::Backend),
+    ),
+    panel(
+        "model",
+        "Which model answers",
+        &[choice("name", "The model; `unset` for the usual one")],
+        Order::Set(Setting::Model),
+    )
+    .needing(Feature::Model),
+    panel(
+        "thinking",
+        "How much the model thinks",
+        &[choice("level", "How much; `unset` for the usual")],
+        Order::Set(Setting::Effort),
+    )
+    .needing(Feature::Effort),
+    panel(
+        "safety",
+        "What the agent may do without asking",
+        &[choice("level", "How much; `unset` for the usual")],
+        Order::Set(Setting::Safety),
+    ),
+    panel(
+        "mode",
+        "Whether the agent builds or only plans",
+        &[choice("mode", "`build` or `plan`")],
+        Order::Set(Setting::Mode),
+    )
+    .needing(Feature::Plan),
+    panel(
+        "compact",
+        "Shorten this channel's conversation, so that the model has room again",
+        &[],
+        Order::Compact,
+    )
+    .needing(Feature::Compact),
+    panel(
+        "project",
+        "Which folder this channel's agent works in",
+        &[
+            free("directory", "The folder; `unset` for the usual one"),
+            choice("backend", "Who answers there; `unset` for the usual one"),
+        ],
+        Order::Project,
+    )
+    .for_owners(),
+    panel(
+        "ping",
+        "Ask a backend whether it can work",
+        &[choice("name", "Which one; the one of this channel otherwise")],
+        Order::Ping,
+    )
+    .for_owners(),
+    everyone(
+        "dashboard",
+        "A link to the dashboard, for you alone",
+        &[free("action", "`revoke` signs you out everywhere")],
+        Verb::Dashboard,
+    ),
+    panel("help", "What I can do here", &[], Order::Help),
+];
+
+/// The commands there are, with or without a dashboard.
+pub(super) fn all(dashboard: bool) -> impl Iterator<Item = &'static Command> {
+    TABLE.iter().filter(move |command| dashboard || command.verb != Verb::Dashboard)
+}
+
+/// Returns the command of this name; with `alias` there is a second name of `/ask` and `/reset`.
+pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Command> {
+    let of = |verb: Verb| TABLE.iter().find(|command| command.verb == verb);
+    TABLE.iter().find(|command| command.name == name).or_else(|| match alias {
+        Some(alias) if name == alias => of(Verb::Ask),
+        Some(alias) if name.strip_suffix("-reset") == Some(alias) => of(Verb::Reset),
+        _ => None,
+    })
+}
+
+/// Registers the commands, all at once, if they are not as they should be. A failure is logged:
+/// mentions work without.
+pub(super) async fn register(
+    api: &Api,
+    application: u64,
+    offered: (Option<&str>, bool),
+    timeouts: Timeouts,
+) {
+    match try_register(api, application, offered, timeouts).await {
+        Ok(true) => info!("registered the slash commands"),
+        Ok(false) => {}
+        Err(error) => {
+            warn!(%error, "cannot register the slash commands; mentions work without them")
+        }
+    }
+}
+
+async fn try_register(
+    api: &Api,
+    application: u64,
+    offered: (Option<&str>, bool),
+    timeouts: Timeouts,
+) -> Result<bool, RestError> {
+    let wanted = wanted(offered);
+    let found = api.commands(application, timeouts).await?;
+    if same(&wanted, &found) {
+        return Ok(false);
+    }
+    api.put_commands(application, Value::Array(wanted), timeouts).await?;
+    Ok(true)
+}
+
+fn wanted((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
+    let mut commands: Vec<Value> =
+        all(dashboard).map(|command| command.json(command.name)).collect();
+    for name in alias.into_iter().flat_map(|alias| [alias.to_owned(), format!("{alias}-reset")]) {
+        // A name that is taken stays what it is.
+        if let Some(command) = command(&name, alias).filter(|command| command.name != name) {
+            commands.push(command.json(&name));
+        }
+    }
+    commands
+}
+
+/// Discord adds fields of its own, leaves out empty lists and what is as usual: compare only what
+/// we set.
+fn same(wanted: &[Value], found: &Value) -> bool {
+    let essence = |command: &Value| {
+        let flag = |value: &Value| value.as_bool().unwrap_or(false);
+        let options: Vec<Value> = command["options"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|option| {
+                json!([
+                    option["type"],
+                    option["name"],
+                    option["description"],
+                    flag(&option["required"]),
+                    flag(&option["autocomplete"]),
+                    option["choices"]
+                ])
+            })
+            .collect();
+        let mut contexts: Vec<u64> = command["contexts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_u64)
+            .collect();
+        contexts.sort_unstable();
+        let kind = command["type"].as_u64().unwrap_or(1);
+        json!([
+            command["name"],
+            kind,
+            command["description"],
+            command["default_member_permissions"],
+            contexts,
+            options
+        ])
+        .to_string()
+    };
+    let sorted = |commands: &[Value]| {
+        let mut all: Vec<String> = commands.iter().map(essence).collect();
+        all.sort();
+        all
+    };
+    found.as_array().is_some_and(|found| sorted(wanted) == sorted(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands in the form Discord gives them back.
+    fn registered() -> Value {
+        let mut found = json!(wanted((Some("claude"), true)));
+        for command in found.as_array_mut().expect("an array") {
+            command["id"] = json!("1");
+            command["version"] = json!("2");
+            command["integration_types"] = json!([0]);
+            let fields = command.as_object_mut().expect("an object");
+            if fields["options"].as_array().is_some_and(Vec::is_empty) {
+                fields.remove("options");
+            }
+            for option in
+                fields.get_mut("options").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                option.as_object_mut().expect("an object").retain(|_, value| *value != false);
+            }
+        }
+        found.as_array_mut().expect("an array").reverse();
+        found
+    }
+
+    #[test]
+    fn what_discord_adds_is_no_change_and_everything_we_set_is() {
+        assert!(same(&wanted((Some("claude"), true)), &registered()));
+        assert!(!same(&wanted((None, true)), &registered()));
+        let last = registered().as_array().expect("an array").len() - 1;
+        assert_eq!(registered()[last]["name"], "ask");
+        for (field, value) in [
+            ("description", json!("other")),
+            ("default_member_permissions", json!("8")),
+            ("contexts", json!([0])),
+        ] {
+            let mut found = registered();
+            found[last][field] = value;
+            assert!(!same(&wanted((Some("claude"), true)), &found), "{field}");
+        }
+        for (field, value) in [
+            ("autocomplete", json!(true)),
+            ("choices", json!([{"name": "a", "value": "a"}])),
+            ("required", json!(false)),
+        ] {
+            let mut found = registered();
+            found[last]["options"][0][field] = value;
+            assert!(!same(&wanted((Some("claude"), true)), &found), "{field}");
+        }
+    }
+
+    #[test]
+    fn the_dashboard_is_offered_where_there_is_one() {
+        let names = |dashboard| all(dashboard).map(|command| command.name).collect::<Vec<_>>();
+        assert!(names(true).contains(&"dashboard") && !names(false).contains(&"dashboard"));
+        assert_eq!(names(true).len(), names(false).len() + 1);
+    }
+
+    #[test]
+    fn the_table_keeps_discords_limits_and_names_nothing_twice() {
+        let mut names: Vec<&str> = TABLE.iter().map(|command| command.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), TABLE.len());
+        for command in TABLE {
+            assert!(
+                command.name.len() <= 32
+                    && (1..=100).contains(&command.description.chars().count()),
+                "{}",
+                command.name
+            );
+            assert!(
+                command.takes.iter().all(|takes| takes.description.chars().count() <= 100),
+                "{}",
+                command.name
+            );
+        }
+    }
+
+    #[test]
+    fn an_alias_is_a_second_name_and_takes_no_other() {
+        let verb = |name: &str, alias| command(name, alias).map(|command| command.verb);
+        assert_eq!(verb("claude", Some("claude")), Some(Verb::Ask));
+        assert_eq!(verb("claude-reset", Some("claude")), Some(Verb::Reset));
+        assert_eq!((verb("claude", None), verb("stop", None)), (None, Some(Verb::Stop)));
+        assert_eq!(verb("status", Some("status")), Some(Verb::Panel(Order::Status)));
+        assert_eq!(
+            wanted((Some("status"), true))
+                .iter()
+                .filter(|command| command["name"] == "status")
+                .count(),
+            1
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! An answer as messages: while it grows, and when it is there. Pure, but for what [`Discord`] was
+//! set up with.
+
+use jiff::Timestamp;
+
+use super::Discord;
+use super::below::{self, MESSAGE, opening, whole};
+use aetheel_dispatch::Answer;
+use aetheel_model::fold::Transcript;
+use aetheel_model::plain::{cut, short_line};
+
+/// Messages of an answer that grows, where it may become a file.
+const DRAFTED: usize = 3;
+/// Lines of a running tool's output in a draft, and characters of each.
+const OUTPUT_LINES: usize = 3;
+const OUTPUT_LINE: usize = 120;
+
+impl Discord {
+    /// The messages of a turn as they would stand here: of its answer, or without one of what was
+    /// told so far. Both are without secrets. What is not the agent's text (the line of a command
+    /// above, questions between, files and buttons below) is left out.
+    #[must_use]
+    pub fn draw(&self, shown: &Transcript, answer: Option<&Answer>) -> Vec<String> {
+        let options = &self.inner.options;
+        let long = options.long_answer;
+        let Some(answer) = answer else {
+            let (text, status) = (shown.text(), status(shown, |_| None));
+            if status.is_none() && text.trim().is_empty() {
+                return Vec::new();
+            }
+            return draft(&text, status, drafted(long));
+        };
+        let lines = below::lines(answer, &options.footer, true);
+        if is_long(&answer.text, long) {
+            above_file(&answer.text, &answer.text, drafted(long), &lines)
+        } else {
+            whole(&answer.text, &lines)
+        }
+    }
+}
+
+/// The draft of a text: as many messages as may be, and the agent's action where there is room.
+pub(super) fn draft(text: &str, status: Option<String>, most: usize) -> Vec<String> {
+    // It may end as a file: what is posted now need not go then.
+    let mut pieces = opening(text, most, "The rest follows.");
+    let Some(status) = status else { return pieces };
+    let Some(piece) = pieces.last_mut() else { return vec![status] };
+    let room = MESSAGE.saturating_sub(piece.chars().count() + 1);
+    // The output of a tool is left out before its name.
+    let first = status.lines().next().unwrap_or_default();
+    if let Some(status) = [status.as_str(), first].iter().find(|it| it.chars().count() <= room) {
+        piece.push('\n');
+        piece.push_str(status);
+    }
+    pieces
+}
+
+/// The messages above the file with the whole answer.
+pub(super) fn above_file(text: &str, answer: &str, most: usize, below: &[String]) -> Vec<String> {
+    let note =
+        format!("The whole answer ({} characters) is attached below.", answer.chars().count());
+    let mut pieces = opening(text, most, &note);
+    let last = pieces.pop().unwrap_or_default();
+    let mut below = below.to_vec();
+    if !last.ends_with(&note) {
+        below.insert(0, format!("-# {note}"));
+    }
+    pieces.extend(whole(&last, &below));
+    pieces
+}
+
+/// How many messages an answer has at most while it grows, and above its file. `long`: characters
+/// from which on it becomes a file.
+pub(super) fn drafted(long: Option<usize>) -> usize {
+    long.map_or(usize::MAX, |most| (most / MESSAGE).clamp(1, DRAFTED))
+}
+
+/// Whether an answer becomes a file.
+pub(super) fn is_long(text: &str, long: Option<usize>) -> bool {
+    // No text has more characters than bytes.
+    long.is_some_and(|most| text.len() > most && text.chars().count() > most)
+}
+
+/// Returns what the agent is doing: one short line and, for a tool that has been running for a
+/// while, the last lines of its output. `long_since` says when such a tool began, by its id.
+pub(super) fn status(
+    transcript: &Transcript,
+    long_since: impl FnOnce(&str) -> Option<Timestamp>,
+) -> Option<String> {
+    if let Some(failure) = transcript.retry() {
+        return Some(format!("-# ⏳ trying again: {}", short_line(failure, 100)));
+    }
+    let tool = transcript.open_tools().next_back()?;
+    let what = [Some(tool.start.title.as_str()), tool.start.target.as_deref()]
+        .into_iter()
+        .flatten()
+        .find(|text| !text.trim().is_empty());
+    let mut status = format!("-# 🔧 {}", short_line(&tool.start.native_name, 40));
+    if let Some(what) = what {
+        status.push_str(&format!(": {}", short_line(what, 100)));
+    }
+    if let Some(since) = long_since(&tool.start.id) {
+        // Discord keeps a relative time current by itself, without an edit.
+        status.push_str(&format!(" · started <t:{}:R>", since.as_second()));
+        let lines = tool.last_lines(OUTPUT_LINES);
+        if !lines.is_empty() {
+            let lines = lines.iter().map(|line| cut(line, OUTPUT_LINE).replace("```", "'''"));
+            let lines = lines.collect::<Vec<_>>().join("\n");
+            status.push_str(&format!("\n```\n{lines}\n```"));
+        }
+    }
+    Some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::agent::{EventKind, ToolOutput, ToolStart};
+
+    fn building(output: &str) -> Transcript {
+        let mut transcript = Transcript::default();
+        transcript.apply(&EventKind::ToolStart(ToolStart {
+            id: "t".to_owned(),
+            parent: None,
+            kind: "bash".to_owned(),
+            native_name: "Bash".to_owned(),
+            title: "make".to_owned(),
+            target: None,
+            input: String::new(),
+        }));
+        let (id, text) = ("t".to_owned(), output.to_owned());
+        transcript.apply(&EventKind::ToolOutput(ToolOutput { id, text }));
+        transcript
+    }
+
+    #[test]
+    fn a_long_tool_shows_since_when_it_runs_and_its_last_lines() {
+        let transcript = building("one\ntwo\nthree\n\n```four");
+        assert_eq!(status(&transcript, |_| None).as_deref(), Some("-# 🔧 Bash: make"));
+        let since = Timestamp::from_second(1_790_000_000).expect("a time");
+        assert_eq!(
+            status(&transcript, |id| (id == "t").then_some(since)).as_deref(),
+            Some("-# 🔧 Bash: make · started <t:1790000000:R>\n```\ntwo\nthree\n'''four\n```")
+        );
+    }
+
+    #[test]
+    fn output_is_left_out_where_the_message_has_no_room_for_it() {
+        let status = format!("-# tool\n```\n{}\n```", "x".repeat(300));
+        let with = |text: usize| draft(&"a".repeat(text), Some(status.clone()), 1).concat();
+        assert!(with(1_000).ends_with(&status));
+        assert!(with(1_900).ends_with("a\n-# tool"));
+        assert!(with(1_995).ends_with('a'));
+    }
+}

@@ -1,0 +1,90 @@
+//! The prompt of a command, in one quoted line above what is said about it: of a command itself
+//! others see nothing but its name. Follows from the event alone, so that every try and every life
+//! says the same. Pure.
+
+use super::asks::escape;
+use super::mention::in_words;
+use aetheel_model::event::{Event, Origin};
+use aetheel_model::plain::short_line;
+use aetheel_model::redact::Redactor;
+
+/// The beginning of the line.
+const MARK: &str = "> 💬 ";
+/// Characters of a prompt that are shown.
+const SHOWN: usize = 200;
+
+/// The line above the answer to an event; none: people see its prompt anyway, or nobody wrote one.
+pub(super) fn of(event: &Event, redactor: &Redactor) -> Option<String> {
+    matches!(event.origin, Origin::Interaction { .. }).then(|| line(&event.prompt, redactor))
+}
+
+/// The line above what is said about a prompt: its beginning, without secrets, mentions and
+/// anything that formats.
+pub(super) fn line(prompt: &str, redactor: &Redactor) -> String {
+    // Before anything is cut: of a secret no piece may be left.
+    let prompt = redactor.clean(prompt.to_owned());
+    format!("{MARK}{}", escape(&short_line(&in_words(&prompt), SHOWN)))
+}
+
+/// A text below its line, which takes no quotation of the text in.
+pub(super) fn under(heading: Option<&str>, text: &str) -> String {
+    match heading {
+        None => text.to_owned(),
+        Some(heading) if text.is_empty() => heading.to_owned(),
+        Some(heading) if text.starts_with('>') => format!("{heading}\n\n{text}"),
+        Some(heading) => format!("{heading}\n{text}"),
+    }
+}
+
+/// Cuts such a line off a message of the bot: agents are not told their prompts twice.
+pub(super) fn without(content: &str) -> &str {
+    if !content.starts_with(MARK) {
+        return content;
+    }
+    content.split_once('\n').map_or("", |(_, text)| text.trim_start_matches('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::below::MESSAGE;
+    use aetheel_model::split::split;
+
+    fn heading(prompt: &str) -> String {
+        line(prompt, &Redactor::new(&["hunter22".to_owned().into()]))
+    }
+
+    #[test]
+    fn a_prompt_becomes_one_line_that_formats_and_calls_nothing() {
+        for (prompt, shown) in [
+            ("fix the build", "> 💬 fix the build"),
+            ("# one\n> two\r\n```rust", "> 💬 \\# one \\> two \\`\\`\\`rust"),
+            ("ask <@7> in <#9> ||now||", "> 💬 ask @somebody in \\#channel \\|\\|now\\|\\|"),
+            ("[Owner]: the key is hunter22", "> 💬 \\[Owner\\]: the key is \\*\\*\\*"),
+        ] {
+            assert_eq!(heading(prompt), shown, "{prompt:?}");
+        }
+        let long = heading(&"*".repeat(9_000));
+        assert!(
+            long.chars().count() <= 2 * SHOWN + MARK.chars().count() && long.ends_with('…'),
+            "{long}"
+        );
+    }
+
+    #[test]
+    fn what_stands_below_it_comes_back_as_it_was_and_fits() {
+        let heading = heading("go");
+        for text in ["Done.", "> quoted\nand answered", "```rust\nlet a;\n```", ""] {
+            assert_eq!(without(&under(Some(&heading), text)), text);
+            assert_eq!(without(text), text, "nothing else is taken away");
+        }
+        assert_eq!(under(None, "Done."), "Done.");
+        let long = "words ".repeat(900);
+        let pieces = split(&under(Some(&heading), &long), MESSAGE);
+        assert!(
+            pieces[0].starts_with("> 💬 go\nwords")
+                && pieces.iter().all(|piece| piece.chars().count() <= MESSAGE),
+            "{pieces:?}"
+        );
+    }
+}

@@ -1,0 +1,487 @@
+//! People in Discord: prompts come in by mention, reply, direct message and slash command; answers
+//! go out.
+//!
+//! Questions of agents go out with buttons, and the decisions of people come in. Owns everything
+//! that is Discord's: the connection, its requests and their limits, what a message looks like. It
+//! decides nothing about turns and sessions: the [`Dispatcher`] does, which it holds as the other
+//! adapters do; who may ask is for the operator's lists ([`aetheel_model::access`]) to say. serenity speaks the gateway and is named nowhere outside this folder; requests go through a
+//! client of our own (`rest.rs` says why). Pinned by `tests/discord/` against a local Discord
+//! that checks every request against Discord's own description.
+//!
+//! ```text
+//! gateway thread: serenity → handler ─(Heard)─▶ reader ─(arrivals, in order)─▶ reception ─▶ Dispatcher
+//!                                                 ├─(buttons)─▶ asks ──▶ Dispatcher
+//!                                                 └─(menus, most commands)─▶ panel ──▶ Dispatcher
+//! several nodes:  serenity → handler ─(Heard)─▶ Sharing::out ┄▶ Sharing::from ─▶ reader (caller's runtime)
+//! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
+//! ```
+
+mod api;
+mod asker;
+mod asks;
+mod below;
+mod checkup;
+mod clock;
+mod commands;
+mod dashboard;
+mod deferred;
+mod drawn;
+mod ear;
+mod edits;
+mod files;
+mod flow;
+mod gateway;
+mod handler;
+mod heading;
+mod heard;
+mod holding;
+mod interactions;
+mod limits;
+mod live;
+mod login;
+mod mention;
+mod moving;
+mod notes;
+mod notices;
+mod nowhere;
+mod options;
+mod outlet;
+mod panel;
+mod permissions;
+mod permit;
+mod phase;
+mod pulses;
+mod reader;
+mod recap;
+mod receipt;
+mod reception;
+mod reply;
+mod rest;
+mod running;
+mod servers;
+mod shards;
+mod sharing;
+mod standing;
+mod stopping;
+mod threads;
+mod token;
+mod typing;
+mod waiting;
+mod wire;
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use secrecy::ExposeSecret;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tracing::{debug, warn};
+
+pub use checkup::{Checkup, Known, Owner, Place};
+pub use clock::Clock;
+pub use dashboard::SignIn;
+pub use heard::{Heard, Parent};
+pub use options::{Options, Windows};
+pub use permissions::Missing;
+pub use pulses::Pulses;
+pub use receipt::Receipt;
+pub use sharing::{Logins, Sharing};
+pub use token::bot_of;
+
+use aetheel_dispatch::{Again, AgainRefusal, Dispatcher, Person};
+use aetheel_model::config::AllowLists;
+use aetheel_model::vigil;
+use aetheel_store::workspace::DiscordNotes;
+use api::Api;
+use asks::Asks;
+use ear::Ear;
+use files::Fetcher;
+use holding::Holding;
+use interactions::Interactions;
+use notes::Notes;
+use permit::Permit;
+use phase::Phase;
+use reader::{Parts, Reader};
+use reception::people::People;
+use reception::{Arrival, Closing, Lines, Reception};
+use rest::{Rest, RestError};
+use shards::Shards;
+use standing::Standings;
+use waiting::Waiting;
+
+/// Why the bot cannot work; each needs a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// No token was configured.
+    #[error(
+        "`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
+    )]
+    NoToken,
+    /// The configured text cannot be a token; the reason.
+    #[error(
+        "`DISCORD_BOT_TOKEN` does not look like a bot token: {0}\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
+    )]
+    BadToken(&'static str),
+    /// Discord does not know it.
+    #[error(
+        "discord refused `DISCORD_BOT_TOKEN`: it is wrong or was reset\nhint: make a new one at https://discord.com/developers/applications, your application, page Bot"
+    )]
+    TokenRefused,
+    /// Close codes 4013 and 4014.
+    #[error(
+        "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, and for message content where it is switched on; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
+    )]
+    Intents(u16),
+    /// An answer from somebody nobody vouches for.
+    #[error(
+        "cannot trust discord at {base}: {why}\nhint: where a proxy or firewall reads TLS, name a PEM file with its certificate authority in `SSL_CERT_FILE`; otherwise look at the clock of this machine"
+    )]
+    Untrusted {
+        /// The address, as configured in `DISCORD_API_BASE`.
+        base: String,
+        /// The fault of the certificate.
+        why: String,
+    },
+    /// Discord did not answer within a minute.
+    #[error(
+        "cannot reach discord at {base}: {why}\nhint: check the network and `DISCORD_API_BASE`"
+    )]
+    Unreachable {
+        /// The address, as configured in `DISCORD_API_BASE`.
+        base: String,
+        /// The error of the last attempt.
+        why: String,
+    },
+}
+
+/// Takes up offers that the dispatcher knows nothing of, when somebody presses their button.
+#[derive(Clone)]
+pub struct Accept(Arc<dyn Fn(String, Person) -> Accepting + Send + Sync>);
+
+/// Resolves to what came of it; to none where it is another offer.
+type Accepting = Pin<Box<dyn Future<Output = Option<Result<Again, AgainRefusal>>> + Send>>;
+
+impl Accept {
+    /// Makes one of what takes the id of an offer, and who pressed.
+    pub fn new<F>(press: impl Fn(String, Person) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Option<Result<Again, AgainRefusal>>> + Send + 'static,
+    {
+        Self(Arc::new(move |id, person| -> Accepting { Box::pin(press(id, person)) }))
+    }
+}
+
+/// The bot's account and application, its owners, and the people it listens to.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    id: u64,
+    application: u64,
+    owners: Vec<u64>,
+    /// The people and places that may use the bot.
+    allowed: AllowLists,
+    /// Whether messages can be read that do not name the bot.
+    reads: bool,
+    refusals: Mutex<HashMap<u64, Instant>>,
+}
+
+struct Inner {
+    options: Options,
+    api: Api,
+    identity: Arc<Identity>,
+    interactions: Arc<Interactions>,
+    waiting: Arc<Waiting>,
+    files: Fetcher,
+    asks: Arc<Asks>,
+    notes: Arc<Notes>,
+    holding: Holding,
+    standings: Standings,
+    /// The channels and members that were looked up.
+    people: Arc<People>,
+    lines: Arc<Lines>,
+    /// Whether this node is to be logged in.
+    logs_in: AtomicBool,
+    /// Where arrivals go in, once somebody listens.
+    arrivals: OnceLock<mpsc::UnboundedSender<(Arrival, Receipt)>>,
+    /// Who lets people into the dashboard, once it is there.
+    sign_in: OnceLock<Arc<dyn SignIn>>,
+    /// Which of its shards are connected.
+    shards: Shards,
+    /// When this life began, milliseconds since 1970.
+    began_ms: i64,
+}
+
+/// A bot whose token is good. Delivers answers; hears nothing until it listens.
+#[derive(Clone)]
+pub struct Discord {
+    inner: Arc<Inner>,
+}
+
+impl Discord {
+    /// Checks the token, learns who the bot is, registers the slash commands and reads what an
+    /// earlier life noted. Dropping the future leaves nothing behind.
+    ///
+    /// # Errors
+    /// [`StartError`]; takes a minute when Discord is not reachable.
+    pub async fn connect(options: Options, notes: DiscordNotes) -> Result<Self, StartError> {
+        token::check_shape(options.token.expose_secret())?;
+        let unreachable =
+            |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
+        let refused = |error: RestError| match error {
+            RestError::TokenRefused => StartError::TokenRefused,
+            RestError::Untrusted(why) => {
+                StartError::Untrusted { base: options.api_base.clone(), why }
+            }
+            other => unreachable(other.to_string()),
+        };
+        let rest = Rest::new(
+            &options.api_base,
+            options.token.clone(),
+            options.requests_per_second,
+            options.windows.clock(),
+            options.lease.clone(),
+        )
+        .map_err(|error| unreachable(error.to_string()))?;
+        let files =
+            Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
+        let api = Api::new(rest);
+        let timeouts = options.windows.send;
+        let me = api.me(timeouts).await.map_err(refused)?;
+        let application = api.application(timeouts).await.map_err(refused)?;
+        let team =
+            application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
+        let owners = application
+            .owner
+            .iter()
+            .map(|owner| owner.id)
+            .chain(team)
+            .chain(options.owners.iter().copied())
+            .collect();
+        let offered = (options.command_alias.as_deref(), options.dashboard);
+        commands::register(&api, application.id, offered, timeouts).await;
+        let reads = application.reads();
+        servers::warn_without_any(&api, application.id, timeouts).await;
+        let identity = Arc::new(Identity {
+            id: me.id,
+            application: application.id,
+            owners,
+            allowed: options.allowed.clone(),
+            reads,
+            refusals: Mutex::default(),
+        });
+        let notes = Arc::new(Notes::read(notes).await);
+        let asks = Arc::new(Asks::new(Arc::clone(&notes)));
+        let (interactions, waiting) = (Arc::default(), Arc::default());
+        let began_ms = jiff::Timestamp::now().as_millisecond();
+        Ok(Self {
+            inner: Arc::new(Inner {
+                options,
+                api,
+                identity,
+                interactions,
+                waiting,
+                files,
+                asks,
+                notes,
+                holding: Holding::default(),
+                standings: Standings::default(),
+                people: Arc::default(),
+                lines: Arc::default(),
+                logs_in: AtomicBool::new(true),
+                arrivals: OnceLock::new(),
+                sign_in: OnceLock::new(),
+                shards: Shards::default(),
+                began_ms,
+            }),
+        })
+    }
+
+    /// Whether the bot can read messages that do not mention it.
+    #[must_use]
+    pub fn reads_everything(&self) -> bool {
+        self.inner.identity.reads
+    }
+
+    /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps
+    /// trying while Discord is not reachable. Dropping the future disconnects. With `sharing` it
+    /// takes what comes from there, returns at once, and logs in where it is told to.
+    ///
+    /// # Errors
+    /// [`StartError`] when Discord will not have the bot.
+    pub async fn listen(
+        &self,
+        dispatcher: Dispatcher,
+        accept: Option<Accept>,
+        sharing: Option<Sharing>,
+    ) -> Result<Listening, StartError> {
+        let inner = Arc::clone(&self.inner);
+        // Beside everything else: Discord may be slow, and prompts should not wait for old
+        // questions.
+        vigil::errand("old questions", async move {
+            inner.asks.close_earlier(&inner.api, inner.options.windows.send).await
+        });
+        let notes = Arc::clone(&self.inner.notes);
+        let saving = vigil::task("notes", async move { notes.keep_saving().await });
+        let (arrivals, taken) = mpsc::unbounded_channel();
+        let phase = Arc::new(watch::channel(Phase::Starting).0);
+        let closing = Arc::<Closing>::default();
+        let reception = Reception::new(
+            self.inner.api.clone(),
+            Arc::clone(&self.inner.identity),
+            (
+                Arc::clone(&self.inner.interactions),
+                Arc::clone(&self.inner.waiting),
+                Arc::clone(&self.inner.asks),
+            ),
+            (dispatcher.clone(), Arc::clone(&self.inner.notes), Arc::clone(&self.inner.people)),
+            Arc::clone(&self.inner.lines),
+            Arc::clone(&closing),
+            (self.inner.options.windows.send, self.inner.options.redactor.clone()),
+        );
+        let reception = vigil::task("reception", reception.run(taken));
+        let (stop, stopped) = oneshot::channel();
+        let pulses = Pulses::through(arrivals.clone());
+        let _ = self.inner.arrivals.set(arrivals.clone());
+        let parts = Parts {
+            inner: Arc::clone(&self.inner),
+            dispatcher,
+            accept,
+            arrivals,
+            runtime: Handle::current(),
+        };
+        let (ear, seat, logins, letters): (_, _, Arc<dyn Logins>, _) = match sharing {
+            None => (Ear::Here(parts), None, Arc::clone(&self.inner.notes) as _, None),
+            Some(Sharing { out, from, seat, logins }) => {
+                let base = &self.inner.options.api_base;
+                let reader = Reader::new(parts, Some(out.clone())).map_err(|error| {
+                    StartError::Unreachable { base: base.clone(), why: error.to_string() }
+                })?;
+                phase.send_replace(Phase::Ready);
+                let letters = vigil::errand("letters", sharing::follow(reader, from));
+                (Ear::Nodes(out), Some(seat), logins, Some(letters))
+            }
+        };
+        let permit = Permit::new(stopped, seat);
+        self.inner.logs_in.store(permit.is_given(), Ordering::SeqCst);
+        let gateway = vigil::errand(
+            "discord",
+            gateway::keep_connected(
+                Arc::clone(&self.inner),
+                ear,
+                logins,
+                Arc::clone(&phase),
+                permit,
+            ),
+        );
+        let inner = Arc::clone(&self.inner);
+        let listening = Listening {
+            phase,
+            closing,
+            stop: Some(stop),
+            gateway: Some(gateway),
+            letters,
+            reception,
+            saving,
+            pulses,
+            inner,
+        };
+        match listening.settled(|phase| !matches!(phase, Phase::Starting)).await {
+            Phase::Failed(error) => Err(error),
+            Phase::Starting | Phase::Ready => Ok(listening),
+        }
+    }
+
+    /// Whether this node is to be logged in; always, where nodes do not share the bot.
+    #[must_use]
+    pub fn has_login(&self) -> bool {
+        self.inner.logs_in.load(Ordering::SeqCst)
+    }
+
+    /// Answers of 401, 403 and 429 in the last ten minutes; Discord bans an address at 10,000.
+    #[must_use]
+    pub fn invalid_requests(&self) -> usize {
+        self.inner.api.rest.invalid_requests()
+    }
+}
+
+/// A bot that hears. Dropping it disconnects without waiting.
+pub struct Listening {
+    phase: Arc<watch::Sender<Phase>>,
+    closing: Arc<Closing>,
+    stop: Option<oneshot::Sender<()>>,
+    gateway: Option<JoinHandle<()>>,
+    /// Reads what comes from other nodes.
+    letters: Option<JoinHandle<()>>,
+    reception: JoinHandle<()>,
+    saving: JoinHandle<()>,
+    pulses: Pulses,
+    inner: Arc<Inner>,
+}
+
+impl Listening {
+    /// Where pulses go in.
+    #[must_use]
+    pub fn pulses(&self) -> Pulses {
+        self.pulses.clone()
+    }
+
+    /// Leaves prompts to the next start from now on, and refuses commands. People who write a prompt
+    /// are told so, unless `silently`: where the next start follows at once. May be called again to
+    /// change that.
+    pub fn stop_intake(&self, silently: bool) {
+        self.closing.begin(silently);
+    }
+
+    /// Resolves when Discord refuses the bot for good: a revoked token, refused intents.
+    pub async fn failed(&self) -> StartError {
+        match self.settled(|phase| matches!(phase, Phase::Failed(_))).await {
+            Phase::Failed(error) => error,
+            Phase::Starting | Phase::Ready => std::future::pending().await,
+        }
+    }
+
+    /// Takes back what is shown of prompts that still wait, disconnects and saves what was noted;
+    /// the first two take at most five seconds each, also in the middle of a reconnect.
+    pub async fn close(mut self) {
+        if !self.closing.is_begun() {
+            self.stop_intake(false);
+        }
+        let Inner { waiting, api, identity, .. } = &*self.inner;
+        if tokio::time::timeout(Duration::from_secs(5), waiting.leave(api, identity.application))
+            .await
+            .is_err()
+        {
+            debug!("discord did not let all places in line be taken back in time");
+        }
+        self.stop.take();
+        if let Some(gateway) = self.gateway.take()
+            && tokio::time::timeout(Duration::from_secs(5), gateway).await.is_err()
+        {
+            warn!("discord did not let go in time");
+        }
+        self.saving.abort();
+        self.inner.notes.save().await;
+    }
+
+    async fn settled(&self, wanted: impl Fn(&Phase) -> bool) -> Phase {
+        let mut phase = self.phase.subscribe();
+        // The sender lives in `self`.
+        phase.wait_for(|phase| wanted(phase)).await.map_or(Phase::Starting, |phase| phase.clone())
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // The gateway task notices that its stop signal is gone; what it already heard is still
+        // taken in by nobody.
+        if let Some(letters) = &self.letters {
+            letters.abort();
+        }
+        self.reception.abort();
+        self.saving.abort();
+    }
+}

@@ -1,0 +1,158 @@
+//! Notices to people beside any answer, and the button that brings an event or a lost reply back.
+//!
+//! A button says only which event it is about; whether it may still be pressed, and by whom, is
+//! decided when it is. Pinned by `tests/discord/notices.rs`.
+
+use serde_json::{Value, json};
+use tracing::{debug, warn};
+
+use super::Inner;
+use super::api::{Posted, nonce};
+use super::below::MESSAGE;
+use super::heading;
+use aetheel_dispatch::{Again, DeliveryError, Notice, Offer, Person, PriorDelivery};
+use aetheel_model::event::Event;
+use aetheel_model::plain::short_line;
+
+/// The beginning of the id of an offer's button.
+const PREFIX: &str = "again:";
+/// The line below an answer that was given up in the middle.
+const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here.";
+/// The line below a failure whose reply was delivered.
+const DELIVERED: &str = "-# 📬";
+
+/// Posts a notice, as a reply to the message it is about.
+pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryError> {
+    let nonce = match &notice.offer {
+        // The same offer twice within minutes, after a crash in between, is one message.
+        Some(offer) => format!("{PREFIX}{:.18}", offer.id),
+        None => nonce(),
+    };
+    post_under(inner, &notice, &nonce).await.map(drop)
+}
+
+/// Posts a notice about a reply that was given up, and says of its last message that it is not the
+/// answer; where there is none, of the command's own. It may have one more than is noted: the
+/// notice is posted under that one's nonce, which brings it to light.
+pub(super) async fn give_up(
+    inner: &Inner,
+    event: &Event,
+    notice: Notice,
+    traces: &PriorDelivery,
+) -> Result<(), DeliveryError> {
+    let channel = notice.channel.or(inner.options.output_channel);
+    // Nothing of a reply has the id 0.
+    let posted: Vec<u64> = traces.posted.iter().copied().filter(|id| *id > 0).collect();
+    match (channel, posted.last()) {
+        (Some(channel), Some(last)) => leave_unfinished(inner, channel, *last).await,
+        (Some(channel), None) => leave_command(inner, event, channel).await,
+        (None, _) => {}
+    }
+    let message = post_under(inner, &notice, &format!("{}.{}", traces.stem, posted.len())).await?;
+    if message.content.trim() == inner.options.redactor.clean(notice.text.clone()).trim() {
+        return Ok(());
+    }
+    if let Some(channel) = channel {
+        leave_unfinished(inner, channel, message.id).await;
+    }
+    post(inner, notice).await
+}
+
+/// Says in a command's own message that nothing more comes there.
+async fn leave_command(inner: &Inner, event: &Event, channel: u64) {
+    let place = inner.place_of_command(channel, event);
+    let Some(mut token) = place.token else { return };
+    if !token.is_usable().await {
+        return;
+    }
+    let (application, timeouts) = (inner.identity.application, inner.options.windows.send);
+    let text = heading::under(place.heading.as_deref(), UNFINISHED);
+    let body = (text.as_str(), &json!([]));
+    if let Err(error) = inner
+        .api
+        .edit_original_with(application, token.interaction, &token.value, body, timeouts)
+        .await
+    {
+        debug!(channel, %error, "cannot say of a command that it was interrupted");
+    }
+}
+
+async fn post_under(inner: &Inner, notice: &Notice, nonce: &str) -> Result<Posted, DeliveryError> {
+    let Some(channel) = notice.channel.or(inner.options.output_channel) else {
+        return Err(DeliveryError::Refused(
+            "there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned(),
+        ));
+    };
+    let text = inner.options.redactor.clean(notice.text.clone());
+    let rows = notice.offer.as_ref().map_or(Value::Null, row);
+    let posted = inner
+        .api
+        .post_with(channel, notice.about, nonce, (&text, &rows), inner.options.windows.send)
+        .await;
+    posted.map_err(|error| {
+        let hint = if error.is_forbidden() { "; hint: the bot needs View Channel and Send Messages there" } else { "" };
+        warn!(channel, length = text.chars().count(), %error, "cannot send a notice to discord{hint}");
+        DeliveryError::Refused(error.to_string())
+    })
+}
+
+/// Says of a message that it is not the answer it looks like.
+async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
+    let timeouts = inner.options.windows.send;
+    let left = async {
+        let content = inner.api.message(channel, message, timeouts).await?.content;
+        let room = MESSAGE - UNFINISHED.chars().count() - 1;
+        let shown: String = content.chars().take(room).collect();
+        let text =
+            if content.ends_with(UNFINISHED) { content } else { format!("{shown}\n{UNFINISHED}") };
+        // Nothing of it runs that a button could stop.
+        inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
+    };
+    if let Err(error) = left.await {
+        debug!(channel, message, %error, "cannot say of a half-written answer that it is one");
+    }
+}
+
+/// The button of an offer.
+pub(super) fn row(offer: &Offer) -> Value {
+    let button = json!({"type": 2, "style": 1, "label": short_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
+    json!([{"type": 1, "components": [button]}])
+}
+
+/// Takes the button of a lost reply away, because the reply was delivered.
+pub(super) async fn settle(inner: &Inner, channel: u64, message: u64) {
+    let timeouts = inner.options.windows.send;
+    let settled = async {
+        let content = inner.api.message(channel, message, timeouts).await?.content;
+        if content.contains(DELIVERED) {
+            return Ok(());
+        }
+        let text = format!("{content}\n{DELIVERED} The reply came later.");
+        let text = if text.chars().count() > MESSAGE { content } else { text };
+        inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
+    };
+    if let Err(error) = settled.await {
+        debug!(channel, message, %error, "cannot take the button of a delivered reply away");
+    }
+}
+
+/// The offer a button is about; none: it is another button.
+pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
+    custom_id.strip_prefix(PREFIX)
+}
+
+/// The text of a message once somebody took its offer up.
+pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
+    let name = match by {
+        Person::User { name, .. } => short_line(name, 64),
+        Person::Terminal => "you".to_owned(),
+    };
+    let name = super::asks::escape(&name);
+    let text = match what {
+        Again::Started => format!("{content}\n-# 🔁 Started again by {name}."),
+        Again::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
+        Again::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
+    };
+    // What there was of an answer may fill its message.
+    if text.chars().count() > MESSAGE { content.to_owned() } else { text }
+}

@@ -1,0 +1,112 @@
+//! Suggestions while somebody types an option.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Order;
+use super::scope::Scope;
+use aetheel_dispatch::{Setting, conversation};
+use aetheel_model::agent::descriptor::Choice;
+use aetheel_model::plain::short_line;
+
+/// Suggestions at a time.
+const MOST: usize = 25;
+/// Characters of a suggestion's name and of its value.
+const LONGEST: usize = 100;
+/// For what agents tell: the whole must be there within three seconds.
+const LISTING_TIMEOUT: Duration = Duration::from_millis(1_100);
+
+/// Reads an interaction of type 4: the command, and what was typed.
+pub(super) fn read(value: &Value) -> Option<(String, String)> {
+    let options = value["data"]["options"].as_array()?;
+    let typed = options.iter().find(|option| option["focused"] == true)?["value"]
+        .as_str()
+        .unwrap_or_default();
+    Some((value["data"]["name"].as_str()?.to_owned(), typed.trim().to_owned()))
+}
+
+/// Lists the choices that fit the text typed, as Discord wants them.
+pub(super) async fn choices(scope: &Scope, order: Order, typed: &str) -> Vec<Value> {
+    let all: Vec<Choice> = match order {
+        Order::Set(Setting::Model) => scope.models(LISTING_TIMEOUT).await,
+        Order::Set(setting) => offered(scope, setting).await,
+        Order::Ping | Order::Project => offered(scope, Setting::Backend).await,
+        Order::Sessions => {
+            let now = Timestamp::now();
+            let found = scope
+                .conversations(LISTING_TIMEOUT)
+                .await
+                .all
+                .into_iter()
+                .filter(|known| !known.current);
+            found
+                .map(|known| Choice { label: conversation(&known, now), id: known.id.to_string() })
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    fitting(all, typed)
+}
+
+async fn offered(scope: &Scope, setting: Setting) -> Vec<Choice> {
+    let option = scope.view().await.options.into_iter().find(|option| option.setting == setting);
+    option.map(|option| option.choices).unwrap_or_default()
+}
+
+fn fitting(all: Vec<Choice>, typed: &str) -> Vec<Value> {
+    let typed = typed.to_lowercase();
+    let fits = |choice: &Choice| {
+        choice.id.to_lowercase().contains(&typed) || choice.label.to_lowercase().contains(&typed)
+    };
+    let short = |choice: &Choice| (1..=LONGEST).contains(&choice.id.chars().count());
+    let name = |choice: &Choice| {
+        let label = short_line(&choice.label, LONGEST);
+        if label.is_empty() { choice.id.clone() } else { label }
+    };
+    all.iter()
+        .filter(|choice| fits(choice) && short(choice))
+        .take(MOST)
+        .map(|choice| json!({"name": name(choice), "value": choice.id}))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_typed_is_looked_for_in_names_and_labels_and_no_more_than_25_fit() {
+        let choice = |id: &str, label: &str| Choice { id: id.to_owned(), label: label.to_owned() };
+        let all = vec![
+            choice("opus", "Opus 5"),
+            choice("sonnet", ""),
+            choice(&"x".repeat(101), "long"),
+            choice("y", &"z".repeat(200)),
+        ];
+        let ids = |typed: &str| {
+            fitting(all.clone(), typed)
+                .iter()
+                .map(|choice| choice["value"].as_str().unwrap_or("").to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (ids("OPUS"), ids("5"), ids("nothing")),
+            (vec!["opus".to_owned()], vec!["opus".to_owned()], vec![])
+        );
+        assert_eq!(ids(""), ["opus", "sonnet", "y"]);
+        assert_eq!(
+            fitting(all, "")[2]["name"].as_str().map(|name| name.chars().count()),
+            Some(100)
+        );
+        assert_eq!(fitting(vec![choice("a", "A"); 60], "").len(), 25);
+    }
+
+    #[test]
+    fn the_option_that_is_being_typed_is_read() {
+        let value = json!({"type": 4, "data": {"name": "model", "options": [{"name": "name", "type": 3, "value": " op", "focused": true}]}});
+        assert_eq!(read(&value), Some(("model".to_owned(), "op".to_owned())));
+        assert_eq!(read(&json!({"data": {"name": "model", "options": []}})), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! The menus of `/settings`, drawn from what the active backend supports. Pure.
+//!
+//! Everything about a choice is in the menu itself, so that it works after a restart.
+
+use serde_json::{Value, json};
+
+use super::{Response, page};
+use aetheel_dispatch::{Setting, SettingOption, View};
+use aetheel_model::agent::descriptor::Choice;
+use aetheel_model::plain::short_line;
+
+/// Takes a choice back.
+pub(super) const UNSET: &str = "unset";
+/// Options of a menu, that for taking a choice back included.
+const OPTIONS: usize = 25;
+/// Characters of a label and of a value.
+const LABEL: usize = 100;
+
+/// The word of a setting in the id of its menu.
+fn word(setting: Setting) -> &'static str {
+    match setting {
+        Setting::Backend => "backend",
+        Setting::Model => "model",
+        Setting::Effort => "thinking",
+        Setting::Safety => "safety",
+        Setting::Mode => "mode",
+    }
+}
+
+/// Reads the id of a menu or button: the setting, and of a button the value.
+pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
+    let rest = custom_id.strip_prefix("set:")?;
+    let (name, value) =
+        rest.split_once(':').map_or((rest, None), |(name, value)| (name, Some(value)));
+    Setting::ALL.into_iter().find(|setting| word(*setting) == name).map(|setting| (setting, value))
+}
+
+/// The answer to `/settings`.
+pub(super) fn settings(view: &View) -> Response {
+    let mut lines = vec![format!(
+        "Settings of this channel with **{}**; what you choose counts from the next message on.",
+        page::escaped(&view.label)
+    )];
+    let mut rows = Vec::new();
+    for option in &view.options {
+        match row(option) {
+            Some(row) => rows.push(row),
+            None if option.open => lines.push(format!(
+                "Model: {}; `/model` takes any name the agent knows.",
+                page::escaped(option.shown())
+            )),
+            // There is nothing to choose.
+            None => {}
+        }
+    }
+    Response {
+        text: page::within(&lines.join("\n")),
+        private: true,
+        components: Value::Array(rows),
+    }
+}
+
+/// A setting as a menu, or as a button where it is on or off. None: there is nothing to choose
+/// from.
+fn row(option: &SettingOption) -> Option<Value> {
+    let name = word(option.setting);
+    if let Some((off, on)) = option.toggle() {
+        let is_on = option.current.as_ref() == Some(&on.id);
+        let (now, other) = if is_on { ("on", off) } else { ("off", on) };
+        let label = match &option.current {
+            Some(_) => format!("{}: {now}", option.setting.title()),
+            None => format!("{}: {}", option.setting.title(), option.shown()),
+        };
+        let mut buttons =
+            vec![button(&format!("set:{name}:{}", other.id), &label, if is_on { 3 } else { 2 })];
+        if option.chosen {
+            buttons.push(button(&format!("set:{name}:{UNSET}"), "Default", 2));
+        }
+        return Some(json!({"type": 1, "components": buttons}));
+    }
+    // One longer than Discord takes cannot be chosen here, only by its command.
+    let mut choices: Vec<Choice> = option
+        .choices
+        .iter()
+        .filter(|choice| choice.id.chars().count() <= LABEL)
+        .cloned()
+        .collect();
+    if choices.is_empty() || (choices.len() < 2 && !option.open) {
+        return None;
+    }
+    let current = option.current.as_ref().filter(|_| option.chosen);
+    choices.truncate(OPTIONS - 1);
+    if let Some(current) = current
+        .filter(|id| id.chars().count() <= LABEL && !choices.iter().any(|choice| choice.id == **id))
+    {
+        choices.truncate(OPTIONS - 2);
+        choices.push(Choice { id: current.clone(), label: option.shown().to_owned() });
+    }
+    let usual =
+        if option.chosen { "Default".to_owned() } else { format!("Default: {}", option.shown()) };
+    let item = |value: &str, label: &str, is_set: bool| {
+        let label = short_line(label, LABEL);
+        json!({"label": if label.is_empty() { value } else { &label }, "value": value, "default": is_set,
+            "description": if value == UNSET { "what the operator or the agent has set" } else { option.setting.title() }})
+    };
+    let mut options = vec![item(UNSET, &usual, current.is_none())];
+    options.extend(
+        choices.iter().map(|choice| item(&choice.id, &choice.label, current == Some(&choice.id))),
+    );
+    Some(json!({"type": 1, "components": [{
+        "type": 3, "custom_id": format!("set:{name}"), "options": options, "min_values": 1, "max_values": 1, "placeholder": option.setting.title(),
+    }]}))
+}
+
+fn button(custom_id: &str, label: &str, style: u8) -> Value {
+    json!({"type": 2, "style": style, "label": short_line(label, 80), "custom_id": custom_id})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn option(
+        setting: Setting,
+        ids: &[&str],
+        current: Option<&str>,
+        chosen: bool,
+    ) -> SettingOption {
+        let choices = ids
+            .iter()
+            .map(|id| Choice { id: (*id).to_owned(), label: format!("The {id}") })
+            .collect();
+        SettingOption {
+            setting,
+            current: current.map(str::to_owned),
+            chosen,
+            choices,
+            open: setting == Setting::Model,
+        }
+    }
+
+    /// Values, and which one is set.
+    fn options(row: &Value) -> (Vec<&str>, Vec<&str>) {
+        let options = || row["components"][0]["options"].as_array().into_iter().flatten();
+        let value = |option: &'_ Value| option["value"].as_str().map(str::to_owned);
+        let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        (
+            options().filter_map(value).map(leak).collect(),
+            options()
+                .filter(|option| option["default"] == true)
+                .filter_map(value)
+                .map(leak)
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn what_is_in_force_is_set_and_the_default_can_come_back() {
+        let shown = row(&option(Setting::Model, &["a", "b"], Some("b"), true)).expect("a menu");
+        assert_eq!(options(&shown), (vec!["unset", "a", "b"], vec!["b"]));
+        let shown = row(&option(Setting::Model, &["a", "b"], Some("b"), false)).expect("a menu");
+        assert_eq!(
+            (options(&shown).1, shown["components"][0]["options"][0]["label"].as_str()),
+            (vec!["unset"], Some("Default: The b"))
+        );
+        let shown = row(&option(Setting::Model, &["a"], Some("by hand"), true)).expect("a menu");
+        assert_eq!(options(&shown), (vec!["unset", "a", "by hand"], vec!["by hand"]));
+    }
+
+    #[test]
+    fn a_menu_has_at_most_25_options_and_still_shows_what_is_in_force() {
+        let many: Vec<String> = (0..60).map(|number| format!("m{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let shown = row(&option(Setting::Model, &many, Some("m59"), true)).expect("a menu");
+        let (values, set) = options(&shown);
+        assert_eq!((values.len(), set), (25, vec!["m59"]));
+    }
+
+    #[test]
+    fn on_and_off_are_a_button_and_what_leaves_no_choice_is_left_out() {
+        let shown =
+            row(&option(Setting::Effort, &["off", "on"], Some("off"), true)).expect("a button");
+        assert_eq!(shown["components"][0]["custom_id"], "set:thinking:on");
+        assert_eq!(shown["components"][0]["label"], "Thinking: off");
+        assert_eq!(read("set:thinking:on"), Some((Setting::Effort, Some("on"))));
+        assert_eq!(row(&option(Setting::Safety, &["default"], Some("default"), false)), None);
+        assert_eq!(row(&option(Setting::Model, &[], None, false)), None);
+    }
+
+    #[test]
+    fn a_setting_reads_back_from_its_menu_and_other_ids_are_somebody_elses() {
+        for setting in Setting::ALL {
+            assert_eq!(read(&format!("set:{}", word(setting))), Some((setting, None)));
+        }
+        for other in ["", "ask:x:allow", "set:", "set:colour", "settings:model"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Commands and menus that show or choose something: `/status`, `/settings`, `/model` and their
+//! like.
+//!
+//! Owns how they look in Discord and that each is acknowledged in time. Decides nothing about what
+//! they mean: the [`Dispatcher`] does. A change is visible to all; answers that only show
+//! something, and failures, to whoever asked. Pinned by `tests/discord/panel.rs`.
+
+mod caller;
+mod complete;
+mod menu;
+mod orders;
+mod page;
+mod scope;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+
+pub(super) use caller::Caller;
+pub(super) use orders::Order;
+use scope::Scope;
+
+use super::Identity;
+use super::api::{Api, nonce};
+use super::asker::Asker;
+use super::commands::{self, Who};
+use super::rest::Timeouts;
+use aetheel_dispatch::{Dispatcher, Setting};
+
+/// After which an answer is announced rather than given: Discord waits three seconds.
+const ANSWER_GRACE: Duration = Duration::from_millis(1_200);
+/// For the acknowledgement itself.
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
+/// For suggestions, which cannot be announced.
+const SUGGESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// The answer to a command or menu.
+#[derive(Clone, Debug, PartialEq)]
+struct Response {
+    text: String,
+    /// For whoever asked alone.
+    private: bool,
+    /// Menus and buttons; null: none.
+    components: Value,
+}
+
+impl Response {
+    fn private(text: impl Into<String>) -> Self {
+        Self { text: page::within(&text.into()), private: true, components: Value::Null }
+    }
+
+    /// Answers a change: for all where it was made, with the reason for the caller alone where not.
+    fn changed(result: Result<String, String>) -> Self {
+        match result {
+            Ok(text) => Self { private: false, ..Self::private(text) },
+            Err(why) => Self::private(why),
+        }
+    }
+
+    fn data(&self) -> Value {
+        let mut data = json!({"content": self.text, "allowed_mentions": {"parse": []}});
+        if self.private {
+            data["flags"] = json!(64);
+        }
+        if !self.components.is_null() {
+            data["components"] = self.components.clone();
+        }
+        data
+    }
+}
+
+/// Answers commands, menus and suggestions.
+pub(super) struct Panels {
+    /// For what is sent from the gateway's thread.
+    pub(super) api: Api,
+    /// For what is sent from `runtime`.
+    pub(super) sender: Api,
+    pub(super) identity: Arc<Identity>,
+    pub(super) dispatcher: Dispatcher,
+    /// Where work is done that may outlive the gateway's thread.
+    pub(super) runtime: Handle,
+    /// For what is sent after the acknowledgement.
+    pub(super) timeouts: Timeouts,
+    pub(super) alias: Option<String>,
+    pub(super) dashboard: bool,
+}
+
+impl Panels {
+    /// Answers a command of somebody who was let in. Called on the gateway's thread.
+    pub(super) fn slash(
+        self: &Arc<Self>,
+        caller: Caller,
+        order: Order,
+        given: Vec<(String, String)>,
+    ) {
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            let asker = caller.asker(&this.identity);
+            let alone =
+                this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
+            let scope = Scope::new(&this.dispatcher, asker);
+            let dashboard = this.dashboard;
+            let mut work = this
+                .runtime
+                .spawn(async move { order.carry_out(&scope, (alone, dashboard), &given).await });
+            let response = tokio::select! {
+                response = &mut work => response.unwrap_or_else(|_| Response::private("That went wrong. (internal)")),
+                () = sleep(ANSWER_GRACE) => return this.later(caller, order, work).await,
+            };
+            if !this.acknowledge(&caller, json!({"type": 4, "data": response.data()})).await
+                && !response.private
+            {
+                // What changed something is told, if need be as a message.
+                let sender = Arc::clone(&this);
+                this.runtime
+                    .spawn(async move { sender.post(caller.channel, &response.text).await });
+            }
+        });
+    }
+
+    /// Announces an answer and gives it when it is there.
+    async fn later(
+        self: Arc<Self>,
+        caller: Caller,
+        order: Order,
+        work: tokio::task::JoinHandle<Response>,
+    ) {
+        let mut data = json!({"allowed_mentions": {"parse": []}});
+        if order.is_private() {
+            data["flags"] = json!(64);
+        }
+        let announced = self.acknowledge(&caller, json!({"type": 5, "data": data})).await;
+        let this = Arc::clone(&self);
+        self.runtime.spawn(async move {
+            let response =
+                work.await.unwrap_or_else(|_| Response::private("That went wrong. (internal)"));
+            if announced {
+                this.put_original(&caller, &response).await;
+            } else if !response.private {
+                this.post(caller.channel, &response.text).await;
+            }
+        });
+    }
+
+    /// Answers a menu or button of ours; false: it is somebody else's. Called on the gateway's
+    /// thread.
+    pub(super) fn press(self: &Arc<Self>, value: &Value) -> bool {
+        let custom_id = value["data"]["custom_id"].as_str().unwrap_or_default();
+        let Some((setting, pressed)) = menu::read(custom_id) else { return false };
+        let Some(caller) = Caller::read(value) else { return false };
+        let chosen =
+            value["data"]["values"][0].as_str().or(pressed).unwrap_or(menu::UNSET).to_owned();
+        let this = Arc::clone(self);
+        tokio::spawn(async move { this.chosen(caller, setting, chosen).await });
+        true
+    }
+
+    async fn chosen(self: Arc<Self>, caller: Caller, setting: Setting, value: String) {
+        let asker = caller.asker(&self.identity);
+        if let Err(why) = self.identity.admit(&asker) {
+            self.identity.log_refusal(&asker, &caller.name, &why);
+            self.acknowledge(
+                &caller,
+                json!({"type": 4, "data": Response::private("You may not use me here.").data()}),
+            )
+            .await;
+            return;
+        }
+        let scope = Scope::new(&self.dispatcher, asker);
+        let mut work = self.runtime.spawn(async move {
+            let chosen = scope.choose(setting, Some(&value)).await;
+            (chosen, menu::settings(&scope.view().await))
+        });
+        let lost = |_| (Err("That went wrong. (internal)".to_owned()), Response::private("…"));
+        tokio::select! {
+            done = &mut work => {
+                let (chosen, shown) = done.unwrap_or_else(lost);
+                let body = match &chosen {
+                    Ok(_) => json!({"type": 7, "data": {"content": shown.text, "components": shown.components, "allowed_mentions": {"parse": []}}}),
+                    Err(why) => json!({"type": 4, "data": Response::private(why).data()}),
+                };
+                self.acknowledge(&caller, body).await;
+                self.announce(&caller, chosen);
+            }
+            () = sleep(ANSWER_GRACE) => {
+                self.acknowledge(&caller, json!({"type": 6})).await;
+                let this = Arc::clone(&self);
+                self.runtime.spawn(async move {
+                    let (chosen, shown) = work.await.unwrap_or_else(lost);
+                    this.put_original(&caller, &shown).await;
+                    if let Err(why) = &chosen {
+                        this.note(&caller, why).await;
+                    }
+                    this.announce(&caller, chosen);
+                });
+            }
+        }
+    }
+
+    /// Tells the channel what was chosen in a menu that only one person sees.
+    fn announce(self: &Arc<Self>, caller: &Caller, chosen: Result<String, String>) {
+        let Ok(text) = chosen else { return };
+        let (this, channel) = (Arc::clone(self), caller.channel);
+        let text = page::within(&format!(
+            "-# ⚙️ {} (chosen by {})",
+            page::one_line(&text),
+            page::escaped(&caller.name)
+        ));
+        self.runtime.spawn(async move { this.post(channel, &text).await });
+    }
+
+    /// Suggests what could be written. Called on the gateway's thread.
+    pub(super) fn complete(self: &Arc<Self>, value: &Value) {
+        let Some(caller) = Caller::read(value) else { return };
+        let Some((command, typed)) = complete::read(value) else { return };
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            let asker = caller.asker(&this.identity);
+            let order =
+                commands::command(&command, this.alias.as_deref()).and_then(
+                    |command| match command.verb {
+                        commands::Verb::Panel(order)
+                            if command.who == Who::Everyone || asker.owner =>
+                        {
+                            Some(order)
+                        }
+                        _ => None,
+                    },
+                );
+            // Nobody hears of what they may not use.
+            let admitted = this.identity.admit(&asker).is_ok();
+            let choices = match order.filter(|_| admitted) {
+                None => Vec::new(),
+                Some(order) => {
+                    let scope = Scope::new(&this.dispatcher, asker);
+                    let work = this
+                        .runtime
+                        .spawn(async move { complete::choices(&scope, order, &typed).await });
+                    timeout(SUGGESTION_TIMEOUT, work)
+                        .await
+                        .ok()
+                        .and_then(Result::ok)
+                        .unwrap_or_default()
+                }
+            };
+            if let Err(error) = this
+                .api
+                .callback(
+                    caller.interaction,
+                    &caller.token,
+                    json!({"type": 8, "data": {"choices": choices}}),
+                    ACK_TIMEOUTS,
+                )
+                .await
+            {
+                debug!(interaction = caller.interaction, %error, "suggestions came too late");
+            }
+        });
+    }
+
+    /// Tells Discord something within its three seconds; false: it did not take it.
+    async fn acknowledge(&self, caller: &Caller, body: Value) -> bool {
+        match self.api.callback(caller.interaction, &caller.token, body, ACK_TIMEOUTS).await {
+            Ok(()) => true,
+            Err(error) => {
+                warn!(interaction = caller.interaction, %error, "cannot answer a command or a menu in time");
+                false
+            }
+        }
+    }
+
+    async fn put_original(&self, caller: &Caller, response: &Response) {
+        let (application, with) =
+            (self.identity.application, (response.text.as_str(), &response.components));
+        if let Err(error) = self
+            .sender
+            .edit_original_with(application, caller.interaction, &caller.token, with, self.timeouts)
+            .await
+        {
+            warn!(channel = caller.channel, length = response.text.chars().count(), %error, "cannot answer a command");
+        }
+    }
+
+    async fn note(&self, caller: &Caller, text: &str) {
+        let text = page::within(text);
+        if let Err(error) = self
+            .sender
+            .note(
+                self.identity.application,
+                caller.interaction,
+                &caller.token,
+                &text,
+                self.timeouts,
+            )
+            .await
+        {
+            warn!(channel = caller.channel, %error, "cannot tell why a choice did not count");
+        }
+    }
+
+    async fn post(&self, channel: u64, text: &str) {
+        if let Err(error) = self.sender.post(channel, None, &nonce(), text, self.timeouts).await {
+            warn!(channel, length = text.chars().count(), %error, "cannot tell the channel what was chosen");
+        }
+    }
+}

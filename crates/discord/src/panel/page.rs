@@ -1,0 +1,46 @@
+//! Text for Discord: short enough, and words as words. Pure.
+
+use crate::asks::escape;
+use aetheel_dispatch::Row;
+
+/// Characters of a message, with room for what a command adds.
+const MOST: usize = 1_900;
+
+pub(super) use crate::asks::escape as escaped;
+
+/// Rows as lines, the names bold.
+pub(super) fn of(rows: &[Row]) -> String {
+    let line = |row: &Row| {
+        if row.name.is_empty() {
+            escape(&row.text)
+        } else {
+            format!("**{}:** {}", row.name, escape(&row.text))
+        }
+    };
+    within(&rows.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// The text, or as much of it as fits into a message.
+pub(super) fn within(text: &str) -> String {
+    aetheel_model::plain::cut(text, MOST).into_owned()
+}
+
+/// The text as one line.
+pub(super) fn one_line(text: &str) -> String {
+    aetheel_model::plain::short_line(text, 300)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_words_and_a_page_is_one_message() {
+        let row = |name, text: &str| Row { name, text: text.to_owned() };
+        assert_eq!(
+            of(&[row("Running", "**x** <@1>"), row("", "- a `b`")]),
+            "**Running:** \\*\\*x\\*\\* \\<@1\\>\n- a \\`b\\`"
+        );
+        assert_eq!(of(&[row("", &"é".repeat(5_000))]).chars().count(), MOST);
+    }
+}

@@ -1,0 +1,86 @@
+//! The channel that a command or menu is about, for whoever used it.
+
+use std::time::Duration;
+
+use crate::asker::Asker;
+use aetheel_dispatch::{Conversations, Dispatcher, Project, QueueView, Setting, View};
+use aetheel_model::agent::descriptor::Choice;
+use aetheel_model::event::Lane;
+
+/// For what an agent lists of its sessions, where one is to be taken up.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The channel, and who asks.
+pub(super) struct Scope {
+    dispatcher: Dispatcher,
+    lane: Lane,
+    pub(super) asker: Asker,
+}
+
+impl Scope {
+    pub(super) fn new(dispatcher: &Dispatcher, asker: Asker) -> Self {
+        if let Some(parent) = asker.parent {
+            // A menu may be the first thing that is heard of a thread since the start.
+            dispatcher.learn(asker.channel, parent);
+        }
+        Self { dispatcher: dispatcher.clone(), lane: Lane::Channel(asker.channel), asker }
+    }
+
+    pub(super) async fn view(&self) -> View {
+        self.dispatcher.view(&self.lane).await
+    }
+
+    pub(super) fn queue(&self) -> QueueView {
+        self.dispatcher.queue_of(&self.lane)
+    }
+
+    /// See [`Dispatcher::choose`]; what somebody chose is logged.
+    pub(super) async fn choose(
+        &self,
+        setting: Setting,
+        value: Option<&str>,
+    ) -> Result<String, String> {
+        let chosen = self.dispatcher.choose(&self.lane, setting, value).await;
+        if let (Ok(report), Some(_)) = (&chosen, value) {
+            tracing::info!(lane = %self.lane, user = self.asker.user, "{report}");
+        }
+        chosen
+    }
+
+    pub(super) async fn models(&self, wait: Duration) -> Vec<Choice> {
+        self.dispatcher.models(&self.lane, wait).await
+    }
+
+    pub(super) async fn conversations(&self, wait: Duration) -> Conversations {
+        self.dispatcher.conversations(&self.lane, self.asker.owner, wait).await
+    }
+
+    /// See [`Dispatcher::resume`]; who did it is logged.
+    pub(super) async fn resume(&self, id: &str) -> Result<String, String> {
+        let resumed =
+            self.dispatcher.resume(&self.lane, id, self.asker.owner, RESUME_TIMEOUT).await;
+        if resumed.is_ok() {
+            tracing::info!(lane = %self.lane, user = self.asker.user, session = id, "a conversation was taken up again");
+        }
+        resumed
+    }
+
+    pub(super) async fn compact(&self) -> Result<String, String> {
+        self.dispatcher.compact(&self.lane).await
+    }
+
+    /// Binds the channel to a project; a thread works where its channel does.
+    pub(super) async fn project(&self, project: &Project) -> Result<String, String> {
+        let lane = Lane::Channel(self.asker.parent.unwrap_or(self.asker.channel));
+        self.dispatcher.bind_project(&lane, None, project).await
+    }
+
+    /// Asks a backend, with no name that of the channel, whether it can work.
+    pub(super) async fn ping(&self, name: Option<&str>) -> Result<String, String> {
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => self.dispatcher.backend_of(&self.lane).await,
+        };
+        self.dispatcher.ping(&name).await
+    }
+}

@@ -1,0 +1,53 @@
+//! What stands before a message in its channel, for an agent that does not remember it.
+
+use std::time::Duration;
+
+use super::rest::Timeouts;
+use super::wire::Message;
+use super::{Inner, heading, mention};
+use aetheel_dispatch::{RECAP_MESSAGES, Said};
+use aetheel_model::event::{Event, Origin};
+use aetheel_model::plain::short_line;
+
+/// A turn waits no longer for it.
+const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_secs(5));
+/// Kinds of messages that somebody wrote: ordinary, a reply, the answer to a command.
+const WRITTEN: [u8; 4] = [0, 19, 20, 23];
+
+impl Inner {
+    /// The last messages before an event in its channel, oldest first; none where Discord does not
+    /// hand them out.
+    pub(super) async fn recap(&self, event: &Event) -> Vec<Said> {
+        let (channel, before) = match event.origin {
+            Origin::Message { channel, message } => (channel, message),
+            Origin::Interaction { channel, interaction, .. } => (channel, interaction),
+            Origin::Internal { .. } | Origin::Console => return Vec::new(),
+        };
+        let read = self.api.messages_before(channel, before, RECAP_MESSAGES, TIMEOUTS).await;
+        let messages = read.unwrap_or_else(|error| {
+            tracing::warn!(channel, %error, "cannot read what was said before; the agent is not told of it");
+            Vec::new()
+        });
+        let me = self.identity.id;
+        messages.iter().filter_map(|message| said(message, me)).collect()
+    }
+}
+
+/// None: it is neither a person's nor ours, or has no words.
+fn said(message: &Message, me: u64) -> Option<Said> {
+    let own = message.author.id == me;
+    if !WRITTEN.contains(&message.kind)
+        || (!own && (message.author.bot || message.webhook_id.is_some()))
+    {
+        return None;
+    }
+    let names: Vec<_> = message
+        .mentions
+        .iter()
+        .flat_map(|user| mention::user_names(user.id, user.shown()))
+        .collect();
+    let content = if own { heading::without(&message.content) } else { &message.content };
+    let text = mention::in_words(&mention::readable(content, &names)).trim().to_owned();
+    let author = (!own).then(|| short_line(message.author.shown(), 64));
+    (!text.is_empty()).then_some(Said { author, text })
+}

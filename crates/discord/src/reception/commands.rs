@@ -1,0 +1,159 @@
+//! Slash commands: what they ask is kept before they are acknowledged.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::{CLOSING, Kept, Outcome, Reception, key};
+use crate::Identity;
+use crate::api::{Api, nonce};
+use crate::commands::Verb;
+use crate::heading;
+use crate::interactions::Interactions;
+use crate::rest::Timeouts;
+use crate::threads;
+use crate::wire::Slash;
+use aetheel_dispatch::Stopped;
+use aetheel_model::event::{EventKind, Lane, NewEvent, Origin, Pass};
+
+const FORGOTTEN: &str = "Done: your next prompt begins a new conversation.";
+const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins one.";
+const EMPTY: &str = "Write what I should do behind the command.";
+
+impl Reception {
+    /// Sees to a command, whose acknowledgement waits for `kept`.
+    pub(super) async fn command(&self, slash: &Slash, verb: Verb, kept: Kept) {
+        if self.recent.lock().has(slash.interaction) {
+            // Told twice: the first one is acknowledged already.
+            let _ = kept.send(Ok(Outcome::Kept));
+            return;
+        }
+        self.recent.lock().note(slash.interaction);
+        let lane = Lane::Channel(slash.channel);
+        // Whoever waits for it is gone only when everything is.
+        match verb {
+            Verb::Ask | Verb::New => {
+                let _ = kept.send(self.ask(slash, verb).await);
+            }
+            Verb::Steer if slash.prompt.trim().is_empty() => {
+                let _ = kept.send(Err(EMPTY.to_owned()));
+            }
+            Verb::Steer => {
+                let _ = kept.send(self.steer(slash).await);
+            }
+            Verb::Reset => {
+                let _ =
+                    kept.send(self.dispatcher.reset(&lane).await.map(|had| {
+                        Outcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
+                    }));
+            }
+            // Answered on the gateway's thread.
+            Verb::Stop | Verb::Dashboard | Verb::Panel(_) => {}
+        }
+    }
+
+    /// Keeps what a command asks. A command is told once: what is refused of it does not come back.
+    async fn ask(&self, slash: &Slash, verb: Verb) -> Result<Outcome, String> {
+        if slash.prompt.trim().is_empty() {
+            return Err(EMPTY.to_owned());
+        }
+        if verb == Verb::New && (slash.guild.is_none() || slash.parent.is_some()) {
+            return Err(threads::ELSEWHERE.to_owned());
+        }
+        if self.closing.is_begun() {
+            return Err(CLOSING.to_owned());
+        }
+        let event = NewEvent { opens_thread: verb == Verb::New, ..asked(slash) };
+        let saved = self.submit(event).map_err(|refusal| refusal.to_string())?.safe().await;
+        saved.map(|_| Outcome::Kept).map_err(|why| {
+            self.waiting.forget(slash.interaction);
+            why.to_string()
+        })
+    }
+
+    /// Keeps a message for the running turn; what comes of it may take a while.
+    async fn steer(&self, slash: &Slash) -> Result<Outcome, String> {
+        if self.closing.is_begun() {
+            return Err(CLOSING.to_owned());
+        }
+        let underway =
+            self.dispatcher.steer(asked(slash)).await.map_err(|refusal| refusal.to_string())?;
+        let (api, identity, interactions) =
+            (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
+        let (slash, timeouts) = (slash.clone(), self.timeouts);
+        let heading = heading::line(&slash.prompt, &self.redactor);
+        tokio::spawn(async move {
+            if let Some(text) = underway.outcome().await.message() {
+                answer(
+                    &api,
+                    &identity,
+                    &interactions,
+                    &slash,
+                    heading::under(Some(&heading), text),
+                    timeouts,
+                );
+            }
+        });
+        Ok(Outcome::Kept)
+    }
+}
+
+/// Makes an event of the text behind a command.
+fn asked(slash: &Slash) -> NewEvent {
+    let origin = Origin::Interaction {
+        channel: slash.channel,
+        interaction: slash.interaction,
+        pass: Some(Pass(slash.token.clone())),
+    };
+    NewEvent {
+        author: Some(aetheel_model::plain::short_line(
+            slash.nick.as_deref().unwrap_or(slash.user.shown()),
+            64,
+        )),
+        asker: Some(slash.user.id),
+        parent: slash.parent,
+        key: Some(key(slash.interaction)),
+        ..NewEvent::new(
+            EventKind::Message,
+            Lane::Channel(slash.channel),
+            origin,
+            slash.prompt.trim(),
+        )
+    }
+}
+
+/// The answer to `/stop`: whether a turn ran, and how many prompts waited.
+pub(crate) fn stop_text(stopped: Stopped) -> String {
+    let dropped = match stopped.waiting {
+        0 => {
+            return if stopped.running { "Stopped." } else { "There is nothing to stop here." }
+                .to_owned();
+        }
+        1 => "one prompt that waited is not answered".to_owned(),
+        count => format!("{count} prompts that waited are not answered"),
+    };
+    if stopped.running { format!("Stopped; {dropped}.") } else { format!("Stopped: {dropped}.") }
+}
+
+/// Puts a short text into the waiting answer of a command, without holding anything up.
+fn answer(
+    api: &Api,
+    identity: &Arc<Identity>,
+    interactions: &Interactions,
+    slash: &Slash,
+    text: String,
+    timeouts: Timeouts,
+) {
+    let Some(mut token) = interactions.take(slash.interaction) else { return };
+    let (api, application, channel) = (api.clone(), identity.application, slash.channel);
+    tokio::spawn(async move {
+        let sent = if token.is_usable().await {
+            api.edit_original(application, token.interaction, &token.value, &text, timeouts).await
+        } else {
+            api.post(channel, None, &nonce(), &text, timeouts).await
+        };
+        if let Err(error) = sent {
+            warn!(channel, length = text.chars().count(), %error, "cannot answer a command");
+        }
+    });
+}

@@ -1,0 +1,122 @@
+//! The channels and members that were looked up, so that Discord is asked once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+use tracing::debug;
+
+use super::LOOK_UP_TIMEOUTS;
+use crate::api::Api;
+use crate::rest::RestError;
+use crate::wire::{Channel, Member};
+
+/// Channels, and members, that are remembered.
+const KEPT: usize = 4_096;
+
+type Members = HashMap<(u64, u64), Arc<OnceCell<Option<Member>>>>;
+
+#[derive(Default)]
+pub(in super::super) struct People {
+    channels: Mutex<HashMap<u64, Channel>>,
+    /// By guild and user. None: Discord knows of no such member.
+    members: Mutex<Members>,
+    /// By guild. None: the bot has none of its own there.
+    roles: Mutex<HashMap<u64, Option<u64>>>,
+}
+
+impl People {
+    /// A channel.
+    ///
+    /// # Errors
+    /// [`RestError`].
+    pub(in super::super) async fn channel(
+        &self,
+        api: &Api,
+        channel: u64,
+    ) -> Result<Channel, RestError> {
+        if let Some(known) = self.channels.lock().get(&channel) {
+            return Ok(known.clone());
+        }
+        match api.channel(channel, LOOK_UP_TIMEOUTS).await {
+            Ok(found) => {
+                let mut channels = self.channels.lock();
+                if channels.len() >= KEPT {
+                    channels.clear();
+                }
+                channels.insert(channel, found.clone());
+                Ok(found)
+            }
+            Err(error) => {
+                debug!(channel, %error, "cannot look the channel up");
+                Err(error)
+            }
+        }
+    }
+
+    /// Somebody as a member of a guild, as of the last login; also when several channels ask at the
+    /// same time, Discord is asked once. None: Discord knows of no such member.
+    ///
+    /// # Errors
+    /// When Discord cannot say that now.
+    pub(super) async fn member(
+        &self,
+        api: &Api,
+        guild: u64,
+        user: u64,
+    ) -> Result<Option<Member>, RestError> {
+        let cell = {
+            let mut members = self.members.lock();
+            if members.len() >= KEPT {
+                members.clear();
+            }
+            Arc::clone(members.entry((guild, user)).or_default())
+        };
+        let look_up = || async {
+            match api.member(guild, user, LOOK_UP_TIMEOUTS).await {
+                Ok(member) => Ok(Some(member)),
+                Err(error) if error.is_passing() => Err(error),
+                Err(_) => Ok(None),
+            }
+        };
+        cell.get_or_try_init(look_up).await.cloned()
+    }
+
+    /// The role of a guild that is the bot's own: Discord makes one for a bot that was let in with
+    /// permissions, and members cannot change whose it is (Discord's documentation of role tags,
+    /// 2026-08).
+    ///
+    /// # Errors
+    /// When Discord cannot say that now.
+    pub(super) async fn our_role(
+        &self,
+        api: &Api,
+        guild: u64,
+        me: u64,
+    ) -> Result<Option<u64>, RestError> {
+        if let Some(known) = self.roles.lock().get(&guild) {
+            return Ok(*known);
+        }
+        let role = match api.roles(guild, LOOK_UP_TIMEOUTS).await {
+            Ok(roles) => {
+                roles.into_iter().find(|role| role.tags.bot_id == Some(me)).map(|role| role.id)
+            }
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => None,
+        };
+        self.roles.lock().insert(guild, role);
+        Ok(role)
+    }
+
+    /// Returns the role that [`People::our_role`] found before; asks nobody.
+    pub(in super::super) fn known_role(&self, guild: Option<u64>) -> Option<u64> {
+        guild.and_then(|guild| self.roles.lock().get(&guild).copied().flatten())
+    }
+
+    /// Forgets who has which roles, and which one is ours.
+    pub(super) fn forget_members(&self) {
+        self.members.lock().clear();
+        self.roles.lock().clear();
+    }
+}

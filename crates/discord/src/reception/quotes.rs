@@ -1,0 +1,142 @@
+//! The message that another one replies to or forwards, for the agent.
+
+use crate::heading;
+use crate::mention::{self, Name};
+use crate::wire::{Message, Referenced};
+use aetheel_model::event::{Attached, Quoted};
+
+/// Characters of what the bot itself said: the agent has the rest in its conversation.
+const OURS: usize = 300;
+/// Characters of what others said; Discord lets nobody write more (Discord's documentation of
+/// messages, 2026-08).
+const OTHERS: usize = 4_000;
+
+/// Returns the message this one replies to, or else forwards.
+pub(super) fn quoted(message: &Message, me: u64, names: &[Name]) -> Option<Quoted> {
+    if let Some(referenced) = &message.referenced_message {
+        return reply(referenced, me, names);
+    }
+    let words: Vec<&str> =
+        message.message_snapshots.iter().map(|forwarded| forwarded.content.trim()).collect();
+    if message.message_snapshots.is_empty() {
+        return None;
+    }
+    Some(Quoted {
+        author: None,
+        text: aetheel_model::plain::cut(
+            mention::readable(&words.join("\n\n"), names).trim(),
+            OTHERS,
+        )
+        .into_owned(),
+    })
+}
+
+fn reply(referenced: &Referenced, me: u64, names: &[Name]) -> Option<Quoted> {
+    let ours = referenced.author.id == me;
+    if ours && referenced.content.trim().is_empty() {
+        return None;
+    }
+    let own: Vec<Name> = referenced
+        .mentions
+        .iter()
+        .flat_map(|user| mention::user_names(user.id, user.shown()))
+        .collect();
+    let content = if ours { heading::without(&referenced.content) } else { &referenced.content };
+    let text = mention::readable(&mention::readable(content, &own), names);
+    let author = if ours {
+        "you".to_owned()
+    } else {
+        aetheel_model::plain::short_line(referenced.author.shown(), 64)
+    };
+    Some(Quoted {
+        author: Some(author),
+        text: aetheel_model::plain::cut(text.trim(), if ours { OURS } else { OTHERS }).into_owned(),
+    })
+}
+
+/// The files of a message, and of what it replies to or forwards; not those that the bot itself
+/// sent.
+pub(super) fn attached(message: &Message, me: u64) -> Vec<Attached> {
+    let replied = message
+        .referenced_message
+        .iter()
+        .filter(|referenced| referenced.author.id != me)
+        .flat_map(|referenced| &referenced.attachments);
+    let forwarded = message.message_snapshots.iter().flat_map(|forwarded| &forwarded.attachments);
+    message
+        .attachments
+        .iter()
+        .chain(replied)
+        .chain(forwarded)
+        .cloned()
+        .map(Attached::from)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ME: u64 = 1;
+
+    fn message(more: &Value) -> Message {
+        let mut message = json!({"id": "5", "channel_id": "6", "author": {"id": "7", "username": "ann"}, "content": "look"});
+        for (name, value) in more.as_object().expect("an object") {
+            message[name] = value.clone();
+        }
+        Message::deserialize(&message).expect("a message")
+    }
+
+    fn said(by: u64, content: &str) -> Value {
+        let file =
+            json!({"id": "1", "filename": "log.txt", "size": 3, "url": "http://127.0.0.1/log.txt"});
+        let mentions = json!([{"id": "9", "username": "cy"}]);
+        json!({"author": {"id": by.to_string(), "username": "bob"}, "content": content, "attachments": [file], "mentions": mentions})
+    }
+
+    #[test]
+    fn what_somebody_else_said_comes_along_with_its_files() {
+        let reply =
+            message(&json!({"type": 19, "referenced_message": said(8, "ask <@9> in <#4>")}));
+        let names = [("<#4>".to_owned(), "#general".to_owned())];
+        let expected =
+            Quoted { author: Some("bob".to_owned()), text: "ask @cy in #general".to_owned() };
+        assert_eq!(quoted(&reply, ME, &names), Some(expected));
+        assert_eq!(
+            attached(&reply, ME).iter().map(|file| file.name.as_str()).collect::<Vec<_>>(),
+            ["log.txt"]
+        );
+    }
+
+    #[test]
+    fn of_what_the_bot_said_only_the_beginning_comes_along() {
+        let reply = message(&json!({"type": 19, "referenced_message": said(ME, &"x".repeat(900))}));
+        let text = quoted(&reply, ME, &[]).expect("a quotation").text;
+        assert_eq!((text.chars().count(), text.ends_with('…')), (OURS, true));
+        assert_eq!(attached(&reply, ME), []);
+        assert_eq!(quoted(&message(&json!({"referenced_message": said(ME, "")})), ME, &[]), None);
+        let asked =
+            message(&json!({"referenced_message": said(ME, "> 💬 the prompt\nThe answer")}));
+        assert_eq!(
+            quoted(&asked, ME, &[]).expect("a quotation").text,
+            "The answer",
+            "the agent knows what it was asked"
+        );
+    }
+
+    #[test]
+    fn what_is_forwarded_comes_along_without_a_name() {
+        let forward = message(
+            &json!({"content": "", "message_snapshots": [{"message": {"content": "news", "attachments": said(8, "")["attachments"]}}]}),
+        );
+        assert_eq!(
+            quoted(&forward, ME, &[]),
+            Some(Quoted { author: None, text: "news".to_owned() })
+        );
+        assert_eq!(attached(&forward, ME).len(), 1);
+        assert_eq!(quoted(&message(&json!({})), ME, &[]), None);
+    }
+}

@@ -1,0 +1,395 @@
+//! An answer while it takes shape: typing, drafts, the final text.
+//!
+//! One task a turn does the sending; `update` only takes note. Drafts are best effort and paced;
+//! the final text is delivered whole, however long Discord keeps it from that, and behind earlier
+//! answers of its channel. A question, or what people say to the running turn, stands below what
+//! was said before it and above what is said after; nobody types while a question waits. The text
+//! is the agent's, exactly, as the dispatcher hands it out without secrets; it is cut by
+//! [`aetheel_model::split`], or attached where it is too long, and what we add stands below it.
+
+mod settling;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::{Instrument as _, debug};
+
+use super::Inner;
+use super::asks::{QuestionMessages, QuestionOperation, QuestionOperations};
+use super::below::MESSAGE;
+use super::drawn::{draft, status};
+use super::flow::Rank;
+use super::heading;
+use super::holding::Turn;
+use super::live::{Live, Place};
+use super::rest::Timeouts;
+use super::running::RunningTools;
+use super::typing::Typing;
+use super::waiting::QueueMarker;
+use aetheel_dispatch::{
+    Answer, DeliveryError, OpenQuestion, PriorDelivery, Reply, Settlement, Unseen,
+};
+use aetheel_model::agent::EventKind;
+use aetheel_model::fold::Transcript;
+use aetheel_model::split::split;
+
+/// Between two edits; Discord allows about one a second in a channel.
+const EDIT_INTERVAL: Duration = Duration::from_millis(1_200);
+/// Before the first draft, so that it is more than a syllable and quick answers need none.
+const FIRST_DRAFT_GRACE: Duration = Duration::from_millis(400);
+/// The status of a draft while a question waits for an answer.
+const WAITS: &str = "-# ⏸️ waiting for your answer below";
+/// Between two edits that only bring more output of a running tool.
+const OUTPUT_INTERVAL: Duration = Duration::from_secs(3);
+/// Drafts are not worth more: the next one is better.
+const DRAFT_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
+
+/// How far the turn is; the writer reads it when it has time.
+struct Progress {
+    transcript: Mutex<Transcript>,
+    tools: Mutex<RunningTools>,
+    operations: QuestionOperations,
+    changed: Notify,
+    /// A tool printed something; nothing else changed.
+    printed: Notify,
+}
+
+pub(super) struct ChannelReply {
+    inner: Arc<Inner>,
+    channel: u64,
+    progress: Arc<Progress>,
+    answer: oneshot::Sender<(Answer, Turn)>,
+    writer: JoinHandle<Result<(), DeliveryError>>,
+}
+
+impl ChannelReply {
+    /// `awaited`: the event somebody waits for the answer to.
+    pub(super) fn begin(
+        inner: &Arc<Inner>,
+        place: Place,
+        marker: Option<QueueMarker>,
+        awaited: Option<u64>,
+        traces: PriorDelivery,
+    ) -> Self {
+        let progress = Arc::new(Progress {
+            transcript: Mutex::default(),
+            tools: Mutex::default(),
+            operations: QuestionOperations::new(inner),
+            changed: Notify::new(),
+            printed: Notify::new(),
+        });
+        let (answer, given) = oneshot::channel();
+        let channel = place.channel;
+        let writer = Writer {
+            inner: Arc::clone(inner),
+            channel,
+            questions: QuestionMessages::new(inner, channel, place.reply_to),
+            marker,
+            typing: None,
+            posted: !traces.posted.is_empty(),
+            heading: place.heading.clone(),
+            live: Live::new(Arc::clone(inner), place, traces, awaited),
+            above: String::new(),
+            progress: Arc::clone(&progress),
+            unasked: awaited.is_none(),
+        };
+        let writer = tokio::spawn(writer.run(given).in_current_span());
+        Self { inner: Arc::clone(inner), channel, progress, answer, writer }
+    }
+}
+
+#[async_trait]
+impl Reply for ChannelReply {
+    fn update(&mut self, event: &EventKind, _transcript: &Transcript) {
+        // Folding again costs as much as the event is long; copying the whole text each time would
+        // not.
+        self.progress.transcript.lock().apply(event);
+        let now = (std::time::Instant::now(), Timestamp::now());
+        self.progress.tools.lock().apply(event, now);
+        match event {
+            EventKind::ToolOutput(_) => self.progress.printed.notify_one(),
+            _ => self.progress.changed.notify_one(),
+        }
+    }
+
+    fn ask(&mut self, question: &OpenQuestion, unseen: Unseen) {
+        self.progress.operations.ask(question, unseen, self.progress.text());
+        self.progress.changed.notify_one();
+    }
+
+    fn steered(&mut self) {
+        self.progress.operations.go_below(self.progress.text());
+        self.progress.changed.notify_one();
+    }
+
+    fn stood_above(&mut self) {
+        self.progress.operations.stood(self.progress.text());
+        self.progress.changed.notify_one();
+    }
+
+    fn settled(&mut self, id: &str, how: &Settlement) {
+        self.progress.operations.settled(id, how);
+        self.progress.changed.notify_one();
+    }
+
+    /// Takes as long as Discord does. Dropping the future does not stop the delivery.
+    async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
+        let lost = || DeliveryError::Refused("the delivery was cut off".to_owned());
+        let turn = self.inner.holding.enter(self.channel);
+        self.answer.send((answer, turn)).map_err(|_| lost())?;
+        self.writer.await.map_err(|_| lost())?
+    }
+}
+
+impl Progress {
+    fn text(&self) -> String {
+        self.transcript.lock().text()
+    }
+
+    /// Returns when the draft is due again although the agent reported nothing but output: a tool
+    /// has become a long one, or a long one printed something.
+    async fn tool_goes_on(&self, shown: Instant) {
+        let next_long = self.tools.lock().next_long(std::time::Instant::now());
+        tokio::select! {
+            () = until(next_long) => {}
+            () = self.printed.notified() => {
+                tokio::time::sleep_until(shown + OUTPUT_INTERVAL).await;
+            }
+        }
+    }
+}
+
+struct Writer {
+    inner: Arc<Inner>,
+    channel: u64,
+    live: Live,
+    /// The question, above the first message.
+    heading: Option<String>,
+    /// The text before something else that stands below it.
+    above: String,
+    progress: Arc<Progress>,
+    questions: QuestionMessages,
+    /// The mark or line shown while the prompt waited.
+    marker: Option<QueueMarker>,
+    /// None while somebody is being waited for.
+    typing: Option<Typing>,
+    /// Whether there is a draft to take back.
+    posted: bool,
+    /// No typing and no draft are shown, as nobody waits; an answer that says nothing gets no
+    /// message.
+    unasked: bool,
+}
+
+impl Writer {
+    async fn run(
+        mut self,
+        mut given: oneshot::Receiver<(Answer, Turn)>,
+    ) -> Result<(), DeliveryError> {
+        self.type_on();
+        if let Some(marker) = self.marker.take() {
+            marker.take_back(&self.inner.api).await;
+        }
+        let mut shown = Instant::now();
+        let mut next = shown + FIRST_DRAFT_GRACE;
+        let answer = loop {
+            let token_expires = self.live.token_expires();
+            let progress = Arc::clone(&self.progress);
+            tokio::select! {
+                biased;
+                answer = &mut given => break answer.ok(),
+                () = until(token_expires) => {
+                    self.live.leave_token(DRAFT_TIMEOUTS).await;
+                    self.progress.changed.notify_one();
+                    continue;
+                }
+                () = progress.changed.notified() => {}
+                () = progress.tool_goes_on(shown) => {}
+            }
+            self.run_operations().await;
+            next = next
+                .max(Instant::now() + if self.posted { Duration::ZERO } else { FIRST_DRAFT_GRACE });
+            tokio::select! {
+                biased;
+                answer = &mut given => break answer.ok(),
+                () = tokio::time::sleep_until(next) => {}
+            }
+            if self.inner.holding.is_busy(self.channel) {
+                // An earlier answer is still on its way; nothing stands before it.
+                next = Instant::now() + EDIT_INTERVAL;
+                self.progress.changed.notify_one();
+                continue;
+            }
+            let pieces = self.draft();
+            if pieces.is_empty() || self.unasked {
+                continue;
+            }
+            match self.live.show(&pieces, false, DRAFT_TIMEOUTS).await {
+                Ok(posted) => {
+                    self.posted = true;
+                    if let (true, Some(typing)) = (posted, &self.typing) {
+                        typing.again();
+                    }
+                }
+                Err(error) => {
+                    debug!(channel = self.channel, %error, "cannot show a draft");
+                    // The agent may report nothing more for long, so the next try needs no report.
+                    if error.is_passing() {
+                        self.progress.changed.notify_one();
+                    }
+                }
+            }
+            shown = Instant::now();
+            next = shown + EDIT_INTERVAL;
+        };
+        if let Some(typing) = self.typing.take() {
+            typing.stop().await;
+        }
+        let settled = match answer {
+            Some((answer, turn)) => self.settle(answer, turn).await,
+            None => {
+                // The turn vanished without an answer: leave what there is, without pretending that
+                // work goes on.
+                let text = self.progress.text();
+                if self.posted && self.says_more(&text) {
+                    let _ = self
+                        .live
+                        .show(&split(&self.to_say(&text), MESSAGE), true, DRAFT_TIMEOUTS)
+                        .await;
+                }
+                Ok(())
+            }
+        };
+        for operation in self.progress.operations.take() {
+            match operation {
+                QuestionOperation::Post(question, _, _, Some(at)) => {
+                    self.questions.take_over(&question.id, at);
+                }
+                QuestionOperation::Close(id, content) => self.questions.close(&id, &content).await,
+                _ => {}
+            }
+        }
+        self.questions.close_all().await;
+        settled
+    }
+
+    /// Posts and closes questions, in the order they came up.
+    async fn run_operations(&mut self) {
+        for operation in self.progress.operations.take() {
+            match operation {
+                QuestionOperation::Post(question, unseen, before, left) => {
+                    if !self.stood(&before).await {
+                        self.go_below(before).await;
+                    }
+                    if let Some(typing) = self.typing.take() {
+                        typing.stop().await;
+                    }
+                    self.questions.post(&question, unseen, &self.progress.changed, left).await;
+                }
+                QuestionOperation::Below(before) => self.go_below(before).await,
+                QuestionOperation::Stood(before) => drop(self.stood(&before).await),
+                QuestionOperation::Close(id, content) => self.questions.close(&id, &content).await,
+            }
+        }
+        if !self.questions.is_waiting() {
+            self.type_on();
+        }
+    }
+
+    /// Takes over what an earlier life left above something else, where that is the end of `before`.
+    /// False: what stands there, if anything, is not known to say it.
+    async fn stood(&mut self, before: &str) -> bool {
+        if !self.above.is_empty() || before.trim().is_empty() {
+            return false;
+        }
+        let Some(said) = self.live.says_above(DRAFT_TIMEOUTS).await else { return false };
+        let stood = !said.is_empty() && before.trim_end().ends_with(&said);
+        if stood {
+            before.trim_end().clone_into(&mut self.above);
+        }
+        stood
+    }
+
+    /// Shows what was said until now and leaves it there: what comes stands below something else.
+    async fn go_below(&mut self, before: String) {
+        // Where the agent took back what stands above, all of it is said below in the end.
+        if self.below_of(&before).is_none_or(|rest| rest.trim().is_empty()) {
+            // A command's own message would stand above for ever without a word.
+            if !self.posted {
+                self.live.leave_token(DRAFT_TIMEOUTS).await;
+            }
+            return;
+        }
+        let (pieces, timeouts) =
+            (split(&self.to_say(&before), MESSAGE), DRAFT_TIMEOUTS.of(Rank::Answer));
+        let shown = self.live.show(&pieces, true, timeouts).await;
+        self.live.go_below(timeouts).await;
+        self.posted = false;
+        match shown {
+            Ok(_) => before.trim_end().clone_into(&mut self.above),
+            Err(error) => {
+                // All of it comes below.
+                debug!(channel = self.channel, %error, "cannot show a draft");
+                self.above.clear();
+            }
+        }
+    }
+
+    /// Returns the part of a text that goes below something else; none: it does not begin with the
+    /// text above.
+    fn below_of<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let rest = text.strip_prefix(&self.above)?;
+        Some(if self.above.is_empty() { rest } else { rest.trim_start_matches(['\n', ' ']) })
+    }
+
+    /// Whether there is anything in a text that is to be said below what stands above.
+    fn says_more(&self, text: &str) -> bool {
+        !self.below_of(text).unwrap_or(text).trim().is_empty()
+    }
+
+    /// Returns the part of a text still to be said, below the question where nothing stands above.
+    fn to_say(&self, text: &str) -> String {
+        match self.below_of(text) {
+            Some(rest) if !self.above.is_empty() => rest.to_owned(),
+            _ => heading::under(self.heading.as_deref(), text),
+        }
+    }
+
+    fn type_on(&mut self) {
+        if self.typing.is_none() && !self.unasked {
+            self.typing = Some(Typing::start(self.inner.api.clone(), self.channel));
+        }
+    }
+
+    /// Returns the draft to show now: the text so far, and the agent's action where there is room.
+    fn draft(&self) -> Vec<String> {
+        let (text, status) = {
+            let transcript = self.progress.transcript.lock();
+            let tools = self.progress.tools.lock();
+            let since = |id: &str| tools.long_since(id, std::time::Instant::now());
+            (transcript.text(), status(&transcript, since))
+        };
+        let status = match self.questions.is_waiting() {
+            // The question says what would run.
+            true => self.posted.then(|| WAITS.to_owned()),
+            false => status,
+        };
+        if status.is_none() && !self.says_more(&text) {
+            return Vec::new();
+        }
+        draft(&self.to_say(&text), status, self.drafted())
+    }
+}
+
+async fn until(when: Option<std::time::Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,210 @@
+//! The end of an answer: delivered whole, in its turn, as soon as Discord takes it; as a file where
+//! it is too long.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tracing::{debug, error, info, warn};
+
+use super::Writer;
+use crate::below::{self, hint, whole};
+use crate::drawn::{self, above_file};
+use crate::holding::{Turn, Watch};
+use crate::notices;
+use crate::rest::{RestError, Timeouts, Upload};
+use aetheel_dispatch::{Answer, AnswerFile, DeliveryError, Offer};
+use aetheel_model::figures;
+use aetheel_model::schedule::says_nothing;
+
+/// Where the numbers of files begin that the agent made; those before are a long answer's.
+const MADE: usize = 100;
+/// For uploading one file.
+const UPLOAD_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(120), Duration::from_secs(240));
+
+impl Writer {
+    /// Delivers the answer, in its turn, as soon as Discord takes it; what is on the screen of it
+    /// by then stays.
+    pub(super) async fn settle(
+        &mut self,
+        answer: Answer,
+        mut turn: Turn,
+    ) -> Result<(), DeliveryError> {
+        turn.come().await;
+        let mut tries = 0;
+        loop {
+            let watch = Watch::begin(&self.inner);
+            let Err(error) = self.try_settle(&answer).await else { break };
+            let length = answer.text.chars().count();
+            if tries == 0 {
+                figures::discord_send_failed();
+                warn!(channel = self.channel, length, %error, "discord does not take an answer now{}", hint(&error));
+            }
+            if !watch.over(&self.inner, &error, tries).await {
+                error!(channel = self.channel, length, %error, "cannot send an answer to discord{}", hint(&error));
+                return Err(match error {
+                    RestError::TokenRefused => DeliveryError::Later(error.to_string()),
+                    error if error.is_without_channel() => DeliveryError::Gone(error.to_string()),
+                    error => DeliveryError::Refused(error.to_string()),
+                });
+            }
+            tries += 1;
+        }
+        if tries > 0 {
+            info!(channel = self.channel, tries, "discord took an answer that was held up");
+        }
+        self.put_offer(answer.offer.as_ref()).await;
+        if let Some(person) = answer.ping {
+            let text =
+                format!("<@{person}>\n-# The answer is there, after {}.", below::time(answer.took));
+            let timeouts = self.inner.options.windows.send;
+            if let Err(error) = self
+                .inner
+                .api
+                .call_for(
+                    self.channel,
+                    None,
+                    Some(person),
+                    &self.live.ping_nonce(),
+                    (&text, &Value::Null),
+                    timeouts,
+                )
+                .await
+            {
+                debug!(channel = self.channel, %error, "cannot ping whoever asked");
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the answer whole, going on with what is there of it.
+    async fn try_settle(&mut self, answer: &Answer) -> Result<(), RestError> {
+        let timeouts = self.inner.options.windows.send;
+        if self.unasked
+            && answer.failure.is_none()
+            && answer.notices.is_empty()
+            && says_nothing(&answer.text)
+        {
+            // What stood above a question goes as well.
+            let _ = self.live.show(&[], true, timeouts).await;
+            self.live.drop_above(timeouts).await;
+            return Ok(());
+        }
+        let lines = below::lines(answer, &self.inner.options.footer, !self.unasked);
+        // What an earlier life said above is not known; what the agent took back is not the answer.
+        let above = if self.above.is_empty() && self.live.has_above() {
+            None
+        } else {
+            self.below_of(&answer.text)
+        };
+        let text = self.to_say(&answer.text);
+        let as_file =
+            self.is_long(&answer.text) && self.settle_as_file(&text, &answer.text, &lines).await?;
+        if !as_file {
+            self.live.show(&whole(&text, &lines), true, timeouts).await?;
+        }
+        if above.is_none() {
+            self.live.drop_above(timeouts).await;
+        }
+        self.put_files(&answer.files).await?;
+        Ok(())
+    }
+
+    /// Posts the files the agent made, below the answer. Those Discord does not take at all are
+    /// left out.
+    async fn put_files(&self, files: &[AnswerFile]) -> Result<(), RestError> {
+        for (number, AnswerFile { name, path }) in files.iter().enumerate() {
+            let bytes = match tokio::fs::read(path).await {
+                Ok(bytes) if bytes.len() <= below::FILE => bytes,
+                Ok(bytes) => {
+                    warn!(
+                        channel = self.channel,
+                        name,
+                        size = bytes.len(),
+                        "what the agent made is too large for discord"
+                    );
+                    continue;
+                }
+                Err(error) => {
+                    warn!(channel = self.channel, name, %error, "what the agent made is not there any more");
+                    continue;
+                }
+            };
+            let (upload, nonce) =
+                (Upload { name: name.clone(), bytes }, self.live.file_nonce(MADE + number));
+            match self.inner.api.post_file(self.channel, &nonce, &upload, UPLOAD_TIMEOUTS).await {
+                Ok(()) => info!(channel = self.channel, name, "posted what the agent made"),
+                Err(error) if error.is_passing() || error.is_without_channel() => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    let hint = if error.is_forbidden() {
+                        "; hint: the bot needs Attach Files there"
+                    } else {
+                        ""
+                    };
+                    warn!(channel = self.channel, name, %error, "cannot attach what the agent made{hint}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Without its button an answer is still one.
+    async fn put_offer(&self, offer: Option<&Offer>) {
+        if let Some(offer) = offer
+            && let Err(error) =
+                self.live.put_below(&notices::row(offer), self.inner.options.windows.send).await
+        {
+            warn!(channel = self.channel, offer = offer.id, %error, "cannot put a button below an answer");
+        }
+    }
+
+    /// How many messages an answer has at most while it grows, and above its file.
+    pub(super) fn drafted(&self) -> usize {
+        drawn::drafted(self.inner.options.long_answer)
+    }
+
+    fn is_long(&self, text: &str) -> bool {
+        drawn::is_long(text, self.inner.options.long_answer)
+    }
+
+    /// Delivers the beginning of `text` as messages and all of `answer` as a file below them.
+    /// False: no file can be attached.
+    async fn settle_as_file(
+        &mut self,
+        text: &str,
+        answer: &str,
+        below: &[String],
+    ) -> Result<bool, RestError> {
+        let pieces = above_file(text, answer, self.drafted(), below);
+        self.live.show(&pieces, true, self.inner.options.windows.send).await?;
+        for (number, (name, bytes)) in below::files(answer).into_iter().enumerate() {
+            match self
+                .inner
+                .api
+                .post_file(
+                    self.channel,
+                    &self.live.file_nonce(number),
+                    &Upload { name, bytes },
+                    UPLOAD_TIMEOUTS,
+                )
+                .await
+            {
+                Ok(()) => {}
+                Err(error) if error.is_passing() || error.is_without_channel() => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    let hint = if error.is_forbidden() {
+                        "; hint: the bot needs Attach Files there"
+                    } else {
+                        ""
+                    };
+                    warn!(channel = self.channel, %error, "cannot attach a long answer; it goes out as messages{hint}");
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,194 @@
+//! What somebody may in a channel at this moment: asked of Discord, and held against the operator's
+//! lists as a message of theirs would be.
+//!
+//! For those who look at channels from elsewhere: they see and do no more than in Discord. What
+//! Discord said is good for [`FRESH`]; whatever it does not say is a no.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::Discord;
+use super::api::Api;
+use super::asker::Asker;
+use super::permissions::{self, Overwrite, Standing as Membership, permissions};
+use super::rest::{RestError, Timeouts};
+use super::wire::places::{Channel, Member, WireGuild};
+use aetheel_model::access::Standing;
+
+/// How long an answer of Discord's counts.
+const FRESH: Duration = Duration::from_secs(10);
+/// Answers of a kind that are remembered.
+const KEPT: usize = 4_096;
+/// Somebody waits for a page.
+const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_secs(4));
+/// A private thread: those who are in it see it.
+const PRIVATE_THREAD: u8 = 12;
+
+/// What Discord said lately. When several ask the same at the same time, it is asked once.
+struct Fresh<K, V>(Mutex<HashMap<K, Asked<V>>>);
+
+/// When something was asked, and what was answered, once it is.
+type Asked<V> = (Instant, Arc<OnceCell<V>>);
+
+impl<K, V> Default for Fresh<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Fresh<K, V> {
+    async fn get(
+        &self,
+        key: K,
+        ask: impl Future<Output = Result<V, RestError>>,
+    ) -> Result<V, RestError> {
+        let cell = {
+            let (mut known, now) = (self.0.lock(), Instant::now());
+            if known.len() >= KEPT {
+                known.clear();
+            }
+            let entry = known.entry(key).or_insert_with(|| (now, Arc::default()));
+            if now.duration_since(entry.0) >= FRESH {
+                *entry = (now, Arc::default());
+            }
+            Arc::clone(&entry.1)
+        };
+        cell.get_or_try_init(|| ask).await.cloned()
+    }
+
+    fn forget(&self) {
+        self.0.lock().clear();
+    }
+}
+
+/// The answers of Discord that standings are made of.
+#[derive(Default)]
+pub(super) struct Standings {
+    /// None: the bot sees no such channel.
+    channels: Fresh<u64, Option<Arc<Channel>>>,
+    guilds: Fresh<u64, Option<Arc<WireGuild>>>,
+    /// By guild and user. None: there is no such member.
+    members: Fresh<(u64, u64), Option<Arc<Member>>>,
+    /// Whether a user is in a private thread, by thread and user.
+    inside: Fresh<(u64, u64), bool>,
+}
+
+impl Standings {
+    /// Forgets everything: permissions have changed somewhere.
+    pub(super) fn forget(&self) {
+        self.channels.forget();
+        self.guilds.forget();
+        self.members.forget();
+        self.inside.forget();
+    }
+
+    async fn channel(&self, api: &Api, id: u64) -> Result<Option<Arc<Channel>>, RestError> {
+        let path = format!("/channels/{id}");
+        self.channels
+            .get(id, async { found(api.get(path, ("GET channel", id), TIMEOUTS).await) })
+            .await
+    }
+
+    async fn guild(&self, api: &Api, id: u64) -> Result<Option<Arc<WireGuild>>, RestError> {
+        let path = format!("/guilds/{id}");
+        self.guilds.get(id, async { found(api.get(path, ("GET guild", id), TIMEOUTS).await) }).await
+    }
+
+    async fn member(
+        &self,
+        api: &Api,
+        guild: u64,
+        user: u64,
+    ) -> Result<Option<Arc<Member>>, RestError> {
+        let path = format!("/guilds/{guild}/members/{user}");
+        let ask = async { found(api.get(path, ("GET member", guild), TIMEOUTS).await) };
+        self.members.get((guild, user), ask).await
+    }
+
+    async fn is_inside(&self, api: &Api, thread: u64, user: u64) -> Result<bool, RestError> {
+        let path = format!("/channels/{thread}/thread-members/{user}");
+        let ask = async {
+            let answer = api.get(path, ("GET thread member", thread), TIMEOUTS).await;
+            found::<serde_json::Value>(answer).map(|member| member.is_some())
+        };
+        self.inside.get((thread, user), ask).await
+    }
+}
+
+/// Takes a refusal for what it says: there is no such thing, or not for us.
+fn found<T>(answer: Result<T, RestError>) -> Result<Option<Arc<T>>, RestError> {
+    match answer {
+        Ok(value) => Ok(Some(Arc::new(value))),
+        Err(error) if error.is_forbidden() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Discord {
+    /// What a user may in a channel now; nothing, where there is no such channel or member.
+    ///
+    /// # Errors
+    /// Why Discord does not say, for the log: count it as nothing.
+    pub async fn standing(&self, user: u64, channel: u64) -> Result<Standing, String> {
+        self.look_up(user, channel).await.map_err(|error| error.to_string())
+    }
+
+    async fn look_up(&self, user: u64, id: u64) -> Result<Standing, RestError> {
+        let (api, asked) = (&self.inner.api, &self.inner.standings);
+        let identity = &self.inner.identity;
+        let owner = identity.owners.contains(&user);
+        let Some(channel) = asked.channel(api, id).await? else { return Ok(Standing::default()) };
+        let mut asker =
+            Asker { user, roles: Vec::new(), channel: id, parent: None, guild: None, owner };
+        let Some(guild_id) = channel.guild_id else {
+            let inside = channel.recipients.iter().any(|recipient| recipient.id == user);
+            let sees = inside && identity.admit(&asker).is_ok();
+            let place = "direct messages".to_owned();
+            return Ok(Standing { sees, acts: sees, owner, place, ..Standing::default() });
+        };
+        let thread = matches!(channel.kind, 10..=12);
+        let parent = match channel.parent_id.filter(|_| thread) {
+            Some(parent) => asked.channel(api, parent).await?,
+            None => None,
+        };
+        // The overwrites of a thread are its parent's.
+        let (Some(guild), Some(member), false) = (
+            asked.guild(api, guild_id).await?,
+            asked.member(api, guild_id, user).await?,
+            thread && parent.is_none(),
+        ) else {
+            return Ok(Standing::default());
+        };
+        asker.roles = member.role_ids();
+        asker.parent = channel.parent_id.filter(|_| thread);
+        asker.guild = Some(guild_id);
+        let overwrites: Vec<Overwrite> = parent.as_ref().unwrap_or(&channel).overwrites();
+        let standing = Membership {
+            user,
+            guild: guild_id,
+            owns_guild: guild.owner_id == user,
+            roles: asker.roles.clone(),
+            timed_out: member.is_timed_out(),
+        };
+        let may = permissions(&standing, &guild.role_permissions(), &overwrites);
+        let mut sees = permissions::reads(may) && identity.admit(&asker).is_ok();
+        if sees && channel.kind == PRIVATE_THREAD && !permissions::manages_threads(may) {
+            sees = asked.is_inside(api, id, user).await?;
+        }
+        let name = channel.name.clone().unwrap_or_else(|| id.to_string());
+        Ok(Standing {
+            sees,
+            acts: sees && permissions::writes(may, thread),
+            owner,
+            roles: asker.roles.iter().copied().chain([guild_id]).collect(),
+            parent: asker.parent,
+            guild: Some(guild_id),
+            place: format!("#{name}"),
+        })
+    }
+}

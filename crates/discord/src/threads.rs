@@ -1,0 +1,206 @@
+//! Threads, each a conversation of its own: opening one for a prompt, and knowing which of them are
+//! ours.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::Inner;
+use super::asks::escape;
+use super::heard::Parent;
+use super::live::Live;
+use super::mention;
+use super::reception::Reception;
+use super::rest::RestError;
+use super::wire::{Channel, Message};
+use aetheel_dispatch::{Opened, PriorDelivery};
+use aetheel_model::event::{Event, Lane, Origin};
+
+/// Characters of a thread's name (Discord's documentation of threads, 2026-08).
+const NAME: usize = 100;
+/// Characters of a prompt that are shown in its thread.
+const SHOWN: usize = 1_500;
+/// Lines of a prompt that are shown in its thread.
+const LINES: usize = 20;
+
+pub(super) const ELSEWHERE: &str =
+    "A thread cannot be opened here. Begin a new conversation in this place with `/reset`.";
+const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel.";
+const UNREACHABLE: &str = "Discord did not open the thread. Please try again.";
+const MENTION_ME: &str = "-# In this thread I read only what mentions or answers me.";
+
+impl Reception {
+    /// Whether a message that does not name the bot is for it all the same, unless it answers or
+    /// names somebody else: in a channel where the bot reads everything, and in a thread that the
+    /// bot opened or was spoken to in.
+    ///
+    /// # Errors
+    /// When Discord cannot say that now.
+    pub(super) async fn belongs_to_us(
+        &self,
+        message: &Message,
+        parent: Parent,
+    ) -> Result<bool, RestError> {
+        let to_others = !message.mentions.is_empty() || message.referenced_message.is_some();
+        if !self.identity.reads || message.guild_id.is_none() || to_others {
+            return Ok(false);
+        }
+        let (channel, me) = (message.channel_id, self.identity.id);
+        if self.dispatcher.reads_all(&Lane::Channel(channel)).await {
+            return Ok(true);
+        }
+        let parent = match parent {
+            Parent::Known(parent) => parent,
+            Parent::Unknown => {
+                self.seen_channel(channel).await?.and_then(|channel| channel.thread_parent())
+            }
+        };
+        let Some(parent) = parent else { return Ok(false) };
+        // Nothing was learnt of a thread in which the bot was not spoken to before.
+        if self.dispatcher.reads_all(&Lane::Channel(parent)).await {
+            return Ok(true);
+        }
+        if self.dispatcher.knows(&Lane::Channel(channel)).await {
+            return Ok(true);
+        }
+        Ok(self.seen_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))
+    }
+
+    /// A channel; none: it is gone, or not for us to see.
+    async fn seen_channel(&self, channel: u64) -> Result<Option<Channel>, RestError> {
+        match self.people.channel(&self.api, channel).await {
+            Ok(channel) => Ok(Some(channel)),
+            Err(error) if error.is_passing() => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Opens the thread of a prompt and says there what was asked. Every step finds what an earlier try
+/// or life did: the command's message by its pass, by its note or by its nonce, the thread because
+/// it hangs on that message, and what is said in it by looking.
+pub(super) async fn open(
+    inner: &Arc<Inner>,
+    event: &Event,
+    traces: PriorDelivery,
+) -> Result<Opened, String> {
+    let Origin::Interaction { channel, .. } = event.origin else {
+        return Err(ELSEWHERE.to_owned());
+    };
+    let (api, timeouts) = (&inner.api, inner.options.windows.send);
+    let name = thread_name(&event.prompt);
+    let nonce = format!("{}.t", traces.stem);
+    let mut live =
+        Live::new(Arc::clone(inner), inner.place_of_command(channel, event), traces, None);
+    let shown =
+        live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, timeouts).await;
+    let begun = match (shown, live.first()) {
+        (Ok(_), Some(begun)) => begun,
+        (Err(error), _) => {
+            warn!(channel, %error, "cannot answer a command");
+            return Err(if error.is_passing() { UNREACHABLE } else { ELSEWHERE }.to_owned());
+        }
+        (Ok(_), None) => return Err(UNREACHABLE.to_owned()),
+    };
+    // A thread has the id of the message it hangs on.
+    let thread = begun;
+    let new = match api.thread(channel, begun, &name, timeouts).await {
+        Ok(new) => new,
+        Err(error) => {
+            warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "; hint: the bot needs Create Public Threads there" } else { "" });
+            let why = match &error {
+                error if error.is_passing() => UNREACHABLE,
+                RestError::Refused { status: 403 | 404, .. } => FORBIDDEN,
+                _ => ELSEWHERE,
+            };
+            return Err(why.to_owned());
+        }
+    };
+    let sent = if new { None } else { sent_before(inner, thread).await };
+    let first = match sent {
+        Some(first) => Ok(first),
+        None => {
+            let author = event.author.as_deref().unwrap_or_default();
+            let text = opening(author, &event.prompt, inner.identity.reads);
+            api.post(thread, None, &nonce, &text, timeouts).await.map(|posted| posted.id)
+        }
+    };
+    match first {
+        Ok(first) => {
+            info!(channel, thread, user = event.asker, "opened a thread for a new conversation");
+            inner.notes.saw(thread, first);
+            Ok(Opened { thread, first })
+        }
+        Err(error) => {
+            warn!(thread, %error, "cannot write into a new thread{}", if error.is_forbidden() { "; hint: the bot needs Send Messages in Threads there" } else { "" });
+            Err(if error.is_passing() { UNREACHABLE } else { FORBIDDEN }.to_owned())
+        }
+    }
+}
+
+/// Finds the first message an earlier try sent in a thread; none: it sent none, or it is not known.
+async fn sent_before(inner: &Inner, thread: u64) -> Option<u64> {
+    let (page, _) =
+        inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;
+    page.into_iter()
+        .find(|message| message.author.id == inner.identity.id && message.kind == 0)
+        .map(|message| message.id)
+}
+
+/// The first message of a thread: who asked what.
+fn opening(author: &str, prompt: &str, reads: bool) -> String {
+    let prompt = prompt.trim();
+    let mut shown: String = prompt.chars().take(SHOWN).collect();
+    if shown.len() < prompt.len() || shown.lines().count() > LINES {
+        shown = shown.lines().take(LINES).collect::<Vec<_>>().join("\n") + "…";
+    }
+    let quoted: Vec<String> = shown.lines().map(|line| format!("> {line}")).collect();
+    let note = if reads { String::new() } else { format!("\n{MENTION_ME}") };
+    format!("**{}**:\n{}{note}", escape(author), quoted.join("\n"))
+}
+
+/// The first line of a prompt as a name: without mentions and marks, 1 to 100 characters.
+fn thread_name(prompt: &str) -> String {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut plain = mention::in_words(line);
+    for mark in ["**", "__", "~~", "||", "`", "*"] {
+        plain = plain.replace(mark, "");
+    }
+    let plain =
+        aetheel_model::plain::short_line(plain.trim_start_matches(['#', '>', '-', ' ']), NAME);
+    if plain.is_empty() { "New conversation".to_owned() } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_named_after_the_first_line_in_plain_words() {
+        for (prompt, name) in [
+            ("fix the build", "fix the build"),
+            ("\n  ## Fix **the** `build`\nand then", "Fix the build"),
+            (
+                "ask <@123> and <@!4> in <#9> of <@&7> <:wave:55>",
+                "ask @somebody and @somebody in #channel of @role wave",
+            ),
+            ("is a < b, <@x> or <b>?", "is a < b, <@x> or <b>?"),
+            ("my_function and __init__", "my_function and init"),
+            ("@everyone", "@everyone"),
+            ("***", "New conversation"),
+            ("", "New conversation"),
+        ] {
+            assert_eq!(thread_name(prompt), name, "{prompt:?}");
+        }
+        let long = thread_name(&"wörter ".repeat(40));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (NAME, true));
+    }
+
+    #[test]
+    fn a_thread_begins_with_who_asked_what() {
+        assert_eq!(opening("An*n", "one\ntwo", true), "**An\\*n**:\n> one\n> two");
+        assert!(opening("Ann", "one", false).ends_with(MENTION_ME));
+        assert!(opening("Ann", &"x\n".repeat(900), false).chars().count() <= 2_000);
+        assert!(opening(&"*".repeat(64), &"x".repeat(9_000), false).chars().count() <= 2_000);
+    }
+}

@@ -1,0 +1,223 @@
+//! Where a prompt stands in its line: shown while it waits, taken back when its turn begins.
+//!
+//! Quiet: a number as a reaction to a message, a small line in a command's own message.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::debug;
+
+use super::Inner;
+use super::api::Api;
+use super::flow::Rank;
+use super::heading;
+use super::interactions::InteractionToken;
+use super::rest::Timeouts;
+use aetheel_model::event::{Event, Origin};
+
+/// Not worth more; a number is not shown at all where there is no room for it at once.
+const MARKER_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Hint);
+/// For taking a mark away, however long it takes until there is room.
+const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
+/// Instead of its place, where a command waits for the next life of the gateway.
+const RESTARTING: &str = "-# I am restarting: the answer follows.";
+/// The numbers from 1 to 10, and one for more.
+const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
+
+/// The text of a command's message that was stopped before its turn.
+const STOPPED: &str = "-# Stopped before it began.";
+
+/// The mark shown for a prompt that waits.
+pub(super) enum QueueMarker {
+    /// A number on a message.
+    Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },
+    /// A line in a command's message, below what was asked.
+    Line { heading: String, shown: JoinHandle<InteractionToken> },
+}
+
+/// Prompts whose turns have not begun, by message or interaction.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<HashMap<u64, Option<QueueMarker>>>);
+
+impl Waiting {
+    /// A prompt is about to be offered: its turn may begin at any moment from now on.
+    pub(super) fn expect(&self, id: u64) {
+        self.lock().insert(id, None);
+    }
+
+    /// It does not wait.
+    pub(super) fn forget(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    /// Its turn begins; returns what is shown of its waiting.
+    pub(super) fn begun(&self, id: u64) -> Option<QueueMarker> {
+        self.lock().remove(&id).flatten()
+    }
+
+    /// Shows how many come before a message, unless its turn has begun.
+    pub(super) fn number(&self, api: &Api, channel: u64, message: u64, ahead: usize) {
+        let mut waiting = self.lock();
+        let Some(marker) = waiting.get_mut(&message) else { return };
+        let emoji = NUMBERS[ahead.clamp(1, NUMBERS.len()) - 1];
+        let api = api.clone();
+        let shown = tokio::spawn(async move {
+            let shown = api.react(channel, message, emoji, MARKER_TIMEOUTS).await;
+            if let Err(error) = &shown {
+                debug!(channel, %error, "cannot show where a message stands in its line; the permission Add Reactions lets me");
+            }
+            shown.is_ok()
+        });
+        *marker = Some(QueueMarker::Number { channel, message, emoji, shown });
+    }
+
+    /// Says how many come before a command, unless its turn has begun.
+    pub(super) fn line(
+        &self,
+        api: &Api,
+        application: u64,
+        (mut token, heading): (InteractionToken, String),
+        ahead: usize,
+    ) {
+        let mut waiting = self.lock();
+        let Some(marker) = waiting.get_mut(&token.interaction) else { return };
+        let api = api.clone();
+        let text = heading::under(Some(&heading), &format!("-# ⏳ {ahead} before this one."));
+        let shown = tokio::spawn(async move {
+            if token.is_usable().await
+                && let Err(error) = api
+                    .edit_original(
+                        application,
+                        token.interaction,
+                        &token.value,
+                        &text,
+                        MARKER_TIMEOUTS,
+                    )
+                    .await
+            {
+                debug!(interaction = token.interaction, %error, "cannot say where a command stands in its line");
+            }
+            token
+        });
+        *marker = Some(QueueMarker::Line { heading, shown });
+    }
+
+    /// Takes back what is shown of all that waits: the next life of the gateway answers it and
+    /// knows of no marker.
+    pub(super) async fn leave(&self, api: &Api, application: u64) {
+        let markers: Vec<QueueMarker> =
+            self.lock().drain().filter_map(|(_, marker)| marker).collect();
+        let mut taken = JoinSet::new();
+        for marker in markers {
+            let api = api.clone();
+            taken.spawn(async move {
+                match marker {
+                    QueueMarker::Number { channel, message, emoji, shown } => unreact(&api, channel, message, emoji, shown).await,
+                    QueueMarker::Line { heading, shown } => {
+                        let Ok(mut token) = shown.await else { return };
+                        let text = heading::under(Some(&heading), RESTARTING);
+                        if token.is_usable().await
+                            && let Err(error) = api.edit_original(application, token.interaction, &token.value, &text, MARKER_TIMEOUTS).await
+                        {
+                            debug!(interaction = token.interaction, %error, "cannot say that a command is answered after the restart");
+                        }
+                    }
+                }
+            });
+        }
+        taken.join_all().await;
+    }
+
+    /// Takes back what an earlier life showed on a message.
+    pub(super) async fn forget_earlier(api: &Api, channel: u64, message: u64) {
+        let shown = match api.message(channel, message, REMOVAL_TIMEOUTS.of(Rank::Marker)).await {
+            Ok(found) => found.reactions,
+            Err(error) => {
+                return debug!(channel, %error, "cannot see where a message stood in its line in an earlier life");
+            }
+        };
+        for name in shown
+            .into_iter()
+            .filter(|reaction| reaction.me)
+            .filter_map(|reaction| reaction.emoji.name)
+        {
+            if NUMBERS.contains(&name.as_str())
+                && let Err(error) = api.unreact(channel, message, &name, REMOVAL_TIMEOUTS).await
+            {
+                debug!(channel, %error, "cannot take back where a message stood in its line");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Option<QueueMarker>>> {
+        self.0.lock()
+    }
+}
+
+impl Inner {
+    /// An event that waits is over: nothing shows any more that it waits.
+    pub(super) async fn put_away(&self, event: &Event) {
+        match event.origin {
+            Origin::Message { channel, message } => match self.waiting.begun(message) {
+                Some(marker) => marker.take_back(&self.api).await,
+                None => self.forget_earlier(event, channel, message),
+            },
+            Origin::Interaction { channel, interaction, .. } => {
+                if let Some(marker) = self.waiting.begun(interaction) {
+                    marker.take_back(&self.api).await;
+                }
+                let place = self.place_of_command(channel, event);
+                let Some(mut token) = place.token else { return };
+                let (application, text) =
+                    (self.identity.application, heading::under(place.heading.as_deref(), STOPPED));
+                if token.is_usable().await
+                    && let Err(error) = self
+                        .api
+                        .edit_original(
+                            application,
+                            token.interaction,
+                            &token.value,
+                            &text,
+                            MARKER_TIMEOUTS,
+                        )
+                        .await
+                {
+                    debug!(interaction, %error, "cannot say that a command was stopped");
+                }
+            }
+            Origin::Internal { .. } | Origin::Console => {}
+        }
+    }
+
+    /// Takes back what an earlier life may have shown on the message of an event.
+    pub(super) fn forget_earlier(&self, event: &Event, channel: u64, message: u64) {
+        if event.accepted_ms < self.began_ms {
+            let api = self.api.clone();
+            tokio::spawn(async move { Waiting::forget_earlier(&api, channel, message).await });
+        }
+    }
+}
+
+impl QueueMarker {
+    /// Takes it back. Returns once nothing of it can overwrite an answer any more.
+    pub(super) async fn take_back(self, api: &Api) {
+        match self {
+            Self::Number { channel, message, emoji, shown } => {
+                let api = api.clone();
+                tokio::spawn(async move { unreact(&api, channel, message, emoji, shown).await });
+            }
+            Self::Line { shown, .. } => drop(shown.await),
+        }
+    }
+}
+
+async fn unreact(api: &Api, channel: u64, message: u64, emoji: &str, shown: JoinHandle<bool>) {
+    if shown.await.unwrap_or(false)
+        && let Err(error) = api.unreact(channel, message, emoji, REMOVAL_TIMEOUTS).await
+    {
+        debug!(channel, %error, "cannot take back where a message stood in its line");
+    }
+}

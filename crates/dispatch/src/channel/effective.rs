@@ -1,0 +1,290 @@
+//! The settings in force in a lane: those the operator set for all or wrote for the channel, and
+//! those people chose.
+//!
+//! Pure. The operator's word is a ceiling: people choose below it. A backend is not asked for
+//! anything it does not support.
+
+use std::collections::BTreeMap;
+
+use crate::parts::Choices;
+use aetheel_model::agent::descriptor::{Choice, Feature};
+use aetheel_model::agent::{AllowedTools, Descriptor, Mode, Safety};
+use aetheel_store::workspace::LaneSettings;
+
+/// The settings in force for a lane and a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// None: the agent's own.
+    pub model: Option<String>,
+    /// An id of the descriptor's. None: the agent's own.
+    pub effort: Option<String>,
+    /// The level up to which the agent acts without asking; at most [`Effective::ceiling`].
+    pub safety: Safety,
+    /// `build`, unless the backend has a mode for planning.
+    pub mode: Mode,
+    /// Nothing is to be changed, whether or not the backend has a mode for that.
+    pub planning: bool,
+    /// The most people may choose here.
+    pub ceiling: Safety,
+    /// Settings that are not in force, for the operator.
+    pub warnings: Vec<String>,
+}
+
+/// Names under which a lane's choices are kept with its binding.
+pub(super) mod names {
+    pub(crate) const MODEL: &str = "model";
+    pub(crate) const EFFORT: &str = "effort";
+    pub(crate) const SAFETY: &str = "safety";
+    pub(crate) const MODE: &str = "mode";
+    pub(crate) const ALL: [&str; 4] = [MODEL, EFFORT, SAFETY, MODE];
+}
+
+/// Works out what is in force: `own` is what people chose for the lane and backend, `lane` what the
+/// operator wrote about the lane, `choices` what was set for all.
+#[must_use]
+pub fn effective(
+    choices: &Choices,
+    lane: &LaneSettings,
+    own: &BTreeMap<String, String>,
+    descriptor: &Descriptor,
+) -> Effective {
+    let mut warnings = Vec::new();
+    let default = descriptor.name == choices.backend;
+    let meant = lane.backend.as_ref().map_or(default, |backend| *backend == descriptor.name);
+    let chosen = |name: &str, lane: &Option<String>, all: &Option<String>| {
+        let lane = lane.clone().filter(|_| meant);
+        own.get(name).cloned().or(lane).or_else(|| all.clone().filter(|_| default))
+    };
+    let model = chosen(names::MODEL, &lane.model, &choices.model)
+        .filter(|_| descriptor.has(Feature::Model));
+    let wanted = chosen(names::EFFORT, &lane.effort, &choices.effort)
+        .filter(|_| descriptor.has(Feature::Effort));
+    let effort = wanted.as_deref().and_then(|wanted| effort(descriptor, wanted));
+    if let (Some(wanted), None) = (&wanted, &effort) {
+        warnings.push(format!(
+            "backend `{}` knows no level of thinking {wanted:?}, only {}; it is ignored",
+            descriptor.name,
+            listed(&descriptor.efforts)
+        ));
+    }
+    let unkept =
+        choices.allowed_tools != AllowedTools::All && !descriptor.has(Feature::AllowedTools);
+    let ceiling = lane.safety.map_or(choices.safety, |safety| safety.min(choices.safety));
+    let ceiling = if unkept { Safety::Default } else { ceiling };
+    if unkept {
+        warnings.push(format!(
+            "`{}` cannot limit its own tools, so Aetheel does it: the agent asks before each change, and anything not in ALLOWED_TOOLS is refused; set ALLOWED_TOOLS=* or choose another backend",
+            descriptor.name
+        ));
+    }
+    if lane.safety.is_some_and(|safety| safety > choices.safety) {
+        warnings.push(format!(
+            "channels.md asks for safety `{}`, PERMISSION_MODE allows `{}`",
+            level(lane.safety.unwrap_or(ceiling)),
+            level(ceiling)
+        ));
+    }
+    let safety = own
+        .get(names::SAFETY)
+        .and_then(|text| safety(text))
+        .map_or(ceiling, |safety| safety.min(ceiling));
+    let plan = planning(choices, lane) || own.get(names::MODE).is_some_and(|mode| mode == "plan");
+    let (mode, safety) = match (plan, descriptor.has(Feature::Plan)) {
+        // What an agent may do while it plans differs; that it asks is known of the level.
+        _ if unkept => (Mode::Build, Safety::Default),
+        (true, true) => (Mode::Plan, safety),
+        // Who asked for a plan did not ask for changes.
+        (true, false) => (Mode::Build, Safety::Default),
+        (false, _) => (Mode::Build, safety),
+    };
+    Effective { model, effort, safety, mode, planning: plan, ceiling, warnings }
+}
+
+/// Whether the operator allows nothing but planning.
+pub(super) fn planning(choices: &Choices, lane: &LaneSettings) -> bool {
+    choices.mode == Mode::Plan || lane.mode == Some(Mode::Plan)
+}
+
+/// The id of a level of effort, whichever way people write it.
+pub(super) fn effort(descriptor: &Descriptor, wanted: &str) -> Option<String> {
+    let fits = |choice: &&Choice| {
+        choice.id.eq_ignore_ascii_case(wanted) || choice.label.eq_ignore_ascii_case(wanted)
+    };
+    descriptor.efforts.iter().find(fits).map(|choice| choice.id.clone())
+}
+
+/// A level by its word; what was kept before it had this one reads `default`.
+pub(super) fn safety(word: &str) -> Option<Safety> {
+    LEVELS
+        .into_iter()
+        .find(|safety| level(*safety) == word)
+        .or_else(|| (word == "default").then_some(Safety::Default))
+}
+
+/// From the strictest on.
+pub(super) const LEVELS: [Safety; 3] = [Safety::Default, Safety::Edit, Safety::Danger];
+
+pub(super) fn level(safety: Safety) -> &'static str {
+    match safety {
+        Safety::Default => "ask",
+        Safety::Edit => "edit",
+        Safety::Danger => "danger",
+    }
+}
+
+/// Ids of choices, for people.
+pub(super) fn listed(choices: &[Choice]) -> String {
+    let ids: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.id)).collect();
+    ids.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choices() -> Choices {
+        Choices {
+            backend: "a".into(),
+            backends: vec![],
+            model: Some("all".into()),
+            effort: Some("low".into()),
+            safety: Safety::Edit,
+            mode: Mode::Build,
+            allowed_tools: AllowedTools::All,
+            max_turns: 25,
+            project_roots: vec![],
+            prompts_per_minute: None,
+            prompt_limit: 1,
+            attachments_max: 1,
+            attachment_limit: 1,
+            approvers: Vec::new(),
+        }
+    }
+
+    fn descriptor(name: &str, features: &str) -> Descriptor {
+        let json = format!(
+            r#"{{"name":"{name}","version":"1","programs":[{{"name":"x"}}],"features":{features},
+            "efforts":[{{"id":"low","label":"Low"}},{{"id":"high","label":"Very high"}}]}}"#
+        );
+        Descriptor::parse(&json).expect("valid")
+    }
+
+    const ALL: &str = r#"["model","effort","plan"]"#;
+
+    fn own(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_backend_that_cannot_keep_to_the_allowed_tools_asks_before_everything() {
+        let choices = Choices {
+            safety: Safety::Danger,
+            allowed_tools: AllowedTools::Only(vec!["Read".into()]),
+            ..choices()
+        };
+        let chosen = own(&[("safety", "danger"), ("mode", "plan")]);
+        let lane = LaneSettings { safety: Some(Safety::Danger), ..LaneSettings::default() };
+        let found = effective(&choices, &lane, &chosen, &descriptor("a", ALL));
+        assert_eq!(
+            (found.safety, found.mode, found.ceiling),
+            (Safety::Default, Mode::Build, Safety::Default)
+        );
+        assert!(found.warnings[0].contains("cannot limit its own tools"), "{found:?}");
+        let able = descriptor("a", r#"["model","effort","plan","allowed-tools"]"#);
+        assert_eq!(
+            effective(&choices, &LaneSettings::default(), &own(&[]), &able).safety,
+            Safety::Danger
+        );
+        let all = Choices { allowed_tools: AllowedTools::All, ..choices };
+        assert_eq!(
+            effective(&all, &LaneSettings::default(), &own(&[]), &descriptor("a", ALL)).safety,
+            Safety::Danger
+        );
+    }
+
+    #[test]
+    fn people_go_before_the_channel_and_the_channel_before_what_is_set_for_all() {
+        let lane = LaneSettings {
+            model: Some("lane".into()),
+            effort: Some("high".into()),
+            ..LaneSettings::default()
+        };
+        let of = |lane: &LaneSettings, own: &BTreeMap<String, String>| {
+            let found = effective(&choices(), lane, own, &descriptor("a", ALL));
+            (found.model.unwrap(), found.effort.unwrap())
+        };
+        assert_eq!(of(&LaneSettings::default(), &own(&[])), ("all".to_owned(), "low".to_owned()));
+        assert_eq!(of(&lane, &own(&[])), ("lane".to_owned(), "high".to_owned()));
+        assert_eq!(
+            of(&lane, &own(&[("model", "mine"), ("effort", "Very High")])),
+            ("mine".to_owned(), "high".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_model_is_only_for_the_backend_it_was_meant_for() {
+        let b = descriptor("b", ALL);
+        let mut lane = LaneSettings { model: Some("lane".into()), ..LaneSettings::default() };
+        assert_eq!(
+            effective(&choices(), &lane, &own(&[]), &b).model,
+            None,
+            "neither for all nor for the default backend"
+        );
+        lane.backend = Some("b".into());
+        assert_eq!(effective(&choices(), &lane, &own(&[]), &b).model.as_deref(), Some("lane"));
+        assert_eq!(
+            effective(&choices(), &lane, &own(&[]), &descriptor("a", ALL)).model.as_deref(),
+            Some("all")
+        );
+    }
+
+    #[test]
+    fn nobody_gets_above_the_operators_ceiling() {
+        let of = |lane: Option<Safety>, mine: &str| {
+            let lane = LaneSettings { safety: lane, ..LaneSettings::default() };
+            let found =
+                effective(&choices(), &lane, &own(&[("safety", mine)]), &descriptor("a", ALL));
+            (found.safety, found.ceiling, found.warnings.len())
+        };
+        assert_eq!(of(None, "danger"), (Safety::Edit, Safety::Edit, 0));
+        assert_eq!(of(Some(Safety::Danger), "danger"), (Safety::Edit, Safety::Edit, 1));
+        assert_eq!(of(Some(Safety::Default), "edit"), (Safety::Default, Safety::Default, 0));
+        assert_eq!(of(None, "default"), (Safety::Default, Safety::Edit, 0));
+        assert_eq!(of(None, "nonsense"), (Safety::Edit, Safety::Edit, 0));
+    }
+
+    #[test]
+    fn planning_that_a_backend_cannot_do_becomes_the_strictest_level() {
+        let lane = LaneSettings { mode: Some(Mode::Plan), ..LaneSettings::default() };
+        let of = |lane: &LaneSettings, mine: &[(&str, &str)], features: &str| {
+            let found = effective(&choices(), lane, &own(mine), &descriptor("a", features));
+            (found.mode, found.safety, found.planning)
+        };
+        assert_eq!(
+            of(&lane, &[("mode", "build")], ALL),
+            (Mode::Plan, Safety::Edit, true),
+            "the operator wants plans only"
+        );
+        assert_eq!(of(&lane, &[], "[]"), (Mode::Build, Safety::Default, true));
+        assert_eq!(
+            of(&LaneSettings::default(), &[("mode", "plan")], ALL),
+            (Mode::Plan, Safety::Edit, true)
+        );
+        assert_eq!(of(&LaneSettings::default(), &[], ALL), (Mode::Build, Safety::Edit, false));
+    }
+
+    #[test]
+    fn what_a_backend_lacks_is_not_asked_of_it_and_an_unknown_level_is_named() {
+        let found =
+            effective(&choices(), &LaneSettings::default(), &own(&[]), &descriptor("a", "[]"));
+        assert_eq!((found.model, found.effort, found.warnings), (None, None, vec![]));
+        let found = effective(
+            &choices(),
+            &LaneSettings::default(),
+            &own(&[("effort", "extreme")]),
+            &descriptor("a", ALL),
+        );
+        assert_eq!(found.effort, None);
+        assert!(found.warnings[0].contains("`low`, `high`"), "{:?}", found.warnings);
+    }
+}

@@ -1,0 +1,97 @@
+//! The models and sessions that agents list, remembered for a while: people type, and each key
+//! would ask again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use aetheel_model::agent::descriptor::{Feature, Sharing};
+use aetheel_model::agent::{QueryKind, QueryResult};
+use aetheel_turn::{Backend, Links};
+
+/// How long an agent may take; some take seconds to start.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an answer is remembered; one that failed, too.
+const CACHE_LIFETIME: Duration = Duration::from_secs(60);
+
+/// A list that an agent may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Listing {
+    Models,
+    Sessions,
+}
+
+/// Asks agents what they list, and remembers their answers.
+pub(crate) struct Listings {
+    links: Links,
+    /// Answers by generation and what was asked. None is inside until the first answer is there.
+    known: Mutex<HashMap<(String, Listing), Known>>,
+}
+
+struct Known {
+    asked: Instant,
+    answer: watch::Receiver<Option<Arc<QueryResult>>>,
+}
+
+impl Listings {
+    pub(crate) fn new(links: Links) -> Self {
+        Self { links, known: Mutex::default() }
+    }
+
+    /// An agent's list, as far as it is known within `wait`. It goes on being asked after that.
+    /// None: it lists nothing.
+    pub(super) async fn ask(
+        &self,
+        backend: &Arc<dyn Backend>,
+        listing: Listing,
+        wait: Duration,
+    ) -> Option<Arc<QueryResult>> {
+        let (feature, kind) = match listing {
+            Listing::Models => (Feature::Models, QueryKind::Models),
+            Listing::Sessions => (Feature::Sessions, QueryKind::Sessions),
+        };
+        let descriptor = backend.descriptor();
+        if !descriptor.has(feature) || descriptor.sharing == Sharing::Turn {
+            return None;
+        }
+        let key = (format!("{} {}", descriptor.name, backend.generation()), listing);
+        let mut answer = {
+            let mut known = self.known.lock();
+            known.retain(|_, known| known.asked.elapsed() < CACHE_LIFETIME);
+            known
+                .entry(key)
+                .or_insert_with(|| Known {
+                    asked: Instant::now(),
+                    answer: self.ask_for(backend, kind),
+                })
+                .answer
+                .clone()
+        };
+        let listed = tokio::time::timeout(wait, answer.wait_for(Option::is_some)).await;
+        listed.ok()?.ok()?.clone()
+    }
+
+    fn ask_for(
+        &self,
+        backend: &Arc<dyn Backend>,
+        kind: QueryKind,
+    ) -> watch::Receiver<Option<Arc<QueryResult>>> {
+        let (sender, answer) = watch::channel(None);
+        let (links, backend) = (self.links.clone(), Arc::clone(backend));
+        tokio::spawn(async move {
+            match links.query(&backend, kind, LISTING_TIMEOUT).await {
+                Ok(result) => drop(sender.send(Some(Arc::new(result)))),
+                Err(error) => tracing::info!(
+                    backend = backend.descriptor().name,
+                    error,
+                    "the agent does not list what it was asked for"
+                ),
+            }
+        });
+        answer
+    }
+}

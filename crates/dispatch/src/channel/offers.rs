@@ -1,0 +1,77 @@
+//! Which backends people may choose: those the operator listed, for all or for their channel, and
+//! whoever answers there anyway. The terminal is the operator's own and may choose any.
+//!
+//! Checked wherever people choose, and again where a choice they made earlier would count. Pinned by `tests/gateway/offers.rs`.
+
+use super::ChannelContext;
+use aetheel_model::agent::descriptor::Choice;
+use aetheel_model::event::Lane;
+use aetheel_store::workspace::LaneSettings;
+
+impl ChannelContext {
+    /// Whether a lane may be answered by a backend because people chose it. `settings` is what the
+    /// operator wrote about the lane and the channel of its thread.
+    pub(crate) fn may_choose(&self, lane: &Lane, settings: &LaneSettings, name: &str) -> bool {
+        let choices = &self.parts.choices;
+        let listed = settings.backends.as_ref().unwrap_or(&choices.backends);
+        *lane == Lane::Console
+            || name == choices.backend
+            || settings.backend.as_deref() == Some(name)
+            || listed.iter().any(|listed| listed == name)
+    }
+
+    /// The backends that people may choose in a lane and that can work here, by name and label.
+    pub(crate) fn offered(&self, lane: &Lane, settings: &LaneSettings) -> Vec<Choice> {
+        let backends = &self.parts.backends;
+        let label = |name: &str| {
+            backends
+                .get(name)
+                .map_or_else(|| name.to_owned(), |backend| backend.descriptor().label().to_owned())
+        };
+        let mut names = backends.offered();
+        names.retain(|name| self.may_choose(lane, settings, name));
+        names.into_iter().map(|id| Choice { label: label(&id), id }).collect()
+    }
+
+    /// Why a name cannot be chosen in a lane, in words for the person who asked; none: it can, as
+    /// far as the operator goes.
+    pub(super) fn not_offered(
+        &self,
+        lane: &Lane,
+        settings: &LaneSettings,
+        name: &str,
+    ) -> Option<String> {
+        let there: Vec<String> =
+            self.offered(lane, settings).into_iter().map(|choice| choice.id).collect();
+        let there = there.join(", ");
+        if self.parts.backends.get(name).is_none() {
+            return Some(format!("There is no backend {name:?}; there are: {there}."));
+        }
+        (!self.may_choose(lane, settings, name)).then(|| {
+            format!(
+                "The operator does not offer {name} here (ALLOWED_BACKENDS); there are: {there}."
+            )
+        })
+    }
+
+    /// A line for people, once in a life of the gateway, when a choice they made earlier no longer
+    /// counts.
+    pub(crate) fn fallen_back(
+        &self,
+        lane: &Lane,
+        refused: Option<&str>,
+        now: &str,
+    ) -> Option<String> {
+        let refused = refused?;
+        let warning = format!(
+            "{lane} chose {refused}, which is not allowed there (ALLOWED_BACKENDS); {now} answers"
+        );
+        if !self.reports_first(&warning) {
+            return None;
+        }
+        tracing::warn!("{warning}");
+        Some(format!(
+            "{refused} was chosen here, but the operator does not allow it any more: {now} answers."
+        ))
+    }
+}

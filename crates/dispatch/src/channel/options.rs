@@ -1,0 +1,228 @@
+//! The settings of a lane as they are shown: what is in force, and what there is to choose from,
+//! with labels.
+//!
+//! Taken from the descriptor of the backend that answers; what it does not support is not there.
+//! The effect of a choice stands in `settings`. Pinned by `tests/dispatch/view.rs`.
+
+use std::collections::BTreeMap;
+
+use super::ChannelContext;
+use super::effective::{Effective, LEVELS, level, names, planning};
+use aetheel_model::agent::descriptor::{Choice, Feature};
+use aetheel_model::agent::{Descriptor, Mode, Safety};
+use aetheel_model::event::Lane;
+use aetheel_store::workspace::LaneSettings;
+
+/// Something that is chosen for a lane and its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// The backend that answers.
+    Backend,
+    /// The model of that backend.
+    Model,
+    /// How much it thinks.
+    Effort,
+    /// The level up to which it acts without asking.
+    Safety,
+    /// The mode of turns: build or plan.
+    Mode,
+}
+
+impl Setting {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [Self::Backend, Self::Model, Self::Effort, Self::Safety, Self::Mode];
+
+    /// The word for it, for people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Backend => "Backend",
+            Self::Model => "Model",
+            Self::Effort => "Thinking",
+            Self::Safety => "Safety",
+            Self::Mode => "Mode",
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Backend => "backend",
+            Self::Model => names::MODEL,
+            Self::Effort => names::EFFORT,
+            Self::Safety => names::SAFETY,
+            Self::Mode => names::MODE,
+        }
+    }
+}
+
+/// A setting as it is shown: what is in force, and what there is to choose from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettingOption {
+    /// The setting that is shown.
+    pub setting: Setting,
+    /// The id of what is in force. None: the agent's default.
+    pub current: Option<String>,
+    /// People chose it here; otherwise the operator did, or nobody.
+    pub chosen: bool,
+    /// Values with their labels.
+    pub choices: Vec<Choice>,
+    /// Other values are possible too: agents know more models than they list.
+    pub open: bool,
+}
+
+impl SettingOption {
+    /// The value in force, for people.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        let label = |id: &String| {
+            self.choices.iter().find(|choice| choice.id == *id).map(|choice| choice.label.as_str())
+        };
+        self.current.as_ref().map_or("the agent's default", |id| {
+            label(id).filter(|label| !label.is_empty()).unwrap_or(id)
+        })
+    }
+
+    /// The id of its off, and of its on, where that is all there is.
+    #[must_use]
+    pub fn toggle(&self) -> Option<(&Choice, &Choice)> {
+        let off =
+            |choice: &Choice| matches!(choice.id.as_str(), "off" | "none" | "disabled" | "false");
+        match self.choices.as_slice() {
+            [a, b] if self.setting == Setting::Effort && off(a) != off(b) => {
+                Some(if off(a) { (a, b) } else { (b, a) })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl ChannelContext {
+    /// The choice of the backend that answers.
+    pub(crate) async fn backend_option(
+        &self,
+        lane: &Lane,
+        settings: &LaneSettings,
+        name: &str,
+    ) -> SettingOption {
+        let chosen =
+            self.parts.workspace.bindings().active_backend(lane).await.as_deref() == Some(name);
+        SettingOption {
+            setting: Setting::Backend,
+            current: Some(name.to_owned()),
+            chosen,
+            choices: self.offered(lane, settings),
+            open: false,
+        }
+    }
+
+    /// The settings that the backend of a lane supports; `own` is what people chose.
+    pub(crate) fn options(
+        &self,
+        settings: &LaneSettings,
+        descriptor: &Descriptor,
+        now: &Effective,
+        own: &BTreeMap<String, String>,
+    ) -> Vec<SettingOption> {
+        let option =
+            |setting: Setting, current: Option<String>, choices: Vec<Choice>| SettingOption {
+                setting,
+                current,
+                chosen: own.contains_key(setting.name()),
+                choices,
+                open: setting == Setting::Model,
+            };
+        let mut options = Vec::new();
+        if descriptor.has(Feature::Model) {
+            options.push(option(Setting::Model, now.model.clone(), descriptor.models.clone()));
+        }
+        if descriptor.has(Feature::Effort) {
+            options.push(option(Setting::Effort, now.effort.clone(), descriptor.efforts.clone()));
+        }
+        options.push(option(
+            Setting::Safety,
+            Some(level(now.safety).to_owned()),
+            levels(now.ceiling),
+        ));
+        if descriptor.has(Feature::Plan) {
+            let mode = if now.mode == Mode::Plan { "plan" } else { "build" };
+            options.push(option(
+                Setting::Mode,
+                Some(mode.to_owned()),
+                modes(planning(&self.parts.choices, settings)),
+            ));
+        }
+        options
+    }
+}
+
+/// The levels of safety up to a ceiling.
+pub(super) fn levels(ceiling: Safety) -> Vec<Choice> {
+    let label = |safety: Safety| match safety {
+        Safety::Default => "Ask before changes",
+        Safety::Edit => "Edit files",
+        Safety::Danger => "Everything without asking",
+    };
+    let allowed = LEVELS.into_iter().filter(|safety| *safety <= ceiling);
+    allowed
+        .map(|safety| Choice { id: level(safety).to_owned(), label: label(safety).to_owned() })
+        .collect()
+}
+
+/// The modes, or only that for planning.
+pub(super) fn modes(planning: bool) -> Vec<Choice> {
+    let all = [("build", "Build"), ("plan", "Plan only")];
+    let allowed = all.into_iter().filter(|(id, _)| !planning || *id == "plan");
+    allowed.map(|(id, label)| Choice { id: id.to_owned(), label: label.to_owned() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thinking(ids: &[&str]) -> SettingOption {
+        let choices = ids
+            .iter()
+            .map(|id| Choice { id: (*id).to_owned(), label: id.to_uppercase() })
+            .collect();
+        SettingOption {
+            setting: Setting::Effort,
+            current: None,
+            chosen: false,
+            choices,
+            open: false,
+        }
+    }
+
+    #[test]
+    fn on_and_off_are_a_toggle_and_levels_are_none() {
+        let of =
+            |ids: &[&str]| thinking(ids).toggle().map(|(off, on)| (off.id.clone(), on.id.clone()));
+        assert_eq!(of(&["on", "off"]), Some(("off".to_owned(), "on".to_owned())));
+        assert_eq!(of(&["none", "high"]), Some(("none".to_owned(), "high".to_owned())));
+        assert_eq!(
+            (of(&["low", "high"]), of(&["off", "low", "high"]), of(&[])),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn what_is_in_force_is_told_by_its_label_or_its_name() {
+        let mut option = thinking(&["low"]);
+        assert_eq!(option.shown(), "the agent's default");
+        option.current = Some("low".to_owned());
+        assert_eq!(option.shown(), "LOW");
+        option.current = Some("other".to_owned());
+        assert_eq!(option.shown(), "other");
+    }
+
+    #[test]
+    fn nothing_above_the_ceiling_is_on_offer() {
+        let ids =
+            |choices: Vec<Choice>| choices.into_iter().map(|choice| choice.id).collect::<Vec<_>>();
+        assert_eq!(ids(levels(Safety::Edit)), ["ask", "edit"]);
+        assert_eq!(
+            (ids(modes(true)), ids(modes(false))),
+            (vec!["plan".to_owned()], vec!["build".to_owned(), "plan".to_owned()])
+        );
+    }
+}

@@ -1,0 +1,327 @@
+//! Conversations that a lane can take up again, and shortening the present one.
+//!
+//! A lane never shows the conversations of another, and no session is open in two lanes. Sessions
+//! of the agent that the gateway did not begin come from somebody at its own terminal: they are for
+//! owners. Pinned by `tests/dispatch/sessions.rs`.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::listings::Listing;
+use super::{ChannelContext, DIRECTORY};
+use crate::Dispatcher;
+use aetheel_model::agent::descriptor::Feature;
+use aetheel_model::agent::{QueryKind, QueryResult};
+use aetheel_model::event::{Event, Lane};
+use aetheel_model::plain::short_line;
+use aetheel_store::workspace::{Past, SessionId};
+use aetheel_turn::reason::in_words;
+
+/// Most characters of a title.
+const TITLE_LIMIT: usize = 80;
+/// How long shortening may take: it takes the model's time.
+const COMPACT_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// The conversations of a lane with its backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conversations {
+    /// The backend, for people.
+    pub label: String,
+    /// Whether one can be taken up again at all.
+    pub resumable: bool,
+    /// The present one, then the latest; those of the lane before those of the agent's own.
+    pub all: Vec<Conversation>,
+}
+
+/// One that can be taken up again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// The agent's own id of the session, with which it is resumed.
+    pub id: SessionId,
+    /// Its first words or what the agent calls it; one plain line, perhaps empty.
+    pub title: String,
+    /// When it was begun or last used, as far as is known.
+    pub since: Option<Timestamp>,
+    /// The next prompt continues it.
+    pub current: bool,
+    /// It was begun here rather than at the agent's own terminal.
+    pub ours: bool,
+}
+
+impl Dispatcher {
+    /// The conversations that a lane can take up again; for an owner also those that the agent
+    /// lists within `wait` and that are nobody else's.
+    pub async fn conversations(&self, lane: &Lane, owner: bool, wait: Duration) -> Conversations {
+        let inner = &self.inner;
+        let (name, settings) = inner.channels.backend_of(lane).await;
+        let Some(backend) = inner.parts.backends.get(&name) else {
+            return Conversations::default();
+        };
+        let descriptor = backend.descriptor();
+        let mut found = Conversations {
+            label: descriptor.label().to_owned(),
+            resumable: descriptor.has(Feature::Resume),
+            all: Vec::new(),
+        };
+        let Ok(directory) = inner.channels.directory_of(&settings).await else { return found };
+        if !found.resumable {
+            return found;
+        }
+        let elsewhere = inner.channels.elsewhere(&directory);
+        let current = inner.parts.workspace.bindings().get(lane, &name).await.session;
+        // An agent finds a session only where it was made.
+        let past = inner
+            .parts
+            .workspace
+            .history()
+            .of(lane, &name)
+            .await
+            .into_iter()
+            .filter(|past| past.directory == elsewhere);
+        found.all.extend(past.map(|past| Conversation {
+            current: current.as_ref() == Some(&past.session),
+            title: past.title,
+            since: Some(past.since),
+            id: past.session,
+            ours: true,
+        }));
+        if owner {
+            let mut known: HashSet<SessionId> =
+                found.all.iter().map(|known| known.id.clone()).collect();
+            known.extend(inner.parts.workspace.bindings().of_others(lane, &name).await);
+            known.extend(inner.parts.workspace.history().of_others(lane, &name).await);
+            let listed = inner.listings.ask(&backend, Listing::Sessions, wait).await;
+            let channels = &inner.channels;
+            let foreign = channels.foreign(listed.as_deref(), &directory, current.as_ref(), &known);
+            found.all.extend(foreign);
+        }
+        found.all.sort_by_key(|known| !known.current);
+        found
+    }
+
+    /// Takes one of [`Dispatcher::conversations`] up again, from the next turn on. Returns the
+    /// words for the person who asked.
+    ///
+    /// # Errors
+    /// When it is none of them, or the file cannot be written; in words for the person who asked.
+    pub async fn resume(
+        &self,
+        lane: &Lane,
+        id: &str,
+        owner: bool,
+        wait: Duration,
+    ) -> Result<String, String> {
+        let found = self.conversations(lane, owner, wait).await;
+        if !found.resumable {
+            return Err("Conversations cannot be taken up again with this backend.".to_owned());
+        }
+        let Some(chosen) = named(found.all, id) else {
+            return Err(
+                "That is no conversation of this channel; `/sessions` lists them.".to_owned()
+            );
+        };
+        let called = if chosen.title.is_empty() {
+            short(&chosen.id)
+        } else {
+            format!("\"{}\"", chosen.title)
+        };
+        if chosen.current {
+            return Ok(format!("{called} is the present conversation already"));
+        }
+        let (name, settings) = self.inner.channels.backend_of(lane).await;
+        let directory = self.inner.channels.directory_of(&settings).await?;
+        let (workspace, elsewhere) =
+            (&self.inner.parts.workspace, self.inner.channels.elsewhere(&directory));
+        workspace
+            .bindings()
+            .resume(lane, &name, chosen.id.clone(), (DIRECTORY, elsewhere.clone()))
+            .await
+            .map_err(|error| {
+                tracing::error!(%lane, %error, "cannot save which conversation goes on");
+                "The choice could not be saved. (storage)".to_owned()
+            })?;
+        let past = Past {
+            lane: lane.clone(),
+            backend: name,
+            session: chosen.id,
+            since: now(),
+            title: chosen.title.clone(),
+            directory: elsewhere,
+        };
+        self.inner.channels.note(past, None).await;
+        Ok(format!("{called} goes on with the next message"))
+    }
+
+    /// Has the agent shorten the conversation of a lane. Takes as long as the model, at most three
+    /// minutes. Returns the words for the person who asked.
+    ///
+    /// # Errors
+    /// When the backend cannot, there is nothing to shorten, or the agent fails; in words for the
+    /// person who asked.
+    pub async fn compact(&self, lane: &Lane) -> Result<String, String> {
+        let (name, _) = self.inner.channels.backend_of(lane).await;
+        let Some(backend) = self.inner.parts.backends.get(&name) else {
+            return Err(format!(
+                "There is no backend {name:?}; there are: {}.",
+                self.backend_names(lane).await.join(", ")
+            ));
+        };
+        if !backend.descriptor().has(Feature::Compact) {
+            return Err(format!("{} cannot shorten a conversation.", backend.descriptor().label()));
+        }
+        if self.is_busy(lane) {
+            return Err("The agent is at work here: try again when it is done.".to_owned());
+        }
+        let bindings = self.inner.parts.workspace.bindings();
+        let binding = bindings.get(lane, &name).await;
+        let Some(session) = binding.session else {
+            return Err("There is no conversation here yet.".to_owned());
+        };
+        let asked = self
+            .inner
+            .links
+            .query_session(lane, &backend, session.as_str(), QueryKind::Compact, COMPACT_TIMEOUT)
+            .await;
+        let refused = |why: &str| {
+            tracing::warn!(%lane, backend = name, why, "a conversation was not shortened");
+            "The conversation could not be shortened. (agent failure)".to_owned()
+        };
+        match asked {
+            Ok(None) => Err("The conversation is not open now: it opens with your next message, then it can be shortened.".to_owned()),
+            Ok(Some((QueryResult::Failed(failure), _))) => Err(refused(&in_words(&failure.message, ""))),
+            Ok(Some((_, renamed))) => {
+                if let Some(id) = renamed.and_then(|id| SessionId::new(&id).ok()) {
+                    let kept = bindings.set_session_if(lane, &name, Some(id.clone()), binding.epoch).await;
+                    match kept {
+                        Ok(true) => self.inner.channels.session_renamed(lane, &name, &session, id).await,
+                        Ok(false) => {}
+                        Err(error) => tracing::error!(%lane, %error, "cannot save the shortened conversation's session"),
+                    }
+                }
+                tracing::info!(%lane, backend = name, "conversation shortened");
+                Ok("The conversation is shortened".to_owned())
+            }
+            Err(error) => Err(refused(&error)),
+        }
+    }
+}
+
+impl ChannelContext {
+    /// Sessions that the agent knows and nobody here has.
+    fn foreign(
+        &self,
+        listed: Option<&QueryResult>,
+        directory: &Path,
+        current: Option<&SessionId>,
+        known: &HashSet<SessionId>,
+    ) -> Vec<Conversation> {
+        let Some(QueryResult::Sessions(listed)) = listed else { return Vec::new() };
+        let here = listed.iter().filter(|session| {
+            session.cwd.as_deref().is_some_and(|cwd| Path::new(cwd) == directory)
+        });
+        let mut found: Vec<Conversation> = here
+            .filter_map(|session| {
+                let id =
+                    SessionId::new(&session.native_id).ok().filter(|id| !known.contains(id))?;
+                let title = self
+                    .parts
+                    .redactor
+                    .clean(short_line(session.title.as_deref().unwrap_or_default(), TITLE_LIMIT));
+                let since = session.updated.as_deref().and_then(|time| time.parse().ok());
+                Some(Conversation { current: current == Some(&id), id, title, since, ours: false })
+            })
+            .collect();
+        found.sort_by_key(|session| std::cmp::Reverse(session.since));
+        found
+    }
+
+    /// Remembers the conversation that an event's turn was in: `before` is the session it was to
+    /// continue, `title` what the agent calls it.
+    pub(crate) async fn note_session(
+        &self,
+        event: &Event,
+        backend: &str,
+        session: SessionId,
+        before: Option<&str>,
+        (title, directory): (Option<&str>, Option<String>),
+    ) {
+        // Only people take a conversation up again.
+        if !matches!(event.lane, Lane::Channel(_) | Lane::Console) {
+            return;
+        }
+        let title =
+            self.parts.redactor.clean(short_line(title.unwrap_or(&event.prompt), TITLE_LIMIT));
+        let past = Past {
+            lane: event.lane.clone(),
+            backend: backend.to_owned(),
+            session,
+            since: now(),
+            title,
+            directory,
+        };
+        self.note(past, before.and_then(|id| SessionId::new(id).ok())).await;
+    }
+
+    /// A session goes on under another id.
+    async fn session_renamed(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        before: &SessionId,
+        session: SessionId,
+    ) {
+        let known = self
+            .parts
+            .workspace
+            .history()
+            .of(lane, backend)
+            .await
+            .into_iter()
+            .find(|past| past.session == *before);
+        if let Some(past) = known {
+            self.note(Past { session, ..past }, Some(before.clone())).await;
+        }
+    }
+
+    /// Forgets a conversation that the agent no longer knows.
+    pub(crate) async fn forget_session(&self, lane: &Lane, backend: &str, session: &str) {
+        let Ok(session) = SessionId::new(session) else { return };
+        if let Err(error) = self.parts.workspace.history().forget(lane, backend, &session).await {
+            tracing::warn!(%lane, %error, "cannot forget a conversation that is lost; `/sessions` still lists it");
+        }
+    }
+
+    async fn note(&self, past: Past, before: Option<SessionId>) {
+        let lane = past.lane.clone();
+        if let Err(error) = self.parts.workspace.history().note(past, before.as_ref()).await {
+            tracing::warn!(%lane, %error, "cannot note the conversation; `/sessions` will not list it");
+        }
+    }
+}
+
+/// The conversation of this id, or of the only one that begins so.
+fn named(mut all: Vec<Conversation>, id: &str) -> Option<Conversation> {
+    if let Some(at) = all.iter().position(|known| known.id.as_str() == id) {
+        return Some(all.swap_remove(at));
+    }
+    let id = id.trim_end_matches('…');
+    all.retain(|known| id.len() >= 4 && known.id.as_str().starts_with(id));
+    if all.len() == 1 { all.pop() } else { None }
+}
+
+/// Enough of an id to tell it from others.
+pub(crate) fn short(id: &SessionId) -> String {
+    let text = id.as_str();
+    if text.len() <= 12 {
+        text.to_owned()
+    } else {
+        format!("{}…", text.chars().take(8).collect::<String>())
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH)
+}

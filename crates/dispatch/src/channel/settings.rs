@@ -1,0 +1,304 @@
+//! People's choices for a lane while the gateway runs: the backend, and with it model, thinking,
+//! safety and mode.
+//!
+//! Kept per lane and backend. Pinned by `tests/gateway/choosing.rs`.
+
+use std::time::Duration;
+
+use super::effective::{Effective, effective, effort, level, listed, planning, safety};
+use super::listings::Listing;
+use super::options::{Setting, levels, modes};
+use crate::Dispatcher;
+use crate::parts::Choices;
+use aetheel_model::agent::descriptor::{Choice, Feature, Sharing};
+use aetheel_model::agent::{Descriptor, FailureKind, Mode, QueryKind, QueryResult};
+use aetheel_model::event::Lane;
+use aetheel_model::plain::one_line;
+use aetheel_store::workspace::{BindingsError, LaneSettings, is_plain_model};
+use aetheel_turn::reason::in_words;
+
+/// How long an agent may take to say how it is; some take seconds to start.
+const PING_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Takes a choice back.
+const UNSET: &str = "unset";
+
+impl Dispatcher {
+    /// Remembers that a channel is a thread of another one.
+    pub fn learn(&self, channel: u64, parent: u64) {
+        self.inner.channels.learn(channel, parent);
+    }
+
+    /// Whether a lane was used before, or the operator wrote about it.
+    pub async fn knows(&self, lane: &Lane) -> bool {
+        let workspace = &self.inner.parts.workspace;
+        self.is_busy(lane)
+            || workspace.channels().await.lanes().any(|(known, _)| known == lane)
+            || workspace.bindings().knows(lane).await
+    }
+
+    /// Whether the operator lets the bot read everything in a channel, and in its threads:
+    /// `require-mention: no`.
+    pub async fn reads_all(&self, lane: &Lane) -> bool {
+        let (_, settings) = self.inner.channels.backend_of(lane).await;
+        settings.require_mention == Some(false)
+    }
+
+    /// The backend that answers in a lane.
+    pub async fn backend_of(&self, lane: &Lane) -> String {
+        self.inner.channels.backend_of(lane).await.0
+    }
+
+    /// The backends that people may choose in a lane.
+    pub async fn backend_names(&self, lane: &Lane) -> Vec<String> {
+        let (_, settings) = self.inner.channels.backend_of(lane).await;
+        self.inner.channels.offered(lane, &settings).into_iter().map(|choice| choice.id).collect()
+    }
+
+    /// Chooses the backend of a lane, from its next turn on.
+    ///
+    /// # Errors
+    /// When there is no such backend, the operator does not offer it there, it cannot work here, or
+    /// the file cannot be written; in words for the person who asked.
+    pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
+        let backends = &self.inner.parts.backends;
+        let (_, settings) = self.inner.channels.backend_of(lane).await;
+        if let Some(why) = self.inner.channels.not_offered(lane, &settings, name) {
+            return Err(why);
+        }
+        if let Some(reason) = backends.unavailable(name).await {
+            return Err(format!("{name} cannot be used here: {reason}."));
+        }
+        kept(lane, self.inner.parts.workspace.bindings().set_backend(lane, name).await)
+    }
+
+    /// Asks a backend whether it can work: what is known of its agent, and where that runs live,
+    /// the agent itself, which may be started for it. Returns one line about it.
+    ///
+    /// # Errors
+    /// Why it cannot; in words for the person who asked.
+    pub async fn ping(&self, name: &str) -> Result<String, String> {
+        let backends = &self.inner.parts.backends;
+        let Some(backend) = backends.get(name) else {
+            return Err(format!(
+                "There is no backend {name:?}; there are: {}.",
+                backends.offered().join(", ")
+            ));
+        };
+        if let Some(reason) = self.inner.parts.backends.unavailable(name).await {
+            return Err(format!("{name} cannot be used here: {reason}."));
+        }
+        if backend.descriptor().sharing == Sharing::Turn {
+            return Ok(format!("{name} is ready; it runs its agent once a turn"));
+        }
+        match self.inner.links.query(&backend, QueryKind::Health, PING_TIMEOUT).await? {
+            QueryResult::Health(report) => Ok(format!("{name} is ready: {}", one_line(&report))),
+            QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
+                Ok(format!("{name} is ready; its agent tells nothing about its health"))
+            }
+            QueryResult::Failed(failure) => {
+                Err(format!("{name} does not work: {}", one_line(&in_words(&failure.message, ""))))
+            }
+            other => Err(format!("{name} gave a strange answer: {other:?}")),
+        }
+    }
+
+    /// The models to choose from in a lane: those the backend lists, and those its agent lists
+    /// within `wait`.
+    pub async fn models(&self, lane: &Lane, wait: Duration) -> Vec<Choice> {
+        let (name, _) = self.inner.channels.backend_of(lane).await;
+        let Some(backend) = self.inner.parts.backends.get(&name) else { return Vec::new() };
+        let descriptor = backend.descriptor();
+        if !descriptor.has(Feature::Model) {
+            return Vec::new();
+        }
+        let mut models = descriptor.models.clone();
+        if let Some(QueryResult::Models(listed)) =
+            self.inner.listings.ask(&backend, Listing::Models, wait).await.as_deref()
+        {
+            for model in listed.iter().filter(|model| is_plain_model(&model.id)) {
+                if !models.iter().any(|known| known.id == model.id) {
+                    models.push(Choice { id: model.id.clone(), label: one_line(&model.label) });
+                }
+            }
+        }
+        models
+    }
+
+    /// Chooses a setting of a lane and its backend, from its next turn on; with no value says what
+    /// is in force and what there is to choose from. Returns the words for the person who asked.
+    ///
+    /// # Errors
+    /// When the backend has no such setting or value, the operator does not allow it, or the file
+    /// cannot be written; in words for the person who asked.
+    pub async fn choose(
+        &self,
+        lane: &Lane,
+        setting: Setting,
+        value: Option<&str>,
+    ) -> Result<String, String> {
+        if let (Setting::Backend, Some(name)) = (setting, value) {
+            match name {
+                UNSET => {
+                    kept(lane, self.inner.parts.workspace.bindings().unset_backend(lane).await)?
+                }
+                name => self.choose_backend(lane, name).await?,
+            }
+            let name = self.backend_of(lane).await;
+            let backend = self.inner.parts.backends.get(&name);
+            let label = backend.map_or(name, |backend| backend.descriptor().label().to_owned());
+            return Ok(format!("{} is {label} from now on.", setting.title()));
+        }
+        let (name, settings) = self.inner.channels.backend_of(lane).await;
+        let Some(backend) = self.inner.parts.backends.get(&name) else {
+            return Err(format!(
+                "There is no backend {name:?}; there are: {}.",
+                self.backend_names(lane).await.join(", ")
+            ));
+        };
+        let descriptor = backend.descriptor();
+        let bindings = self.inner.parts.workspace.bindings();
+        let now = effective(
+            &self.inner.parts.choices,
+            &settings,
+            &self.inner.channels.chosen(lane, &name).await,
+            descriptor,
+        );
+        let backends = self.inner.channels.offered(lane, &settings);
+        let choosing = Choosing {
+            choices: &self.inner.parts.choices,
+            settings: &settings,
+            descriptor,
+            now: &now,
+            backends: &backends,
+        };
+        choosing.supported(setting)?;
+        let Some(value) = value else { return Ok(choosing.shown(setting)) };
+        let value = if value == UNSET { None } else { Some(choosing.accepted(setting, value)?) };
+        let before = bindings.get(lane, &name).await;
+        kept(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
+        let now = effective(
+            &self.inner.parts.choices,
+            &settings,
+            &self.inner.channels.chosen(lane, &name).await,
+            descriptor,
+        );
+        let choosing = Choosing { now: &now, ..choosing };
+        // Claude Code, OpenCode and Droid take a session up with the model it had, and cannot be
+        // asked to take none.
+        let kept = setting == Setting::Model
+            && now.model.is_none()
+            && before.session.is_some()
+            && before.settings.contains_key(setting.name());
+        let but = if kept {
+            " This conversation may keep the model it has; `/reset` begins one without."
+        } else {
+            ""
+        };
+        Ok(format!("{} is {} from now on.{but}", setting.title(), choosing.current(setting)))
+    }
+}
+
+/// A choice that somebody makes, with what it depends on.
+struct Choosing<'a> {
+    choices: &'a Choices,
+    settings: &'a LaneSettings,
+    descriptor: &'a Descriptor,
+    now: &'a Effective,
+    backends: &'a [Choice],
+}
+
+impl Choosing<'_> {
+    fn supported(&self, setting: Setting) -> Result<(), String> {
+        let (feature, what) = match setting {
+            Setting::Model => (Feature::Model, "choice of models"),
+            Setting::Effort => (Feature::Effort, "levels of thinking"),
+            Setting::Mode => (Feature::Plan, "mode for planning"),
+            Setting::Safety | Setting::Backend => return Ok(()),
+        };
+        if self.descriptor.has(feature) {
+            Ok(())
+        } else {
+            Err(format!("{} has no {what}.", self.descriptor.label()))
+        }
+    }
+
+    /// The form in which a value is kept.
+    fn accepted(&self, setting: Setting, value: &str) -> Result<String, String> {
+        let refused = |why: String| Err(format!("{why}; there are: {}.", self.offered(setting)));
+        match setting {
+            Setting::Backend => Ok(value.to_owned()),
+            // Agents know more models than they list.
+            Setting::Model if is_plain_model(value) => Ok(value.to_owned()),
+            Setting::Model => refused(format!("{value:?} is not the name of a model")),
+            Setting::Effort => effort(self.descriptor, value)
+                .map_or_else(|| refused(format!("There is no level of thinking {value:?}")), Ok),
+            Setting::Safety => match safety(value) {
+                Some(wanted) if wanted <= self.now.ceiling => Ok(value.to_owned()),
+                Some(_) => refused(format!("The operator does not allow {value} here")),
+                None => refused(format!("There is no level of safety {value:?}")),
+            },
+            Setting::Mode => match value {
+                "plan" => Ok(value.to_owned()),
+                "build" if planning(self.choices, self.settings) => {
+                    refused("The operator allows only planning here".to_owned())
+                }
+                "build" => Ok(value.to_owned()),
+                _ => refused(format!("There is no mode {value:?}")),
+            },
+        }
+    }
+
+    fn current(&self, setting: Setting) -> String {
+        let label = |id: &str, choices: &[Choice]| {
+            let known =
+                choices.iter().find(|choice| choice.id == id).map(|choice| choice.label.as_str());
+            known.filter(|label| !label.is_empty()).unwrap_or(id).to_owned()
+        };
+        let chosen = |value: &Option<String>, choices: &[Choice]| {
+            value
+                .as_deref()
+                .map_or_else(|| "the agent's default".to_owned(), |value| label(value, choices))
+        };
+        match setting {
+            Setting::Backend => self.descriptor.label().to_owned(),
+            Setting::Model => chosen(&self.now.model, &self.descriptor.models),
+            Setting::Effort => chosen(&self.now.effort, &self.descriptor.efforts),
+            Setting::Safety => label(level(self.now.safety), &levels(self.now.ceiling)),
+            Setting::Mode => {
+                label(if self.now.mode == Mode::Plan { "plan" } else { "build" }, &modes(false))
+            }
+        }
+    }
+
+    fn offered(&self, setting: Setting) -> String {
+        match setting {
+            Setting::Backend => listed(self.backends),
+            Setting::Model if self.descriptor.models.is_empty() => {
+                "those the agent knows, by its own names".to_owned()
+            }
+            Setting::Model => {
+                format!("{} and others the agent knows", listed(&self.descriptor.models))
+            }
+            Setting::Effort => listed(&self.descriptor.efforts),
+            Setting::Safety => listed(&levels(self.now.ceiling)),
+            Setting::Mode => listed(&modes(planning(self.choices, self.settings))),
+        }
+    }
+
+    fn shown(&self, setting: Setting) -> String {
+        format!(
+            "{} is {}; there are: {}",
+            setting.title(),
+            self.current(setting),
+            self.offered(setting)
+        )
+    }
+}
+
+fn kept(lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), String> {
+    saved.map_err(|error| {
+        tracing::error!(%lane, %error, "cannot save a choice");
+        "The choice could not be saved. (storage)".to_owned()
+    })
+}

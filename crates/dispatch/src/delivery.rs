@@ -1,0 +1,187 @@
+//! Carrying answers to people, for as long as that takes, while lanes and slots go on.
+//!
+//! An outlet that cannot deliver now waits until it can, with the answers of one place in their
+//! order. Here nobody waits for it longer than a moment: the turn is over, and its lane takes up
+//! the next event. When the program ends, what is still on its way stays in the journal, and the
+//! next life carries it on.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use super::durability::{Durability, Kept, Next};
+use super::in_hand::InHand;
+use super::outlet::handle::ReplyHandle;
+use super::outlet::{Answer, DeliveryError, Notice, Reply};
+use super::parts::Parts;
+use super::recovery::unread::LostReplies;
+use aetheel_model::event::Event;
+use aetheel_model::figures::{self, Outcome};
+use aetheel_store::workspace::LostState;
+
+/// Longest time that a lane is held for its answer.
+const LANE_HOLD_LIMIT: Duration = Duration::from_secs(10);
+
+/// Delivers answers and checks their events off.
+pub(crate) struct Delivery {
+    parts: Arc<Parts>,
+    durability: Arc<Durability>,
+    lost: Arc<LostReplies>,
+    tasks: TaskTracker,
+    /// True when the program ends: what is still to be delivered is left to the next life.
+    leaving: watch::Sender<bool>,
+    /// What is on its way.
+    pub(crate) in_hand: InHand,
+}
+
+impl Delivery {
+    pub(crate) fn new(
+        parts: Arc<Parts>,
+        durability: Arc<Durability>,
+        lost: Arc<LostReplies>,
+        tasks: TaskTracker,
+    ) -> Self {
+        let (leaving, in_hand) = (watch::channel(false).0, InHand::default());
+        Self { parts, durability, lost, tasks, leaving, in_hand }
+    }
+
+    /// How many answers are on their way.
+    pub(crate) fn pending(&self) -> usize {
+        // Each of them listens.
+        self.leaving.receiver_count()
+    }
+
+    /// Leaves what is on its way to the next life.
+    pub(crate) fn leave(&self) {
+        self.leaving.send_replace(true);
+    }
+
+    /// Does something that may take for ever, and returns what came of it; none: it takes longer
+    /// than a moment and goes on by itself, until the program ends.
+    async fn carry<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let mut leaving = self.leaving.subscribe();
+        let task = async move {
+            tokio::select! {
+                biased;
+                done = work => Some(done),
+                // Its sender outlives all tasks.
+                _ = leaving.wait_for(|leaving| *leaving) => None,
+            }
+        };
+        match tokio::time::timeout(LANE_HOLD_LIMIT, self.tasks.spawn(task.in_current_span())).await
+        {
+            Ok(Ok(done)) => done,
+            Ok(Err(broken)) if broken.is_panic() => std::panic::resume_unwind(broken.into_panic()),
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+
+    /// Delivers an answer and checks its event off. Returns once that is done, or goes on by itself
+    /// after a moment.
+    pub(crate) async fn deliver(
+        self: &Arc<Self>,
+        event: &Event,
+        kept: &Kept,
+        reply: &ReplyHandle,
+        answer: Answer,
+    ) {
+        let Some(reply) = reply.take() else { return };
+        let (this, event, kept) = (Arc::clone(self), event.clone(), kept.clone());
+        let in_hand = self.in_hand.hold(&event);
+        let delivering = async move {
+            this.see_delivered(&event, &kept, reply, answer).await;
+            drop(in_hand);
+        };
+        if self.carry(delivering).await.is_none() {
+            tracing::warn!(
+                "the answer is not delivered yet; it is as soon as it can be, and its lane goes on"
+            );
+        }
+    }
+
+    async fn see_delivered(
+        &self,
+        event: &Event,
+        kept: &Kept,
+        reply: Box<dyn Reply>,
+        answer: Answer,
+    ) {
+        let offer = answer.offer.clone();
+        match reply.finish(answer).await {
+            Ok(()) => {
+                self.lost.note_button(event, offer.as_ref()).await;
+                figures::event(event.kind, Outcome::Delivered);
+                tracing::info!("answer delivered");
+                self.lost.settled(event, LostState::Delivered).await;
+                self.durability.check_off(event);
+            }
+            Err(error @ DeliveryError::Later(_)) => {
+                tracing::warn!(%error, "the answer is kept for the next start")
+            }
+            // Another version may deliver it; then, once more, and not for ever.
+            Err(error @ DeliveryError::Refused(_)) if kept.has_another_try() => {
+                figures::event(event.kind, Outcome::Undelivered);
+                tracing::error!(%error, "the answer was not delivered; it is kept and tried once more after the next start");
+            }
+            Err(error) => {
+                figures::event(event.kind, Outcome::Undelivered);
+                tracing::error!(%error, "the answer was not delivered; it is in the recording");
+                if matches!(error, DeliveryError::Gone(_)) {
+                    let text = format!(
+                        "The answer to event {} of {} has no place any more: its channel is gone. The recording of its turn has it.",
+                        event.sequence, event.lane
+                    );
+                    // Where there is no such channel, the log has it.
+                    let _ = self.parts.outlet.notify(Notice::for_operator(text, None)).await;
+                }
+                self.lost.settled(event, LostState::GivenUp).await;
+                self.durability.check_off(event);
+            }
+        }
+    }
+
+    /// Delivers something that nobody keeps, or gives it up when the program ends. `what` is for
+    /// the log.
+    pub(crate) async fn send(&self, reply: Box<dyn Reply>, answer: Answer, what: &'static str) {
+        let sent = async move {
+            if let Err(error) = reply.finish(answer).await {
+                tracing::warn!(%error, "{what} was not delivered");
+            }
+        };
+        self.carry(sent).await;
+    }
+
+    /// Tells the author that an accepted event will not be answered.
+    pub(crate) async fn refuse(&self, event: &Event, why: &str) {
+        figures::event(event.kind, Outcome::Withdrawn);
+        tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
+        let answer = Answer::failed(self.parts.choices.backend.clone(), why);
+        self.send(self.parts.outlet.open(event), answer, "a refusal").await;
+    }
+
+    /// Says that the turn goes on with the next life of the gateway.
+    pub(crate) async fn put_off(&self, reply: &ReplyHandle, answer: Answer, id: &str, next: Next) {
+        let Some(reply) = reply.take() else { return };
+        let what = match next {
+            Next::Again => {
+                tracing::info!("the turn was stopped and begins again with the next start");
+                "I am restarting; this is answered as soon as I am back."
+            }
+            Next::Asked => {
+                tracing::info!(
+                    "the turn was stopped after its agent had used a tool; people are asked with the next start"
+                );
+                "I am restarting and had to stop here, after a tool was used. As soon as I am back I ask whether to try again."
+            }
+        };
+        let failure = Some(format!("{what} (restarting, {id})"));
+        self.send(reply, Answer { failure, ..answer }, "that the turn begins again").await;
+    }
+}

@@ -1,0 +1,39 @@
+//! Learns the usual output of agents from turns that succeeded, and saves it.
+
+use std::sync::Arc;
+
+use super::DriftMonitor;
+use crate::baseline::Success;
+use aetheel_turn::{Ending, TurnResult};
+
+impl DriftMonitor {
+    /// Takes a turn's end into account. Returns at once; a task saves what changed.
+    pub(super) fn note_baseline(self: &Arc<Self>, backend: &str, result: &TurnResult) {
+        if result.ending != Ending::Completed {
+            return;
+        }
+        let mut positions = result.positions.clone();
+        if let Some(positions) = &mut positions {
+            // A key may be a secret, and the file must not hold it.
+            let redactor = &self.parts.redactor;
+            let is_clean = |position: &String| redactor.clean(position.clone()) == *position;
+            positions.beside.retain(is_clean);
+            positions.shown.retain(is_clean);
+        }
+        let success = Success {
+            component: &result.generation.digest,
+            answered: !result.silent,
+            positions: positions.as_ref(),
+            at: jiff::Timestamp::now(),
+        };
+        let baselines = self.parts.host.agents.baselines();
+        let changed = baselines.add(backend, result.agent_version.as_deref(), success);
+        let Some((version, baseline)) = changed else { return };
+        let workspace = self.parts.workspace.clone();
+        self.tasks.spawn(async move {
+            if let Err(error) = workspace.baseline_notes().save(version, baseline).await {
+                tracing::warn!(%error, "cannot save state/baselines.md; after a restart it is learned again");
+            }
+        });
+    }
+}

@@ -1,0 +1,238 @@
+//! The notices to the operator about drift. Pure; everything in them was cleaned before.
+
+use super::regression::{Share, Verdict};
+use aetheel_store::workspace::{Drift, DriftKey};
+
+/// Most characters of a notice.
+const NOTICE_LIMIT: usize = 1_900;
+/// Most kinds that `/status` names.
+const NAMED_LIMIT: usize = 3;
+
+/// The page that says what to do.
+pub(super) const PAGE: &str =
+    concat!("<", env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/drift.md>");
+
+/// An unknown output when its kind is seen for the first time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FirstSeen {
+    pub(super) key: DriftKey,
+    /// Which load of the backend.
+    pub(super) generation: String,
+    /// Where in the output it was.
+    pub(super) path: Option<String>,
+    pub(super) sample: String,
+    pub(super) recording: String,
+}
+
+/// One notice about the kinds of output that were seen for the first time. `further` more are only
+/// counted.
+pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
+    let mut text = "👀 An agent says things its backend does not know. (drift)".to_owned();
+    let mut left = all.len() + further;
+    let Some(FirstSeen { key, recording, .. }) = all.first() else { return text };
+    let end = format!(
+        "\nMost often the agent is newer than its backend. See what the backend makes of it: \
+         `aetheel backend replay {} {recording}`. What to do: {PAGE}",
+        key.backend
+    );
+    let mut heading = String::new();
+    for first in all {
+        let mut piece = String::new();
+        let about = about(first);
+        if about != heading {
+            piece.push_str(&format!("\n{about}"));
+        }
+        let path = first.path.as_ref().map_or_else(String::new, |path| format!(" at `{path}`"));
+        piece.push_str(&format!("\n- `{}`{path}", first.key.what));
+        if !first.sample.is_empty() {
+            piece.push_str(&format!("\n```\n{}\n```", first.sample));
+        }
+        // Room for saying how many were left out.
+        if [&text, &piece, &end].into_iter().map(|text| text.chars().count()).sum::<usize>() + 60
+            > NOTICE_LIMIT
+        {
+            break;
+        }
+        text.push_str(&piece);
+        heading = about;
+        left -= 1;
+    }
+    if left > 0 {
+        text.push_str(&format!("\n…and {left} more; `aetheel doctor` counts them."));
+    }
+    text + &end
+}
+
+/// The notice about a backend that read worse than before, and what was done about it.
+pub(super) fn rolled_back(backend: &str, verdict: &Verdict, result: &Outcome) -> String {
+    let measured = measured(verdict);
+    let turned_out = verdict.generation.to_string();
+    match result {
+        Outcome::Done(serves) => format!(
+            "⏪ Generation {turned_out} of **{backend}** reads worse than the one before and was taken back: {measured}. Generation {serves} \
+             serves now. Compare the two on the recordings of those turns before you install it again; {PAGE}. (rolled back)"
+        ),
+        Outcome::Failed(why) => format!(
+            "⚠️ Generation {turned_out} of **{backend}** reads worse than the one before: {measured}. It could not be taken back and still \
+             serves: {why}. Put the earlier component into BACKENDS_DIR; {PAGE}. (not rolled back)"
+        ),
+        Outcome::Off => format!(
+            "⚠️ Generation {turned_out} of **{backend}** reads worse than the one before: {measured}. It still serves, because \
+             BACKEND_ROLLBACK is `never`; `aetheel backend rollback {backend}` takes it back; {PAGE}. (not rolled back)"
+        ),
+    }
+}
+
+/// The consequence of a verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was rolled back; the generation that serves now.
+    Done(String),
+    /// It could not be; why not, for people.
+    Failed(String),
+    /// The operator wants no rollbacks.
+    Off,
+}
+
+/// The figures behind a verdict.
+pub(super) fn measured(verdict: &Verdict) -> String {
+    let Verdict { now: Share { bad, of }, before, agent_version, misread, .. } = verdict;
+    let how = if *misread {
+        "were misread"
+    } else {
+        "were misread or held unknown things that the one before had not met"
+    };
+    format!(
+        "{bad} of its first {of} turns {how}, before that {} of {}, with the agent's version {agent_version}",
+        before.bad, before.of
+    )
+}
+
+/// A line for owners about the unknown output that a backend's present generation met; none: there
+/// was none.
+pub(super) fn summary<'a>(met: impl Iterator<Item = &'a Drift>) -> Option<String> {
+    let mut met: Vec<&Drift> = met.collect();
+    met.sort_unstable_by(|a, b| b.last.cmp(&a.last).then(a.key.cmp(&b.key)));
+    let times: u64 = met.iter().map(|drift| drift.times).sum();
+    let named: Vec<String> = met
+        .iter()
+        .take(NAMED_LIMIT)
+        .map(|drift| format!("{} ({}×)", drift.key.what, drift.times))
+        .collect();
+    let more = if met.len() > NAMED_LIMIT {
+        format!(", and {} more kinds", met.len() - NAMED_LIMIT)
+    } else {
+        String::new()
+    };
+    (!met.is_empty())
+        .then(|| format!("The agent said what this backend does not know, {times}×: {}{more}. What to do: {PAGE}", named.join(", ")))
+}
+
+fn about(first: &FirstSeen) -> String {
+    let FirstSeen { key: DriftKey { backend, agent_version, .. }, generation, recording, .. } =
+        first;
+    format!(
+        "**{backend}**, agent version {agent_version}, generation {generation}, recording `{recording}`:"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+
+    use super::*;
+    use aetheel_turn::Generation;
+
+    fn first(what: &str, sample: &str) -> FirstSeen {
+        let key = DriftKey {
+            backend: "gemini".to_owned(),
+            agent_version: "0.9.1".to_owned(),
+            what: what.to_owned(),
+            component: "0123456789ab".to_owned(),
+        };
+        let (generation, recording) = ("2@0123456789ab".to_owned(), "1f0c9a2e".to_owned());
+        FirstSeen {
+            key,
+            generation,
+            path: Some("type".to_owned()),
+            sample: sample.to_owned(),
+            recording,
+        }
+    }
+
+    #[test]
+    fn one_notice_says_of_a_burst_what_there_is_to_know() {
+        let all =
+            [first("line type \"foo\"", "{\"type\":\"foo\"}"), first("line type \"bar\"", "")];
+        assert_eq!(
+            first_seen(&all, 2),
+            "👀 An agent says things its backend does not know. (drift)\n\
+             **gemini**, agent version 0.9.1, generation 2@0123456789ab, recording `1f0c9a2e`:\n\
+             - `line type \"foo\"` at `type`\n```\n{\"type\":\"foo\"}\n```\n\
+             - `line type \"bar\"` at `type`\n\
+             …and 2 more; `aetheel doctor` counts them.\n\
+             Most often the agent is newer than its backend. See what the backend makes of it: \
+             `aetheel backend replay gemini 1f0c9a2e`. \
+             What to do: <https://github.com/aetheel/aetheel/blob/main/docs/drift.md>"
+        );
+    }
+
+    #[test]
+    fn a_rollback_says_what_was_measured_and_what_serves() {
+        let verdict = Verdict {
+            generation: Generation { number: 2, digest: "b".repeat(64) },
+            agent_version: "0.9.1".to_owned(),
+            now: Share { bad: 3, of: 4 },
+            before: Share { bad: 1, of: 20 },
+            misread: true,
+        };
+        let notice = |result| rolled_back("gemini", &verdict, &result);
+        let done = notice(Outcome::Done("3@aaaaaaaaaaaa".to_owned()));
+        assert!(done.contains("3 of its first 4 turns were misread, before that 1 of 20, with the agent's version 0.9.1"), "{done}");
+        assert!(
+            done.contains("Generation 2@bbbbbbbbbbbb of **gemini**")
+                && done.contains("Generation 3@aaaaaaaaaaaa serves now"),
+            "{done}"
+        );
+        assert!(
+            notice(Outcome::Failed("the folder is gone".to_owned()))
+                .contains("still serves: the folder is gone.")
+        );
+        assert!(notice(Outcome::Off).contains("`aetheel backend rollback gemini`"));
+    }
+
+    #[test]
+    fn the_newest_are_named_to_owners() {
+        let met = |n: i64| {
+            let at = Timestamp::from_second(n).expect("a time");
+            Drift {
+                key: first(&format!("kind {n}"), "").key,
+                times: 2,
+                first: at,
+                last: at,
+                recording: String::new(),
+            }
+        };
+        let all: Vec<Drift> = (0..5).map(met).collect();
+        let line = summary(all.iter()).expect("a line");
+        assert!(
+            line.contains("10×: kind 4 (2×), kind 3 (2×), kind 2 (2×), and 2 more kinds."),
+            "{line}"
+        );
+        assert_eq!(summary([].iter()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_notice_fits_into_a_message_and_its_code_blocks_are_closed(sizes in proptest::collection::vec((0..120usize, 0..300usize), 1..40), further in 0..1000usize) {
+            let all: Vec<FirstSeen> = sizes.iter().map(|(what, sample)| first(&"w".repeat(*what), &"ü".repeat(*sample))).collect();
+            let text = first_seen(&all, further);
+            prop_assert!(text.chars().count() <= NOTICE_LIMIT);
+            prop_assert!(text.matches("```").count().is_multiple_of(2) && text.ends_with(PAGE));
+            let shown = text.lines().filter(|line| line.starts_with("- `")).count();
+            let left: usize = text.lines().find_map(|line| line.strip_prefix("…and ")?.split(' ').next()?.parse().ok()).unwrap_or(0);
+            prop_assert_eq!(shown + left, all.len() + further);
+        }
+    }
+}

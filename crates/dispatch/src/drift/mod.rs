@@ -1,0 +1,314 @@
+//! The drift monitor: output of agents that their backends do not know, and whether a backend reads
+//! worse than the one before.
+//!
+//! It learns of every unknown output while the turn runs (`turn::OnUnknown`) and of every turn's end.
+//! It counts ([`unknown`]), notifies the operator of each kind once ([`messages`], with a clean
+//! [`sample`]), keeps the counts in `state/drift.md`, and has a backend rolled back that reads worse
+//! since a reload ([`regression`]). `docs/drift.md` describes all of it. It never holds a turn up:
+//! writing and notifying happen in tasks of their own. Pinned by `tests/dispatch/drift.rs` and
+//! `tests/gateway/drift.rs`.
+
+mod baseline;
+mod messages;
+mod regression;
+mod sample;
+mod unknown;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+use tokio_util::task::TaskTracker;
+
+use self::messages::{FirstSeen, Outcome};
+use self::regression::{Ended, Trials, Verdict};
+use self::unknown::UnknownOutputs;
+use super::outlet::Notice;
+use super::parts::Parts;
+use aetheel_model::agent::Unrecognised;
+use crate::baseline::UNKNOWN_VERSION;
+use aetheel_model::figures;
+use aetheel_turn::{Ending, Generation, TurnResult, UnknownOutput};
+use aetheel_store::workspace::DriftKey;
+
+/// Kinds of output that are new within this time share one notice.
+const NOTICE_DELAY: Duration = Duration::from_millis(800);
+/// Most kinds kept for one notice; more are counted.
+const NOTICE_KIND_LIMIT: usize = 20;
+/// Most notices at once, and the time after which there may be one more: an agent whose output is
+/// new every time must not flood a channel.
+const NOTICE_LIMIT: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
+const NOTICE_INTERVAL: Duration = Duration::from_secs(600);
+/// Most characters of the name of a kind, of the place where it was, and of a version.
+const WHAT_LIMIT: usize = 120;
+const PATH_LIMIT: usize = 80;
+const VERSION_LIMIT: usize = 40;
+
+/// Counts unknown output, and judges new generations of backends.
+pub(super) struct DriftMonitor {
+    parts: Arc<Parts>,
+    state: Mutex<State>,
+    tasks: TaskTracker,
+    quota: DefaultDirectRateLimiter,
+    /// Held while changes are saved and reported.
+    publishing: tokio::sync::Mutex<()>,
+}
+
+struct State {
+    unknown: UnknownOutputs,
+    trials: Trials,
+    /// New kinds that the next notice names, and how many more there are.
+    fresh: Vec<FirstSeen>,
+    further: usize,
+    /// A task is on the way that writes and notifies.
+    flushing: bool,
+}
+
+impl DriftMonitor {
+    /// Makes one that knows the earlier notes. Its tasks are tracked by `tasks`.
+    pub(super) fn new(parts: Arc<Parts>, tasks: TaskTracker) -> Arc<Self> {
+        let quota = RateLimiter::direct(
+            Quota::with_period(NOTICE_INTERVAL)
+                .unwrap_or_else(|| Quota::per_hour(NOTICE_LIMIT))
+                .allow_burst(NOTICE_LIMIT),
+        );
+        parts.host.agents.baselines().restore(parts.workspace.baseline_notes().known());
+        let state = State {
+            unknown: UnknownOutputs::new(parts.workspace.drift_notes().known()),
+            trials: Trials::default(),
+            fresh: Vec::new(),
+            further: 0,
+            flushing: false,
+        };
+        Arc::new(Self {
+            parts,
+            state: Mutex::new(state),
+            tasks,
+            quota,
+            publishing: Default::default(),
+        })
+    }
+
+    /// Takes note of output that a backend does not know. Returns at once.
+    pub(super) fn on_unknown(self: &Arc<Self>, output: &UnknownOutput<'_>) {
+        let UnknownOutput {
+            backend,
+            generation,
+            agent_version,
+            link,
+            unknown: Unrecognised { what, path, sample },
+        } = *output;
+        let key = self.key(backend, generation, agent_version, what);
+        let generation = generation.to_string();
+        figures::unrecognised(backend, &key.agent_version, &generation);
+        let mut state = self.state.lock();
+        if state.unknown.note(key.clone(), link, jiff::Timestamp::now()) {
+            let path =
+                path.as_ref().map(|path| sample::words(path, PATH_LIMIT, &self.parts.redactor));
+            let DriftKey { agent_version, what, .. } = &key;
+            tracing::warn!(
+                backend,
+                agent_version,
+                generation,
+                recording = link,
+                what,
+                path,
+                "the agent says something its backend does not know; docs/drift.md says what to do"
+            );
+            if state.fresh.len() < NOTICE_KIND_LIMIT {
+                let (sample, recording) =
+                    (sample::sample(sample, &self.parts.redactor), link.to_owned());
+                state.fresh.push(FirstSeen { key, generation, path, sample, recording });
+            } else {
+                state.further += 1;
+            }
+        }
+        if !std::mem::replace(&mut state.flushing, true) {
+            self.tasks.spawn(Arc::clone(self).flush());
+        }
+    }
+
+    /// Takes note of a turn's end.
+    pub(super) fn on_turn_end(self: &Arc<Self>, backend: &str, result: &TurnResult) {
+        let TurnResult { generation, agent_version, ending, transcript, link, .. } = result;
+        let agent_version = agent_version.as_deref();
+        let keys: Vec<DriftKey> = transcript
+            .unrecognised()
+            .keys()
+            .map(|what| self.key(backend, generation, agent_version, what))
+            .collect();
+        self.note_baseline(backend, result);
+        let what = match ending {
+            // Otherwise only the person who asked would learn of it.
+            Ending::Unread(_) if keys.is_empty() => Some("an answer without anything readable"),
+            _ if result.suspicious => Some("a success without an answer, unlike all before"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            let unknown = Unrecognised { what: what.to_owned(), path: None, sample: String::new() };
+            self.on_unknown(&UnknownOutput {
+                backend,
+                generation,
+                agent_version,
+                link,
+                unknown: &unknown,
+            });
+        }
+        let misread = matches!(ending, Ending::Unread(_) | Ending::Backend(_)) || result.suspicious;
+        let version = self.version(agent_version);
+        let unknown: Vec<String> = keys.into_iter().map(|key| key.what).collect();
+        let ended =
+            Ended { backend, generation, agent_version: &version, misread, unknown: &unknown };
+        let mut state = self.state.lock();
+        let State { unknown: seen, trials, .. } = &mut *state;
+        let verdict = trials.ended(&ended, |generation, what| {
+            seen.has(&self.key(backend, generation, agent_version, what))
+        });
+        if let Some(verdict) = verdict {
+            self.tasks.spawn(Arc::clone(self).roll_back(backend.to_owned(), verdict));
+        }
+    }
+
+    /// A line for owners about the unknown output of an agent of this version that a generation met;
+    /// none: there was none.
+    pub(super) fn summary(
+        &self,
+        backend: &str,
+        generation: &Generation,
+        agent_version: Option<&str>,
+    ) -> Option<String> {
+        let (version, component) = (self.version(agent_version), component(generation));
+        messages::summary(self.state.lock().unknown.of(backend, &version, &component))
+    }
+
+    /// Saves and reports the changes of each [`NOTICE_DELAY`] until there are none.
+    async fn flush(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(NOTICE_DELAY).await;
+            self.publish().await;
+            let mut state = self.state.lock();
+            if !state.unknown.has_changes() {
+                state.flushing = false;
+                return;
+            }
+        }
+    }
+
+    /// Saves and reports everything that is not saved yet. Returns once that is done, also where
+    /// another task has begun it.
+    pub(super) async fn publish(&self) {
+        let _publishing = self.publishing.lock().await;
+        let (changes, fresh, further) = {
+            let mut state = self.state.lock();
+            (
+                state.unknown.take_changes(),
+                std::mem::take(&mut state.fresh),
+                std::mem::take(&mut state.further),
+            )
+        };
+        if changes.is_empty() {
+            return;
+        }
+        let notify = async {
+            if !fresh.is_empty() {
+                self.notify(messages::first_seen(&fresh, further)).await;
+            }
+        };
+        // Neither waits for a slow disk or a slow network of the other.
+        let saved = tokio::join!(self.parts.workspace.drift_notes().save(changes), notify).0;
+        match saved {
+            Ok(written) => self.state.lock().unknown.adopt(written),
+            Err(error) => tracing::error!(
+                %error,
+                "cannot save state/drift.md; after a restart the same output is reported again"
+            ),
+        }
+    }
+
+    async fn roll_back(self: Arc<Self>, backend: String, verdict: Verdict) {
+        let (generation, measured) = (verdict.generation.to_string(), messages::measured(&verdict));
+        let outcome = if self.parts.rollback {
+            match self.parts.backends.roll_back(&backend, &verdict.generation).await {
+                Ok(serves) => {
+                    self.state.lock().trials.restored(&serves);
+                    Outcome::Done(serves.to_string())
+                }
+                Err(why) => Outcome::Failed(why),
+            }
+        } else {
+            Outcome::Off
+        };
+        match &outcome {
+            Outcome::Done(serves) => {
+                tracing::error!(
+                    backend,
+                    generation,
+                    serves,
+                    measured,
+                    "a backend read worse than the one before and was rolled back"
+                );
+                figures::rolled_back(&backend, "done");
+            }
+            Outcome::Failed(why) => {
+                tracing::error!(
+                    backend,
+                    generation,
+                    why,
+                    measured,
+                    "a backend reads worse than the one before and could not be rolled back; put the earlier component into BACKENDS_DIR"
+                );
+                figures::rolled_back(&backend, "failed");
+            }
+            Outcome::Off => {
+                tracing::error!(
+                    backend,
+                    generation,
+                    measured,
+                    "a backend reads worse than the one before; BACKEND_ROLLBACK is `never`, so it stays: `aetheel backend rollback` takes it back"
+                );
+                figures::rolled_back(&backend, "off");
+            }
+        }
+        self.notify(messages::rolled_back(&backend, &verdict, &outcome)).await;
+    }
+
+    async fn notify(&self, text: String) {
+        if self.quota.check().is_err() {
+            tracing::warn!(
+                "drift is not told in Discord: there were too many notices about it; `aetheel doctor` has the counts"
+            );
+            return;
+        }
+        if let Err(error) = self.parts.outlet.notify(Notice::for_operator(text, None)).await {
+            tracing::warn!(%error, "nobody could be told of drift; the log and `aetheel doctor` have it");
+        }
+    }
+
+    fn key(
+        &self,
+        backend: &str,
+        generation: &Generation,
+        agent_version: Option<&str>,
+        what: &str,
+    ) -> DriftKey {
+        DriftKey {
+            backend: backend.to_owned(),
+            agent_version: self.version(agent_version),
+            what: sample::words(what, WHAT_LIMIT, &self.parts.redactor),
+            component: component(generation),
+        }
+    }
+
+    fn version(&self, agent_version: Option<&str>) -> String {
+        agent_version.map_or_else(
+            || UNKNOWN_VERSION.to_owned(),
+            |version| sample::words(version, VERSION_LIMIT, &self.parts.redactor),
+        )
+    }
+}
+
+fn component(generation: &Generation) -> String {
+    generation.digest.get(..12).unwrap_or(&generation.digest).to_owned()
+}

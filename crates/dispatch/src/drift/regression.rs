@@ -1,0 +1,349 @@
+//! Whether a backend reads worse since another generation took over. Pure; the thresholds stand in
+//! `docs/drift.md`.
+//!
+//! The first turns on the new generation are compared with the last ones on the generation before
+//! it, as far as the agent's version is the same: another version is no fault of the parser. Two
+//! shares are compared, each with its like: turns that were misread (nothing readable, or the
+//! backend failed), and turns in which anything was misread or unknown; on the new side only what
+//! the generation before did not meet counts as unknown.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use aetheel_turn::Generation;
+
+/// Turns on a new generation that are judged, and turns of the one before that they are compared
+/// with.
+const WINDOW: usize = 20;
+/// With fewer turns before there is nothing to compare with.
+const BASELINE_MIN: usize = 3;
+/// Fewer bad turns are an accident.
+const BAD_MIN: usize = 3;
+/// So many times the share of before is worse.
+const WORSE_FACTOR: usize = 2;
+
+/// How a turn went, as far as its parser is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    misread: bool,
+    /// Misread, or something in it unknown.
+    strange: bool,
+}
+
+/// Bad turns of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) bad: usize,
+    pub(super) of: usize,
+}
+
+/// A generation that reads worse than the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) generation: Generation,
+    pub(super) agent_version: String,
+    /// The share since it took over.
+    pub(super) now: Share,
+    /// The share of the last turns before.
+    pub(super) before: Share,
+    /// The shares are of misread turns only.
+    pub(super) misread: bool,
+}
+
+/// A turn that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended<'a> {
+    pub(super) backend: &'a str,
+    pub(super) generation: &'a Generation,
+    pub(super) agent_version: &'a str,
+    /// Nothing in it could be read, or the backend failed.
+    pub(super) misread: bool,
+    /// The kinds of output that the backend did not know.
+    pub(super) unknown: &'a [String],
+}
+
+/// The last turns on one generation, each with the agent's version.
+#[derive(Debug)]
+struct Course {
+    generation: Generation,
+    last: VecDeque<(String, Mark)>,
+}
+
+impl Course {
+    fn new(generation: &Generation) -> Self {
+        Self { generation: generation.clone(), last: VecDeque::new() }
+    }
+
+    fn count(&mut self, ended: &Ended<'_>) {
+        if self.last.len() == WINDOW {
+            self.last.pop_front();
+        }
+        let mark =
+            Mark { misread: ended.misread, strange: ended.misread || !ended.unknown.is_empty() };
+        self.last.push_back((ended.agent_version.to_owned(), mark));
+    }
+
+    fn with(&self, agent_version: &str) -> Vec<Mark> {
+        self.last
+            .iter()
+            .filter(|(version, _)| version == agent_version)
+            .map(|(_, mark)| *mark)
+            .collect()
+    }
+}
+
+/// The trial of the generation that took over last.
+#[derive(Debug)]
+struct Trial {
+    now: Course,
+    before: Option<Course>,
+    /// Turns judged so far; none: the trial is over.
+    judged: Option<Vec<Mark>>,
+    /// The agent's version in the first of them.
+    agent_version: String,
+}
+
+/// The trials of all backends, and the components that get none.
+#[derive(Debug, Default)]
+pub(super) struct Trials {
+    backends: BTreeMap<String, Trial>,
+    /// Digests of what was found worse once, and of what was put back in its place.
+    spared: BTreeSet<String>,
+}
+
+impl Trials {
+    /// Takes note of how a turn ended. `met` says whether a generation met something with the same
+    /// version of the agent.
+    pub(super) fn ended(
+        &mut self,
+        ended: &Ended<'_>,
+        met: impl Fn(&Generation, &str) -> bool,
+    ) -> Option<Verdict> {
+        let Ended { generation, agent_version, .. } = *ended;
+        let trial = self.backends.entry(ended.backend.to_owned()).or_insert_with(|| Trial {
+            now: Course::new(generation),
+            before: None,
+            judged: None,
+            agent_version: String::new(),
+        });
+        if *generation != trial.now.generation {
+            if generation.number < trial.now.generation.number {
+                // It began before the other took over.
+                if let Some(before) =
+                    trial.before.as_mut().filter(|before| before.generation == *generation)
+                {
+                    before.count(ended);
+                }
+                return None;
+            }
+            trial.before = Some(std::mem::replace(&mut trial.now, Course::new(generation)));
+            trial.judged = (!self.spared.contains(&generation.digest)).then(Vec::new);
+            agent_version.clone_into(&mut trial.agent_version);
+        }
+        trial.now.count(ended);
+        let (before, judged) = (trial.before.as_ref()?, trial.judged.as_mut()?);
+        if trial.agent_version != agent_version {
+            trial.judged = None;
+            return None;
+        }
+        let news = ended.unknown.iter().any(|what| !met(&before.generation, what));
+        judged.push(Mark { misread: ended.misread, strange: ended.misread || news });
+        let found = worse(judged, &before.with(agent_version));
+        if found.is_some() || judged.len() == WINDOW {
+            trial.judged = None;
+        }
+        let (now, before, misread) = found?;
+        self.spared.insert(generation.digest.clone());
+        Some(Verdict {
+            generation: generation.clone(),
+            agent_version: agent_version.to_owned(),
+            now,
+            before,
+            misread,
+        })
+    }
+
+    /// A generation was put back in the place of a worse one: it is not judged again.
+    pub(super) fn restored(&mut self, generation: &Generation) {
+        self.spared.insert(generation.digest.clone());
+        for trial in self.backends.values_mut().filter(|trial| trial.now.generation == *generation)
+        {
+            trial.judged = None;
+        }
+    }
+}
+
+/// The shares that show it, and whether they are of misread turns.
+fn worse(now: &[Mark], before: &[Mark]) -> Option<(Share, Share, bool)> {
+    if before.len() < BASELINE_MIN {
+        return None;
+    }
+    let share = |marks: &[Mark], misread: bool| {
+        let bad =
+            marks.iter().filter(|mark| if misread { mark.misread } else { mark.strange }).count();
+        Share { bad, of: marks.len() }
+    };
+    [true, false].into_iter().find_map(|misread| {
+        let (now, before) = (share(now, misread), share(before, misread));
+        (now.bad >= BAD_MIN && now.bad * before.of >= WORSE_FACTOR * before.bad * now.of)
+            .then_some((now, before, misread))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn generation(number: u32, digest: &str) -> Generation {
+        Generation { number, digest: digest.to_owned() }
+    }
+
+    /// `.` well read, `m` misread, `k` something unknown that the one before met, `n` something
+    /// new.
+    fn play(
+        trials: &mut Trials,
+        generation: &Generation,
+        version: &str,
+        turns: &str,
+    ) -> Vec<(usize, Verdict)> {
+        let turns = turns.chars().enumerate();
+        let verdicts = turns.filter_map(|(at, turn)| {
+            let unknown: Vec<String> =
+                if ".m".contains(turn) { vec![] } else { vec![turn.to_string()] };
+            let ended = Ended {
+                backend: "b",
+                generation,
+                agent_version: version,
+                misread: turn == 'm',
+                unknown: &unknown,
+            };
+            Some((at, trials.ended(&ended, |_, what| what == "k")?))
+        });
+        verdicts.collect()
+    }
+
+    #[test]
+    fn a_generation_is_found_worse_at_the_turn_that_shows_it() {
+        let cases = [
+            // before, after the reload, the turn that shows it (from 0)
+            ("....................", "mmm", Some(2)),
+            ("...", ".m.m...............m", Some(19)),
+            ("...", ".m.m................m", None),
+            ("..", "mmmmmm", None),
+            ("", "mmmmmm", None),
+            ("...", "nnn", Some(2)),
+            ("...", "kkkkkkkkkk", None),
+            ("nnn", "nnn", None),
+            // Half were misread before: only all can be twice that.
+            ("m.m.", "mmm", Some(2)),
+            ("m.m.", ".mmmm", None),
+            ("mm.", "mmmmmmmm", None),
+            // Something was unknown in every turn before, and then nothing could be read.
+            ("kkkk", "mmm", Some(2)),
+            ("kkkk", "mn.m.nmnnn", Some(6)),
+        ];
+        for (before, after, expected) in cases {
+            let mut trials = Trials::default();
+            assert_eq!(play(&mut trials, &generation(1, "a"), "1.0", before), []);
+            let found = play(&mut trials, &generation(2, "b"), "1.0", after);
+            assert_eq!(
+                found.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+                expected.into_iter().collect::<Vec<_>>(),
+                "{before} {after}"
+            );
+            assert!(found.iter().all(|(_, verdict)| verdict.generation == generation(2, "b")));
+        }
+    }
+
+    #[test]
+    fn a_verdict_has_what_was_measured() {
+        let mut trials = Trials::default();
+        play(&mut trials, &generation(1, "a"), "1.0", "..........");
+        let found = play(&mut trials, &generation(2, "b"), "1.0", ".mm.m");
+        let verdict = &found[0].1;
+        assert_eq!(
+            (verdict.now, verdict.before, verdict.misread),
+            (Share { bad: 3, of: 5 }, Share { bad: 0, of: 10 }, true)
+        );
+        assert_eq!(verdict.agent_version, "1.0");
+    }
+
+    #[test]
+    fn another_version_of_the_agent_is_no_fault_of_the_parser() {
+        let mut trials = Trials::default();
+        play(&mut trials, &generation(1, "a"), "1.0", "......");
+        assert_eq!(
+            play(&mut trials, &generation(2, "b"), "2.0", "mmmmmm"),
+            [],
+            "it came with the reload"
+        );
+        let mut trials = Trials::default();
+        play(&mut trials, &generation(1, "a"), "1.0", "......");
+        assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mm"), []);
+        assert_eq!(play(&mut trials, &generation(2, "b"), "2.0", "mmm"), [], "it came after it");
+        assert_eq!(
+            play(&mut trials, &generation(2, "b"), "1.0", "mmm"),
+            [],
+            "nobody knows what else changed"
+        );
+    }
+
+    #[test]
+    fn turns_that_began_before_the_reload_count_for_the_generation_they_ran_on() {
+        let mut trials = Trials::default();
+        play(&mut trials, &generation(1, "a"), "1.0", "...");
+        play(&mut trials, &generation(2, "b"), "1.0", "..");
+        assert_eq!(play(&mut trials, &generation(1, "a"), "1.0", "mmm"), []);
+        // Three of six were misread before.
+        assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mmm"), []);
+    }
+
+    #[test]
+    fn what_was_put_back_stays_and_what_was_found_worse_is_not_judged_again() {
+        let mut trials = Trials::default();
+        play(&mut trials, &generation(1, "a"), "1.0", "...");
+        assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mmm").len(), 1);
+        trials.restored(&generation(3, "a"));
+        assert_eq!(play(&mut trials, &generation(3, "a"), "1.0", "mmmmmmmm"), []);
+        assert_eq!(play(&mut trials, &generation(4, "b"), "1.0", "mmmm"), []);
+        assert_eq!(play(&mut trials, &generation(5, "c"), "1.0", "..."), []);
+        assert_eq!(
+            play(&mut trials, &generation(6, "d"), "1.0", "mmm").len(),
+            1,
+            "another one is judged"
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever comes: a component is judged once at most, what was put back never, and only
+        /// what is really worse.
+        #[test]
+        fn it_never_goes_back_and_forth(reloads in proptest::collection::vec((0..4u8, "[.mkn]{0,30}", 0..2u8), 1..12)) {
+            let (mut trials, mut number, mut serving) = (Trials::default(), 0, None);
+            let (mut found, mut put_back) = (BTreeSet::new(), BTreeSet::new());
+            for (component, turns, version) in reloads {
+                number += 1;
+                let mut now = generation(number, &format!("digest {component}"));
+                for turn in turns.chars() {
+                    let verdicts = play(&mut trials, &now, &version.to_string(), &turn.to_string());
+                    for (_, verdict) in verdicts {
+                        prop_assert_eq!(&verdict.generation, &now);
+                        prop_assert!(verdict.now.bad >= BAD_MIN && verdict.now.of <= WINDOW && verdict.before.of >= BASELINE_MIN);
+                        prop_assert!(verdict.now.bad * verdict.before.of >= 2 * verdict.before.bad * verdict.now.of);
+                        prop_assert!(found.insert(now.digest.clone()), "judged twice");
+                        prop_assert!(!put_back.contains(&now.digest), "put back, and judged");
+                        let before: &Generation = serving.as_ref().expect("something served before");
+                        number += 1;
+                        now = generation(number, &before.digest);
+                        put_back.insert(before.digest.clone());
+                        trials.restored(&now);
+                    }
+                }
+                serving = Some(now);
+            }
+        }
+    }
+}

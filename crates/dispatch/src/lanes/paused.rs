@@ -1,0 +1,87 @@
+//! Lanes that wait because their backend is paused: its guests failed too often, and it opens no
+//! new links for a while. Their events stay in the queue, in order. A lane goes on as soon as its
+//! backend opens links again, or another component or backend answers there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::outlet::messages::Refusal;
+use crate::outlet::{Notice, messages};
+use crate::recovery::restart::place;
+use crate::{Dispatcher, Inner};
+use aetheel_model::event::{Event, EventKind, Lane};
+use aetheel_model::vigil;
+use aetheel_turn::Backend;
+
+/// How often a paused lane is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+impl Inner {
+    /// Returns the backend of a lane if no turn can begin there because the backend is paused. A
+    /// lane whose agent still runs is not affected.
+    pub(crate) async fn paused_backend(&self, lane: &Lane) -> Option<Arc<dyn Backend>> {
+        let (name, ..) = self.channels.answering(lane).await;
+        let backend = self.parts.backends.get(&name)?;
+        let is_paused =
+            backend.paused().is_some() && !self.links.is_open(&backend.descriptor().name, lane);
+        is_paused.then_some(backend)
+    }
+
+    /// Tells the author of an event that it waits for its backend, once an event.
+    async fn announce_pause(&self, event: &Event) {
+        let Some(backend) = self.paused_backend(&event.lane).await else { return };
+        let label = backend.descriptor().label();
+        let before = self.lanes.announced.lock().insert(event.lane.clone(), event.sequence);
+        if before == Some(event.sequence) {
+            return;
+        }
+        tracing::warn!(event = event.sequence, lane = %event.lane, backend = backend.descriptor().name, "event waits: its backend failed too often and is paused");
+        if event.kind != EventKind::Message {
+            return;
+        }
+        let (channel, about) = place(event);
+        if channel.is_some() {
+            let notice = Notice { channel, about, text: messages::paused(label), offer: None };
+            // Nobody misses an answer without it, and the outlet has logged why it failed.
+            let _ = self.parts.outlet.notify(notice).await;
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Has an event wait again that could not begin, and its lane with it. While the gateway stops
+    /// it is left to the next start instead. Returns whether it waits.
+    pub(crate) fn pause(&self, event: &Event) -> bool {
+        let mut queue = self.inner.lanes.queue.lock();
+        if queue.is_closed() {
+            return false;
+        }
+        queue.pause(event.clone());
+        true
+    }
+
+    /// Refuses an event that nothing keeps for the next start.
+    pub(crate) async fn refuse_unkept(&self, event: &Event) {
+        if self.inner.noted(event).is_none() {
+            self.inner.delivery.refuse(event, &Refusal::ShuttingDown.to_string()).await;
+        }
+    }
+
+    /// Lets a paused lane go on once its backend can serve it. Returns at once.
+    pub(crate) fn resume_later(&self, event: Event) {
+        let inner = Arc::downgrade(&self.inner);
+        vigil::errand("paused lane", async move {
+            if let Some(inner) = inner.upgrade() {
+                inner.announce_pause(&event).await;
+            }
+            loop {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+                let Some(inner) = inner.upgrade() else { return };
+                if inner.paused_backend(&event.lane).await.is_none() {
+                    inner.lanes.queue.lock().resume(&event.lane);
+                    return Self { inner }.pump();
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,229 @@
+//! Stopping what runs in a lane, and forgetting what waits there; and the end of a dispatcher:
+//! running turns get some time, and what does not end within it is left to the next life.
+
+use std::time::Duration;
+
+use crate::Dispatcher;
+use crate::durability::safe;
+use crate::outlet::Answer;
+use crate::outlet::messages::Refusal;
+use aetheel_model::event::{Event, Lane, Sequence};
+use aetheel_model::figures::{self, Outcome};
+use aetheel_turn::StopReason;
+
+/// How often a hand-over looks whether answers are delivered.
+const DELIVERY_LOOK: Duration = Duration::from_millis(20);
+
+/// The turn and events that were stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// A turn was running.
+    pub running: bool,
+    /// So many events waited, and are not answered.
+    pub waiting: usize,
+}
+
+impl Stopped {
+    /// Whether there was anything.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.running || self.waiting > 0
+    }
+}
+
+impl Dispatcher {
+    /// Stops the turn that runs in a lane and refuses what waits there, each by itself. Returns
+    /// whether there was anything.
+    #[must_use]
+    pub fn stop(&self, lane: &Lane) -> bool {
+        let (running, waiting) = self.halt(lane);
+        let any = running || !waiting.is_empty();
+        for event in waiting {
+            let inner = self.inner.clone();
+            let over = inner.durability.check_off(&event);
+            self.inner.tasks.spawn(async move {
+                safe(over).await;
+                inner.delivery.refuse(&event, "Stopped before it began.").await;
+            });
+        }
+        any
+    }
+
+    /// Stops as [`Dispatcher::stop`] does, and returns once a crash brings none of it back. The
+    /// caller tells people about the events that waited: no message is sent for each.
+    pub async fn stop_for_good(&self, lane: &Lane) -> Stopped {
+        let sequence = self.inner.lanes.queue.lock().running_in(lane);
+        let (running, waiting) = self.halt(lane);
+        let stopped = Stopped { running, waiting: waiting.len() };
+        for event in &waiting {
+            figures::event(event.kind, Outcome::Withdrawn);
+            tracing::info!(event = event.sequence, lane = %event.lane, "event stopped before its turn");
+            self.inner.durability.check_off(event);
+        }
+        self.keep_stopped(sequence.filter(|_| stopped.any())).await;
+        let inner = self.inner.clone();
+        self.inner.tasks.spawn(async move {
+            for event in waiting {
+                inner.parts.outlet.put_away(&event).await;
+            }
+        });
+        stopped
+    }
+
+    /// Stops a turn if it is the one that runs in a lane, and returns once a crash does not bring
+    /// it back. Waiting events there go on. False: it does not run.
+    pub async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool {
+        if self.inner.lanes.queue.lock().running_in(lane) != Some(event) {
+            return false;
+        }
+        let stopped = self.halt_turn(lane);
+        self.keep_stopped(Some(event).filter(|_| stopped)).await;
+        stopped
+    }
+
+    /// Stops what runs in a lane and takes out what waits there.
+    fn halt(&self, lane: &Lane) -> (bool, Vec<Event>) {
+        let waiting = self.inner.lanes.cancel_waiting(lane);
+        (self.halt_turn(lane), waiting)
+    }
+
+    /// Stops the turn that runs in a lane, and with it the messages that its agent took in. False:
+    /// nothing runs there.
+    fn halt_turn(&self, lane: &Lane) -> bool {
+        let received = self.inner.lanes.stop_turn(lane);
+        let running = received.is_some();
+        for event in received.into_iter().flatten() {
+            self.inner.durability.check_off(&event);
+        }
+        running
+    }
+
+    /// Keeps that a running turn was stopped.
+    async fn keep_stopped(&self, running: Option<Sequence>) {
+        let Some(journal) = &self.inner.parts.journal else { return };
+        if let Some(sequence) = running
+            .filter(|sequence| journal.entry(*sequence).is_some_and(|entry| entry.answer.is_none()))
+        {
+            // Its answer, unless its agent says more before it ends.
+            let answer = Answer::failed("", "Stopped.").to_json();
+            drop(journal.answered(sequence, answer));
+        }
+        journal.flush().await;
+    }
+
+    /// Leaves every event that waits to the next start, and frees a slot for the hook `shutdown`
+    /// however many turns run. The journal has the events.
+    pub fn leave_waiting(&self) {
+        let waiting = {
+            let mut queue = self.inner.lanes.queue.lock();
+            let waiting = queue.drain_waiting().len();
+            queue.free_slot();
+            waiting
+        };
+        tracing::info!(waiting, "shutdown: prompts that wait are left to the next start");
+    }
+
+    /// Stops the turn of a lane because the gateway ends, and returns once the lane is idle.
+    pub async fn stop_for_shutdown(&self, lane: &Lane) {
+        if let Some(turn) = self.inner.lanes.running.lock().get(lane) {
+            // A turn that just ended needs no stopping.
+            let _ = turn.stop.send(Some(StopReason::Shutdown));
+        }
+        self.lane_idle(lane).await;
+    }
+
+    /// Leaves running turns to the next start, whose holder keeps their agents: takes nothing new,
+    /// waits up to `grace` for answers that are being delivered and for reports of unknown output,
+    /// and returns when the journal is on disk. The caller ends the process then, without dropping
+    /// any turn.
+    pub async fn leave_running(&self, grace: Duration) {
+        let (running, waiting) = {
+            let mut queue = self.inner.lanes.queue.lock();
+            queue.close();
+            // The journal has them.
+            (queue.running(), queue.drain_waiting().len())
+        };
+        tracing::info!(running, waiting, "shutdown: turns are handed over to the next start");
+        let delivered = async {
+            while self.inner.delivery.pending() > 0 {
+                tokio::time::sleep(DELIVERY_LOOK).await;
+            }
+        };
+        let drift = tokio::time::timeout(grace, self.inner.drift.publish());
+        let (delivered, drift) = tokio::join!(tokio::time::timeout(grace, delivered), drift);
+        if delivered.is_err() {
+            tracing::warn!(
+                "shutdown: answers that are on their way are delivered by the next start"
+            );
+        }
+        if drift.is_err() {
+            tracing::warn!("shutdown: the latest unknown output could not be saved or reported");
+        }
+        if let Some(journal) = &self.inner.parts.journal
+            && !journal.flush().await
+        {
+            tracing::error!(
+                "shutdown: state/queue.md could not be written; some events may be answered again after the next start"
+            );
+        }
+    }
+
+    /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, stops what
+    /// runs then, and returns when all of it has ended. Events that still wait are kept for the
+    /// next start, or refused where nothing is kept.
+    pub async fn shutdown(&self, grace: Duration) {
+        let (running, waiting) = {
+            let mut queue = self.inner.lanes.queue.lock();
+            queue.close();
+            (queue.running(), queue.waiting())
+        };
+        tracing::info!(running, waiting, grace_s = grace.as_secs(), "shutdown: waiting for turns");
+        if tokio::time::timeout(grace, self.idle()).await.is_err() {
+            let waiting = self.inner.lanes.queue.lock().drain_waiting();
+            let stops: Vec<_> =
+                self.inner.lanes.running.lock().values().map(|turn| turn.stop.clone()).collect();
+            let kept = self.inner.parts.journal.is_some();
+            let (running, left) = (stops.len(), waiting.len());
+            if kept {
+                tracing::warn!(
+                    running,
+                    kept = left,
+                    "shutdown: grace is over, stopping turns; what waits is answered after the next start"
+                );
+            } else {
+                tracing::warn!(running, refused = left, "shutdown: grace is over, stopping turns");
+            }
+            for stop in stops {
+                // A turn that just ended needs no stopping.
+                let _ = stop.send(Some(StopReason::Shutdown));
+            }
+            for event in waiting.iter().filter(|_| !kept) {
+                self.inner.delivery.refuse(event, &Refusal::ShuttingDown.to_string()).await;
+            }
+        }
+        self.inner.tasks.close();
+        // The refusals have had a moment to go out.
+        self.idle().await;
+        let left = self.inner.delivery.pending();
+        if left > 0 {
+            tracing::warn!(
+                left,
+                "shutdown: not every answer could be delivered; what is kept is delivered by the next start"
+            );
+        }
+        self.inner.delivery.leave();
+        self.inner.tasks.wait().await;
+        tracing::info!(
+            links = self.inner.links.count(),
+            "shutdown: no turn is left, long-lived agents leave"
+        );
+        self.inner.links.close().await;
+        if let Some(journal) = &self.inner.parts.journal
+            && !journal.flush().await
+        {
+            tracing::error!(
+                "shutdown: state/queue.md could not be written; some events may be answered again after the next start"
+            );
+        }
+    }
+}

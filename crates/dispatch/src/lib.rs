@@ -1,0 +1,299 @@
+//! From an accepted event to a delivered answer.
+//!
+//! [`Dispatcher`] accepts events, runs each in its lane and slot, delivers the answer through the
+//! [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
+//! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch/`.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`outlet`] | the port to people, and everything that crosses it: answers, questions, messages |
+//! | [`parts`] | the operator's choices, and what a dispatcher works with |
+//! | [`watching`] | lanes and turns for whoever watches them |
+//! | [`durability`] | what the journal knows of each event |
+//! | [`in_hand`] | what is on its way to people |
+//! | [`questions`] | questions that wait for people |
+//! | [`channel`] | who answers in a lane and how, its directory, memory and sessions |
+//! | [`recovery`] | what was left open or lost: after a restart, and replies that could not be read |
+//! | [`delivery`] | answers on their way |
+//! | [`drift`] | output that backends do not know |
+//! | [`health`] | probes and figures |
+//! | [`lanes`] | the queue, and the turns that run |
+//! | [`run`] | one event from its files to its answer |
+//! | [`intake`] | what is taken in, steered, withdrawn or refused |
+//! | [`status`] | a lane as people see it |
+//!
+//! A room names only rooms above it in this table; the rooms with methods of [`Dispatcher`] or
+//! `Inner` also reach up to this file.
+
+mod channel;
+mod delivery;
+mod drift;
+mod durability;
+mod health;
+mod in_hand;
+mod intake;
+mod lanes;
+mod outlet;
+mod parts;
+mod questions;
+mod recovery;
+mod run;
+mod status;
+mod watching;
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::task::TaskTracker;
+
+pub use self::channel::effective::{Effective, effective};
+pub use self::channel::options::{Setting, SettingOption};
+pub use self::channel::projects::Project;
+pub use self::channel::sessions::{Conversation, Conversations};
+pub use self::health::{HealthProbe, Stats};
+pub use self::intake::router::Placed;
+pub use self::intake::{Accepted, Declined, Steered, Underway};
+pub use self::lanes::EventSummary;
+pub use self::lanes::panics::catch_panic;
+pub use self::lanes::stop::Stopped;
+pub use self::outlet::answer::{Answer, AnswerFile};
+pub use self::outlet::excerpt::Excerpt;
+pub use self::outlet::messages::Refusal;
+pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
+pub use self::outlet::{
+    DeliveryError, Notice, Offer, Opened, Outlet, PriorDelivery, RECAP_MESSAGES, Reply, Said,
+    Unseen,
+};
+pub use self::parts::{Choices, Parts, Router};
+pub use self::questions::{AnswerRefusal, Person};
+pub use self::recovery::absorb::Absorbed;
+pub use self::recovery::restart::{Again, AgainRefusal};
+pub use self::run::retelling::{Retelling, ToldEnd};
+pub use self::status::backends::BackendView;
+pub use self::status::overview::{LaneView, RunningTurn};
+pub use self::status::render::{Row, conversation, queue_rows, session_rows, status_rows};
+pub use self::status::{QueueView, View};
+pub use self::watching::TurnWatch;
+
+use self::channel::ChannelContext;
+use self::channel::listings::Listings;
+use self::delivery::Delivery;
+use self::drift::DriftMonitor;
+use self::durability::Durability;
+use self::health::Health;
+use self::intake::rate_limit::RateLimit;
+use self::lanes::Lanes;
+use self::lanes::slot::{Pumping, Slot};
+use self::questions::Questions;
+use self::recovery::restart::{Left, Why};
+use self::recovery::unread::LostReplies;
+use self::watching::Stir;
+use aetheel_model::agent::Decision;
+use aetheel_model::event::{Event, Lane};
+use aetheel_model::queue::Queue;
+use aetheel_model::vigil;
+use aetheel_turn::{Links, OnUnknown};
+
+/// Accepts events and sees each through. Cheap to clone.
+#[derive(Clone)]
+pub struct Dispatcher {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    parts: Arc<Parts>,
+    links: Links,
+    listings: Listings,
+    lanes: Lanes,
+    rate_limit: RateLimit,
+    durability: Arc<Durability>,
+    delivery: Arc<Delivery>,
+    questions: Arc<Questions>,
+    channels: ChannelContext,
+    drift: Arc<DriftMonitor>,
+    lost: Arc<LostReplies>,
+    health: Health,
+    tasks: TaskTracker,
+}
+
+impl Dispatcher {
+    /// Makes one with nothing to do. Must be called within a Tokio runtime, as must
+    /// [`Dispatcher::submit`].
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let (parts, tasks) = (Arc::new(parts), TaskTracker::new());
+        let mut queue = Queue::new(parts.limits);
+        let (first, last) =
+            parts.journal.as_ref().map_or((0, 0), |journal| (journal.first(), journal.last()));
+        queue.count_from(first, last);
+        let (unasked_tx, unasked) = mpsc::unbounded_channel();
+        let drift = DriftMonitor::new(parts.clone(), tasks.clone());
+        let monitor = drift.clone();
+        let on_unknown: OnUnknown = Arc::new(move |unknown| monitor.on_unknown(unknown));
+        let links = Links::new(
+            Arc::new(parts.host.clone()),
+            parts.launcher.clone(),
+            parts.recorder.clone(),
+            unasked_tx,
+            on_unknown,
+        );
+        let durability = Arc::new(Durability::new(parts.clone()));
+        let lost = Arc::new(LostReplies::new(parts.clone()));
+        let delivery =
+            Delivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
+        let stir = Stir::default();
+        let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
+        let inner = Arc::new(Inner {
+            listings: Listings::new(links.clone()),
+            links,
+            lanes: Lanes::new(queue, stir.clone()),
+            rate_limit: RateLimit::new(parts.choices.prompts_per_minute),
+            durability,
+            delivery: Arc::new(delivery),
+            questions: Arc::new(Questions::new(approvers, redactor, stir)),
+            channels: ChannelContext::new(parts.clone()),
+            drift,
+            lost,
+            health: Health::new(parts.clone()),
+            tasks,
+            parts,
+        });
+        vigil::task("unasked answers", run::deliver_unasked(Arc::downgrade(&inner), unasked));
+        Self { inner }
+    }
+
+    /// Forgets the conversation of a lane, and lets go of the agent's session with what still runs
+    /// in it; a turn that still runs will not bring it back. Returns whether there was one.
+    ///
+    /// # Errors
+    /// When the file cannot be written; in words for the person who asked.
+    pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
+        let had = self.inner.parts.workspace.bindings().reset(lane).await.map_err(|error| {
+            tracing::error!(%lane, %error, "cannot forget the conversation");
+            "The conversation could not be forgotten: its file cannot be written. (storage)"
+                .to_owned()
+        })?;
+        // Where a turn runs, the next one finds that the session is not its own.
+        if !self.is_busy(lane) {
+            self.inner.links.forget(lane);
+        }
+        Ok(had)
+    }
+
+    /// Has running turns of these backends go over to the generation that serves now, where that
+    /// agrees with what was done in them.
+    pub fn renew(&self, backends: &[String]) {
+        for backend in backends.iter().filter_map(|name| self.inner.parts.backends.get(name)) {
+            self.inner.links.renew(&backend);
+        }
+    }
+
+    /// Whether something runs or waits in a lane.
+    #[must_use]
+    pub fn is_busy(&self, lane: &Lane) -> bool {
+        self.inner.lanes.is_busy(lane)
+    }
+
+    /// Returns once nothing runs or waits.
+    pub async fn idle(&self) {
+        self.inner.lanes.wait_until(Queue::is_idle).await;
+    }
+
+    /// Returns once nothing runs or waits in a lane.
+    pub async fn lane_idle(&self, lane: &Lane) {
+        self.inner.lanes.wait_until(|queue| !queue.lane_busy(lane)).await;
+    }
+
+    /// Takes a person's decision about a question of an agent. The first one that fits wins; the
+    /// agent gets it, and everybody who sees the question sees it. Returns at once.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for that person; after `Misfit` the question is still open.
+    pub fn answer(
+        &self,
+        question: &str,
+        person: &Person,
+        decision: Decision,
+    ) -> Result<(), AnswerRefusal> {
+        self.inner.questions.answer(question, person, decision)
+    }
+
+    /// Takes what a person wrote in a lane as the answer to the question that is open there. None:
+    /// it decides nothing, and may be a prompt.
+    #[must_use]
+    pub fn answer_in_words(
+        &self,
+        lane: &Lane,
+        person: &Person,
+        words: &str,
+    ) -> Option<Result<(), AnswerRefusal>> {
+        self.inner.questions.answer_in_words(lane, person, words)
+    }
+
+    /// Says whether a person may answer a question, for questions that take several steps. A
+    /// refusal is logged.
+    ///
+    /// # Errors
+    /// [`AnswerRefusal`], in words for that person.
+    pub fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
+        self.inner.questions.may_answer(question, person)
+    }
+
+    /// Starts what may start.
+    ///
+    /// A runtime that goes away drops a task at once, and with it the slot, which comes back here:
+    /// it must not go deeper with every event that waits.
+    fn pump(&self) {
+        self.inner.lanes.stir.tell();
+        let Some(_alone) = Pumping::begin() else { return };
+        loop {
+            let Some(event) = self.inner.lanes.queue.lock().next() else { return };
+            let (stop, stopped) = watch::channel(None);
+            let (steers, steered) = mpsc::unbounded_channel();
+            self.inner.lanes.begin(&event, stop, steers);
+            let slot = Slot {
+                dispatcher: self.clone(),
+                sequence: event.sequence,
+                lane: event.lane.clone(),
+            };
+            let saving = self.inner.durability.saving_of(event.sequence);
+            let inner = self.inner.clone();
+            self.inner.tasks.spawn(async move {
+                let seen =
+                    catch_panic(inner.see_through(event.clone(), stopped, steered, saving)).await;
+                if !matches!(seen, Ok(Left::Nothing)) {
+                    inner.lanes.give_back_received(&event);
+                }
+                if let Ok(Left::Again) = seen {
+                    inner.lanes.queue.lock().restore(event.clone());
+                }
+                let this = Self { inner: inner.clone() };
+                let waits = matches!(seen, Ok(Left::Paused)) && this.pause(&event);
+                let asking = !matches!(seen, Ok(Left::Nothing | Left::Again | Left::Paused));
+                let _in_hand = asking.then(|| inner.delivery.in_hand.hold(&event));
+                // The lane goes on, however long it takes to reach people.
+                drop(slot);
+                match seen {
+                    Ok(Left::Nothing | Left::Again) => {}
+                    Ok(Left::Paused) if waits => this.resume_later(event),
+                    Ok(Left::Paused) => this.refuse_unkept(&event).await,
+                    Ok(Left::Ask) => inner.ask_about(&event, Why::Interrupted).await,
+                    Err(_) => inner.broke(&event).await,
+                }
+            });
+        }
+    }
+}
+
+impl Inner {
+    /// A turn of ours panicked: asks people whether it is to be done again, or to ask again.
+    async fn broke(&self, event: &Event) {
+        tracing::error!(event = event.sequence, lane = %event.lane, "a turn panicked; this is a bug of aetheel");
+        if self.noted(event).is_some() {
+            return self.ask_about(event, Why::Broke).await;
+        }
+        self.durability.check_off(event);
+        let why = "Something inside me broke while I worked on this. Please ask again. (internal)";
+        self.delivery.refuse(event, why).await;
+    }
+}

@@ -1,0 +1,442 @@
+//! The wording of refusals and failures: what happened, what to do next, no internals; a kind and
+//! an id where something is broken.
+
+use std::time::Duration;
+
+use aetheel_model::agent::{Failure, FailureKind};
+use aetheel_model::queue::Rejection;
+use aetheel_turn::Ending;
+
+/// The answer of an agent that knows a conversation of another machine from its messages only.
+pub(crate) const MOVED: &str =
+    "This conversation moved to another machine; I begin anew with what was written here.";
+
+/// Stands below the answer to a prompt that was written while nobody listened.
+pub(crate) const LATE: &str = "I was away when you wrote this.";
+
+/// Explains that an agent below full rights can run nothing, because its own sandbox cannot work.
+pub(crate) fn own_sandbox_fails(label: &str) -> String {
+    format!(
+        "{label} runs its commands in a sandbox of its own, which cannot work on this machine, so at this safety level they fail. \
+         The operator installs bubblewrap and allows user namespaces; `aetheel doctor` has the details."
+    )
+}
+
+/// Explains that what an agent's own sandbox stops may not be shown.
+pub(crate) fn own_sandbox_hides(label: &str) -> String {
+    format!(
+        "{label} runs its commands in a sandbox of its own at this safety level. It may not report a command that the sandbox stops: \
+         ask it what failed, or choose another safety level with /settings."
+    )
+}
+
+/// Why a prompt was not accepted, in words for the person who wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// All slots are taken.
+    #[error("I am busy with {slots} other conversations. Please try again in a moment.")]
+    Busy {
+        /// How many there are.
+        slots: usize,
+    },
+    /// Too much is waiting.
+    #[error("Too many requests are waiting ({depth}). Please try again later.")]
+    Full {
+        /// Events that wait already.
+        depth: usize,
+    },
+    /// The gateway is stopping.
+    #[error("I am restarting. Please try again in a minute.")]
+    ShuttingDown,
+    /// An event with the same key was taken before.
+    #[error("I have this already; its answer comes once.")]
+    Known,
+    /// It could not be kept safe, so it was not taken.
+    #[error("This could not be saved, so it was not taken. Please try again later. (storage)")]
+    NotSaved,
+    /// More files than are taken.
+    #[error("{}", if *limit == 0 { "Files are not taken here. Write it in words.".to_owned() } else { format!("That is {count} files, at most {limit} are taken. Send fewer.") })]
+    TooManyFiles {
+        /// Files that came with the prompt.
+        count: usize,
+        /// Most files of a prompt, `ATTACHMENTS_MAX`.
+        limit: usize,
+    },
+    /// A file is larger than is taken.
+    #[error("{name} is too large: {bytes} bytes, at most {limit} are taken. Send a smaller one.")]
+    FileTooLarge {
+        /// For people, in quotes.
+        name: String,
+        /// The size that was announced, bytes.
+        bytes: u64,
+        /// The limit in bytes, `ATTACHMENT_LIMIT_BYTES`.
+        limit: u64,
+    },
+    /// Its author asks faster than `USER_PROMPTS_PER_MINUTE`.
+    #[error("You are asking faster than I may answer you. Please try again in {seconds} s.")]
+    TooFast {
+        /// Until the next prompt is taken.
+        seconds: u64,
+    },
+    /// The prompt is too long.
+    #[error(
+        "That is too long: {bytes} bytes, at most {limit} are taken. Send it in parts, or as a file."
+    )]
+    TooLong {
+        /// The size of the prompt.
+        bytes: usize,
+        /// The limit in bytes, `PROMPT_LIMIT_BYTES`.
+        limit: usize,
+    },
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Busy { slots } => Self::Busy { slots },
+            Rejection::Full { depth } => Self::Full { depth },
+            Rejection::ShuttingDown => Self::ShuttingDown,
+        }
+    }
+}
+
+/// The message about a turn that did not go well; `None` for one that did. It says what to do next;
+/// where something is broken, the kind and the turn's id lead the operator to it.
+/// `timeout` is the turn's budget, `retry` the failure the agent was retrying after; `is_kept` says
+/// that the agent's unread output was kept for a newer backend.
+/// `docs/messages.md` lists all of it.
+#[must_use]
+pub(crate) fn failure(
+    ending: &Ending,
+    timeout: Duration,
+    retry: Option<&str>,
+    is_kept: bool,
+    id: &str,
+) -> Option<String> {
+    let (sentence, broken) = match ending {
+        Ending::Completed => return None,
+        Ending::Interrupted => ("Stopped.".to_owned(), None),
+        Ending::ShutDown => ("I am restarting and had to stop here. Please ask again in a minute.".to_owned(), None),
+        Ending::TimedOut if retry.is_some() => (
+            format!("Query timed out after {}; the agent's service kept failing. Please try again later.", span(timeout)),
+            Some("timeout"),
+        ),
+        Ending::TimedOut => (
+            format!("Query timed out after {}, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`.", span(timeout)),
+            Some("timeout"),
+        ),
+        Ending::Silent => (
+            "The agent said nothing for too long and was stopped. Ask it to go on; the operator raises the limit with `IDLE_TIMEOUT_MS`.".to_owned(),
+            Some("idle timeout"),
+        ),
+        Ending::Limit(limit) => {
+            (format!("The agent was stopped at a limit: {}. Please ask for less at a time.", first_line(limit)), None)
+        }
+        Ending::Agent(failure) => agent(failure),
+        Ending::Backend(failure) => (
+            if is_kept {
+                "The backend failed and could not read the agent's answer. The answer is kept until a newer version can; please tell the operator."
+            } else {
+                "The backend failed. Please ask again; if it happens again, tell the operator."
+            }
+            .to_owned(),
+            Some(match failure.kind() {
+                "refused" => "backend refused",
+                "trapped" => "backend crashed",
+                "paused" => "backend paused",
+                _ => "backend cut off",
+            }),
+        ),
+        Ending::Unread(_) => (
+            "The agent answered, but in a form this version of its backend cannot read. The answer is kept until a newer one can; please tell the operator."
+                .to_owned(),
+            Some("unread"),
+        ),
+        Ending::Mute(_) => (
+            "The agent ended without saying anything. Please ask again; if it happens again, tell the operator.".to_owned(),
+            Some("no answer"),
+        ),
+    };
+    Some(match broken {
+        Some(kind) => format!("{sentence} ({kind}, {id})"),
+        None => sentence,
+    })
+}
+
+/// The message to the author of a prompt that waits for a paused backend.
+#[must_use]
+pub(crate) fn paused(label: &str) -> String {
+    format!(
+        "{label} failed several times within a minute. Your message waits, and is answered when it works again. (backend paused)"
+    )
+}
+
+/// Words of a failed agent by which something refused it access.
+const REFUSED_ACCESS: [&str; 6] = [
+    "permission denied",
+    "operation not permitted",
+    "read-only file system",
+    "eacces",
+    "eperm",
+    "erofs",
+];
+
+/// The hint to the operator about an agent that failed because it was refused access, where agents
+/// are confined.
+#[must_use]
+pub(crate) fn sandbox_hint(ending: &Ending) -> Option<&'static str> {
+    let said = detail(ending)?.to_lowercase();
+    REFUSED_ACCESS.iter().any(|words| said.contains(words)).then_some(
+        "the sandbox of agents may have refused this; grant the path with `AGENT_READ` or `AGENT_WRITE` (docs/operating.md, \"The sandbox of agents\")",
+    )
+}
+
+/// More about it, for the operator at the terminal.
+#[must_use]
+pub(crate) fn detail(ending: &Ending) -> Option<String> {
+    match ending {
+        Ending::Agent(failure) => {
+            Some(failure.message.clone()).filter(|message| !message.is_empty())
+        }
+        Ending::Backend(failure) => Some(failure.to_string()),
+        Ending::Mute(what) | Ending::Unread(what) => Some(what.clone()),
+        _ => None,
+    }
+}
+
+/// A sentence on what happened and one on what to do next, and the kind where something is broken.
+fn agent(failure: &Failure) -> (String, Option<&'static str>) {
+    let later = match failure.retry_after_ms {
+        Some(ms) => format!("Try again in {}.", seconds(Duration::from_millis(ms.into()))),
+        None => "Please try again later.".to_owned(),
+    };
+    const AGAIN: &str = "Please ask again; if it happens again, tell the operator.";
+    let (happened, next, broken) = match failure.kind {
+        FailureKind::NotFound => (
+            "The agent's program is not installed on this machine.",
+            "Choose another agent with `/backend`, or tell the operator.",
+            Some("agent not found"),
+        ),
+        FailureKind::Authentication => (
+            "The agent is not signed in, or its key was refused.",
+            "Choose another agent with `/backend`, or tell the operator.",
+            Some("authentication"),
+        ),
+        FailureKind::RateLimited => {
+            ("The agent's service is limiting requests.", later.as_str(), None)
+        }
+        FailureKind::Overloaded => {
+            ("The agent's service is overloaded or failing.", later.as_str(), None)
+        }
+        FailureKind::BadRequest => (
+            "The agent, or its service, refused the request.",
+            "Ask in other words, or begin a new conversation with `/reset`.",
+            None,
+        ),
+        FailureKind::ModelNotFound => (
+            "The chosen model does not exist or may not be used.",
+            "Choose another one with `/model`.",
+            None,
+        ),
+        FailureKind::ContextFull => (
+            "The conversation has become too long for the model.",
+            "Start afresh with `/reset`.",
+            None,
+        ),
+        FailureKind::SessionUnknown => (
+            "The agent no longer knows this conversation; it has been forgotten here as well.",
+            "Please ask again to start a new one.",
+            None,
+        ),
+        FailureKind::Protocol => {
+            ("The agent said something that cannot be.", AGAIN, Some("protocol"))
+        }
+        FailureKind::Crashed => ("The agent ended without a result.", AGAIN, Some("agent failure")),
+        FailureKind::TimedOut => {
+            ("The agent gave up waiting.", "Please ask again.", Some("agent timeout"))
+        }
+        FailureKind::Refused => ("The agent declined.", "Ask in other words.", None),
+        FailureKind::Unsupported => (
+            "This agent does not support that.",
+            "Ask for it in another way, or choose another agent with `/backend`.",
+            None,
+        ),
+        FailureKind::Other => ("The agent failed.", AGAIN, Some("agent failure")),
+    };
+    (format!("{happened} {next}"), broken)
+}
+
+fn seconds(time: Duration) -> String {
+    if time.subsec_millis() == 0 {
+        format!("{} s", time.as_secs())
+    } else {
+        format!("{:.1} s", time.as_secs_f64())
+    }
+}
+
+/// A limit in the unit that reads best: `90 s`, `60 min`.
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        minutes @ 300.. if minutes.is_multiple_of(60) => format!("{} min", minutes / 60),
+        _ => seconds(time),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_turn::GuestFailure;
+
+    /// All kinds; a new one is added here, or this does not compile.
+    fn kinds() -> Vec<FailureKind> {
+        use FailureKind::*;
+        let next = |kind| match kind {
+            NotFound => Some(Authentication),
+            Authentication => Some(RateLimited),
+            RateLimited => Some(Overloaded),
+            Overloaded => Some(BadRequest),
+            BadRequest => Some(ModelNotFound),
+            ModelNotFound => Some(ContextFull),
+            ContextFull => Some(SessionUnknown),
+            SessionUnknown => Some(Protocol),
+            Protocol => Some(Crashed),
+            Crashed => Some(TimedOut),
+            TimedOut => Some(Refused),
+            Refused => Some(Unsupported),
+            Unsupported => Some(Other),
+            Other => None,
+        };
+        std::iter::successors(Some(NotFound), |kind| next(*kind)).collect()
+    }
+
+    fn endings() -> Vec<Ending> {
+        let secret = "/home/operator/.claude: sk-123 at line 7";
+        let agent = kinds().into_iter().map(|kind| {
+            Ending::Agent(Failure { kind, message: secret.into(), retry_after_ms: None })
+        });
+        agent
+            .chain([
+                Ending::ShutDown,
+                Ending::TimedOut,
+                Ending::Silent,
+                Ending::Limit("more than 9 tool uses".to_owned()),
+                Ending::Backend(GuestFailure::Trapped(secret.into())),
+                Ending::Mute(secret.into()),
+                Ending::Unread(secret.into()),
+            ])
+            .collect()
+    }
+
+    fn message(ending: &Ending) -> String {
+        failure(ending, Duration::from_secs(120), None, true, "ab12").expect("a failure")
+    }
+
+    #[test]
+    fn every_failure_says_what_to_do_next_and_nothing_of_the_agents_noise() {
+        for ending in endings() {
+            let text = message(&ending);
+            let next = ["Please ", "Try again", "Choose ", "Ask ", "Start afresh"];
+            let sentences = text.split_inclusive(". ").collect::<Vec<_>>();
+            assert!(
+                sentences.len() > 1
+                    && sentences[1..]
+                        .iter()
+                        .any(|sentence| next.iter().any(|next| sentence.starts_with(next))
+                            || sentence.contains("please tell the operator")),
+                "{text}"
+            );
+            assert!(!text.contains("/home") && !text.contains("line 7"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_stands_only_where_something_is_broken() {
+        for ending in endings() {
+            use FailureKind::*;
+            let fine = match &ending {
+                Ending::ShutDown | Ending::Limit(_) => true,
+                Ending::Agent(failure) => matches!(
+                    failure.kind,
+                    RateLimited
+                        | Overloaded
+                        | BadRequest
+                        | ModelNotFound
+                        | ContextFull
+                        | SessionUnknown
+                        | Refused
+                        | Unsupported
+                ),
+                _ => false,
+            };
+            let text = message(&ending);
+            assert_eq!(text.ends_with(", ab12)"), !fine, "{text}");
+        }
+        assert_eq!(message(&Ending::Interrupted), "Stopped.");
+    }
+
+    #[test]
+    fn only_a_refused_access_hints_at_the_sandbox() {
+        let failed = |message: &str| {
+            let message = message.to_owned();
+            Ending::Agent(Failure { kind: FailureKind::Crashed, message, retry_after_ms: None })
+        };
+        for said in [
+            "Error: EACCES: permission denied, open '/srv/x'",
+            "cat: /srv/x: Permission denied",
+            "mkdir: cannot create directory: Read-only file system",
+        ] {
+            assert!(sandbox_hint(&failed(said)).is_some(), "{said}");
+        }
+        assert_eq!(sandbox_hint(&failed("it broke")), None);
+        assert_eq!(sandbox_hint(&Ending::Completed), None);
+    }
+
+    #[test]
+    fn the_page_of_messages_lists_all_of_them() {
+        let page = include_str!("../../../../docs/messages.md");
+        let plain = |text: &str| text.split(" (").next().unwrap_or_default().to_owned();
+        let failures = endings().into_iter().map(|ending| {
+            plain(&message(&ending)).replace("120 s", "N s").replace("9 tool uses", "N tool uses")
+        });
+        let refusals = [
+            Refusal::Busy { slots: 0 },
+            Refusal::Full { depth: 0 },
+            Refusal::ShuttingDown,
+            Refusal::Known,
+            Refusal::NotSaved,
+            Refusal::TooManyFiles { count: 0, limit: 0 },
+            Refusal::TooManyFiles { count: 0, limit: 1 },
+            Refusal::FileTooLarge { name: "NAME".to_owned(), bytes: 0, limit: 0 },
+            Refusal::TooFast { seconds: 0 },
+            Refusal::TooLong { bytes: 0, limit: 0 },
+        ];
+        let numbers = |text: String| text.replace(['0', '1'], "N");
+        let unkept = Ending::Backend(GuestFailure::Trapped(String::new()));
+        let unkept = failure(&unkept, Duration::ZERO, None, false, "x").map(|text| plain(&text));
+        let others = unkept.into_iter().chain([plain(&paused("AGENT"))]);
+        for text in failures
+            .chain(others)
+            .chain(refusals.iter().map(|refusal| numbers(refusal.to_string())))
+        {
+            assert!(page.contains(&text), "docs/messages.md lacks: {text}");
+        }
+    }
+
+    #[test]
+    fn times_stand_in_the_message() {
+        assert!(message(&Ending::TimedOut).starts_with("Query timed out after 120 s, the limit"));
+        let hour = failure(&Ending::TimedOut, Duration::from_secs(3_600), None, false, "x");
+        assert!(hour.is_some_and(|text| text.starts_with("Query timed out after 60 min,")));
+        let limited = Ending::Agent(Failure {
+            kind: FailureKind::RateLimited,
+            message: String::new(),
+            retry_after_ms: Some(1500),
+        });
+        assert!(message(&limited).contains("Try again in 1.5 s."));
+        assert_eq!(failure(&Ending::Completed, Duration::ZERO, None, false, "x"), None);
+    }
+}

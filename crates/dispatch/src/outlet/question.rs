@@ -1,0 +1,350 @@
+//! A question of an agent as people see it, and what became of it. Pure.
+//!
+//! Everything an agent says in a question goes through here before anybody sees it: secrets are
+//! blanked, and nothing in it moves a cursor, hides or reorders what is read. Whoever decides
+//! should see what they decide about.
+
+use serde_json::Value;
+
+use super::excerpt::{self, Excerpt};
+use aetheel_model::agent::labels::{ALLOW_ONCE, ALLOW_SESSION};
+use aetheel_model::agent::{self, AnswerForm, Ask, AskKind, AskOption, Decision, Scope};
+use aetheel_model::plain::clean_text;
+use aetheel_model::redact::Redactor;
+
+/// Most answers of the agent's own that people may choose from.
+const OPTION_LIMIT: usize = 10;
+
+/// A question that waits for a person.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenQuestion {
+    /// The same for every life of the gateway; names the question in buttons, logs and state.
+    pub id: String,
+    /// The question in one line, for people.
+    pub title: String,
+    /// The thing that is asked.
+    pub subject: Subject,
+    /// The meaning of "always" here; none: not offered.
+    pub always: Option<String>,
+    /// The agent's own answers, where it has any. Their ids are never shown.
+    pub options: Vec<AskOption>,
+    /// The input for the tool, where the agent takes another one: a JSON object.
+    pub input: Option<String>,
+    /// The Discord user who is asked; none: nobody in Discord.
+    pub asker: Option<u64>,
+}
+
+/// The subject of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// May the agent use this tool?
+    Permission {
+        /// The agent's name of the tool.
+        tool: String,
+        /// The command, the changes, or whatever else the tool would work on.
+        about: Option<Excerpt>,
+    },
+    /// Shall the agent go on with this plan (markdown)?
+    Plan(String),
+    /// Questions with options or room for words, at least one.
+    Questions(Vec<agent::Question>),
+    /// Sign in at this address.
+    SignIn(String),
+}
+
+/// The outcome of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Settlement {
+    /// A person decided, in Discord or at the terminal.
+    Answered {
+        /// The name of the person.
+        by: String,
+        /// The decision, in words without secrets.
+        decision: Decision,
+    },
+    /// The agent no longer wants to know.
+    Withdrawn,
+    /// It was not answered in time; the agent was refused.
+    Expired,
+    /// Its turn is over.
+    TurnEnded,
+}
+
+impl Settlement {
+    /// One line about it, for people.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (by, decision) = match self {
+            Self::Answered { by, decision } => (by, decision),
+            Self::Withdrawn => return "The agent no longer asks.".to_owned(),
+            Self::Expired => {
+                return "Nobody answered in time, so the agent was refused.".to_owned();
+            }
+            Self::TurnEnded => return "No longer open: the turn is over.".to_owned(),
+        };
+        match decision {
+            Decision::AllowOnce => format!("Allowed by {by}"),
+            Decision::AllowAlways => format!("Allowed for this session by {by}"),
+            Decision::AllowChanged(_) => format!("Allowed with changes by {by}"),
+            Decision::Chosen(label) => format!("{by} chose: {}", line(label)),
+            Decision::Declined => format!("{by} declined to answer"),
+            Decision::Deny(None) => format!("Denied by {by}"),
+            Decision::Deny(Some(words)) => format!("Denied by {by}: {}", line(words)),
+            Decision::DenyAndStop => format!("Denied and stopped by {by}"),
+            Decision::Answers(answers) => {
+                let chosen: Vec<String> =
+                    answers.iter().map(|(_, values)| line(&values.join(", "))).collect();
+                format!("Answered by {by}: {}", chosen.join(" · "))
+            }
+            Decision::Dismissed => {
+                "Nobody was there to answer, so the agent was refused.".to_owned()
+            }
+        }
+    }
+}
+
+impl OpenQuestion {
+    /// Makes what people may see of an agent's question.
+    pub fn of(id: String, ask: &Ask, asker: Option<u64>, redactor: &Redactor) -> Self {
+        let clean = |text: &str| redactor.clean(clean_text(text).into_owned());
+        let subject = match &ask.kind {
+            AskKind::Permission(tool) => Subject::Permission {
+                tool: line(&clean(&tool.native_name)),
+                about: excerpt::proposed(&ask.diffs)
+                    .or_else(|| excerpt::of(tool))
+                    .map(|excerpt| Excerpt { text: clean(&excerpt.text), ..excerpt }),
+            },
+            AskKind::PlanApproval(plan) => Subject::Plan(clean(plan)),
+            AskKind::Questions(questions) => Subject::Questions(
+                questions
+                    .iter()
+                    .map(|question| agent::Question {
+                        text: clean(&question.text),
+                        description: question.description.as_deref().map(clean),
+                        options: question
+                            .options
+                            .iter()
+                            .map(|option| agent::Choice {
+                                id: option.id.clone(),
+                                label: line(&clean(&option.label)),
+                                description: option
+                                    .description
+                                    .as_deref()
+                                    .map(|text| line(&clean(text))),
+                            })
+                            .collect(),
+                        preset: question.preset.iter().map(|value| clean(value)).collect(),
+                        // Without options there is nothing to choose.
+                        free_text: question.free_text
+                            || (question.options.is_empty() && question.form != AnswerForm::YesNo),
+                        ..question.clone()
+                    })
+                    .map(|question| match (question.form, question.options.is_empty()) {
+                        (AnswerForm::YesNo, true) => {
+                            let options = [("yes", "Yes"), ("no", "No")];
+                            let options = options.map(|(id, label)| agent::Choice {
+                                id: id.to_owned(),
+                                ..agent::Choice::plain(label)
+                            });
+                            agent::Question { options: options.to_vec(), ..question }
+                        }
+                        _ => question,
+                    })
+                    .collect(),
+            ),
+            AskKind::SignIn(address) => Subject::SignIn(line(&clean(address))),
+        };
+        let always = ask.always_label.as_deref().map(|label| line(&clean(label)));
+        let takes_options = matches!(subject, Subject::Permission { .. } | Subject::Plan(_));
+        let mut options: Vec<&AskOption> = ask.options.iter().filter(|_| takes_options).collect();
+        // The first choice gives the least, whatever the agent's own order is.
+        options.sort_by_key(|option| (!option.allows, option.scope));
+        let options = options
+            .into_iter()
+            .take(OPTION_LIMIT)
+            .map(|option| AskOption { label: line(&clean(&option.label)), ..option.clone() })
+            .collect();
+        // With a secret blanked in it, it would be another input.
+        let input = match &ask.kind {
+            AskKind::Permission(tool) if ask.changeable && clean(&tool.input) == tool.input => {
+                Some(tool.input.clone())
+            }
+            _ => None,
+        };
+        Self { id, title: line(&clean(&ask.title)), subject, always, options, input, asker }
+    }
+
+    /// The words that decide a question which is no list of questions, with their labels and what
+    /// they mean.
+    #[must_use]
+    pub fn choices(&self) -> Vec<(&'static str, String, Decision)> {
+        if let Subject::SignIn(_) = self.subject {
+            return vec![
+                ("done", "I have signed in".to_owned(), Decision::AllowOnce),
+                ("cancel", "Cancel".to_owned(), Decision::Deny(None)),
+                ("stop", "Cancel and stop".to_owned(), Decision::DenyAndStop),
+            ];
+        }
+        let mut choices = match self.options.is_empty() {
+            true => vec![("allow", ALLOW_ONCE.to_owned(), Decision::AllowOnce)],
+            false => Vec::new(),
+        };
+        // Beside the agent's own answers this is one of them.
+        choices.extend(
+            self.always()
+                .filter(|_| self.options.is_empty())
+                .map(|label| ("always", label, Decision::AllowAlways)),
+        );
+        for option in &self.options {
+            let word = match (option.allows, option.scope) {
+                (true, Scope::Once) => "allow",
+                (true, _) => "always",
+                (false, Scope::Once) => continue,
+                (false, _) => "never",
+            };
+            choices.push((word, option.full_label(), Decision::Chosen(option.id.clone())));
+        }
+        choices.push(("deny", "Deny; `deny WHY` says why".to_owned(), Decision::Deny(None)));
+        choices.push(("stop", "Deny and stop".to_owned(), Decision::DenyAndStop));
+        choices
+    }
+
+    /// The label of a button that allows it always; none: not offered.
+    #[must_use]
+    pub fn always(&self) -> Option<String> {
+        self.always.as_deref().map(|label| match label {
+            "" => ALLOW_SESSION.to_owned(),
+            label if label.to_lowercase().starts_with("always") => label.to_owned(),
+            label => format!("Always allow: {label}"),
+        })
+    }
+
+    /// The decision in a line that somebody writes; none: it is no answer. For a list of questions
+    /// only the choice of an option is one, and only where there is one question: anything else may
+    /// be meant for somebody else.
+    #[must_use]
+    pub fn in_words(&self, line: &str) -> Option<Decision> {
+        let line = line.trim();
+        if let Subject::Questions(questions) = &self.subject {
+            let [asked] = &questions[..] else { return None };
+            let option = asked
+                .options
+                .iter()
+                .find(|option| option.label.to_lowercase() == line.to_lowercase())?;
+            return Some(Decision::Answers(vec![(asked.id.clone(), vec![option.id.clone()])]));
+        }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        if word.eq_ignore_ascii_case("change") && self.input.is_some() {
+            return serde_json::from_str::<serde_json::Map<String, Value>>(rest)
+                .is_ok()
+                .then(|| Decision::AllowChanged(rest.to_owned()));
+        }
+        let word = match word.to_lowercase().as_str() {
+            "y" | "yes" => "allow".to_owned(),
+            "n" | "no" => "deny".to_owned(),
+            other => other.to_owned(),
+        };
+        let (word, _, decision) = self.choices().into_iter().find(|(name, ..)| *name == word)?;
+        match (decision, rest.trim()) {
+            (decision, "") => Some(decision),
+            (Decision::Deny(_), why) if word == "deny" => {
+                Some(Decision::Deny(Some(why.to_owned())))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Joins all words to one line.
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::outlet::excerpt::tests::tool;
+
+    #[test]
+    fn secrets_and_what_hides_or_reorders_text_are_shown_to_nobody() {
+        let redactor = Redactor::new(&["sk-\"canary\"-1".to_owned().into()]);
+        let mut start = tool(
+            "bash",
+            None,
+            &json!({"command": "curl -H sk-\"canary\"-1 \u{202e}gpj.exe\u{1b}[2K"}),
+        );
+        start.native_name = "Bash\n\u{202e}".to_owned();
+        let ask = Ask {
+            ask: 1,
+            session: 1,
+            turn: 1,
+            title: "Run\nsk-\"canary\"-1?".to_owned(),
+            kind: AskKind::Permission(start),
+            always_label: None,
+            options: Vec::new(),
+            diffs: Vec::new(),
+            changeable: false,
+        };
+        let question = OpenQuestion::of("q".to_owned(), &ask, None, &redactor);
+        assert_eq!(question.title, "Run ***?");
+        let about = Some(Excerpt { language: "sh", text: "curl -H *** gpj.exe".to_owned() });
+        assert_eq!(question.subject, Subject::Permission { tool: "Bash".to_owned(), about });
+    }
+
+    #[test]
+    fn always_says_always_whatever_the_agent_calls_it() {
+        let called = |label: Option<&str>| {
+            let subject = Subject::Plan(String::new());
+            OpenQuestion {
+                id: String::new(),
+                title: String::new(),
+                subject,
+                always: label.map(str::to_owned),
+                options: vec![],
+                input: None,
+                asker: None,
+            }
+            .always()
+        };
+        assert_eq!(called(Some("npm test")).as_deref(), Some("Always allow: npm test"));
+        assert_eq!(called(Some("Always for make")).as_deref(), Some("Always for make"));
+        assert_eq!(called(Some("")).as_deref(), Some("Allow for this session"));
+        assert_eq!(called(None), None);
+    }
+
+    #[test]
+    fn words_decide_where_they_can_mean_nothing_else() {
+        let of = |subject| OpenQuestion {
+            id: String::new(),
+            title: String::new(),
+            subject,
+            always: Some(String::new()),
+            options: vec![],
+            input: None,
+            asker: None,
+        };
+        let permission = of(Subject::Permission { tool: "Bash".to_owned(), about: None });
+        assert_eq!(permission.in_words(" Yes "), Some(Decision::AllowOnce));
+        assert_eq!(permission.in_words("always"), Some(Decision::AllowAlways));
+        assert_eq!(
+            permission.in_words("deny not now"),
+            Some(Decision::Deny(Some("not now".to_owned())))
+        );
+        assert_eq!(permission.in_words("allow me to explain"), None);
+        let asked = |id: &str| agent::Question {
+            id: id.to_owned(),
+            options: vec!["Red".into()],
+            free_text: true,
+            ..agent::Question::default()
+        };
+        let one = of(Subject::Questions(vec![asked("a")]));
+        assert_eq!(
+            one.in_words("red"),
+            Some(Decision::Answers(vec![("a".to_owned(), vec!["Red".to_owned()])]))
+        );
+        assert_eq!(one.in_words("blue"), None, "it may be meant for somebody else");
+        assert_eq!(of(Subject::Questions(vec![asked("a"), asked("b")])).in_words("red"), None);
+    }
+}

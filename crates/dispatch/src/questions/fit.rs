@@ -1,0 +1,125 @@
+//! Whether a decision fits its question, and how people read it. Pure.
+
+use super::Entry;
+use crate::outlet::question::Subject;
+use aetheel_model::agent::{AnswerForm, AskKind, AskOption, Decision, Question};
+use aetheel_model::prompt::neutralise;
+
+/// Most bytes of a person's words in one answer.
+const WORDS_LIMIT: usize = 16 << 10;
+
+/// Returns the decision as the agent gets it, or what is wrong with it.
+pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
+    let own = |text: &str| {
+        let words = neutralise(text.trim(), &entry.context.expansion, None);
+        if words.len() > WORDS_LIMIT { Err("That is too long for an answer.") } else { Ok(words) }
+    };
+    match (decision, &entry.ask.kind, &entry.shown.subject) {
+        (Decision::Deny(words), ..) => {
+            let words = words
+                .filter(|words| !words.trim().is_empty())
+                .map(|words| own(&words))
+                .transpose()?;
+            Ok(Decision::Deny(words))
+        }
+        (decision @ (Decision::DenyAndStop | Decision::Dismissed), ..) => Ok(decision),
+        (Decision::Declined, AskKind::Questions(_), _) => Ok(Decision::Declined),
+        (Decision::Answers(given), AskKind::Questions(asked), Subject::Questions(shown)) => {
+            let answers: Result<_, &str> = asked
+                .iter()
+                .zip(shown)
+                .map(|(asked, shown)| {
+                    let values = given
+                        .iter()
+                        .find(|(id, _)| *id == asked.id)
+                        .map(|(_, values)| &values[..])
+                        .unwrap_or_default();
+                    let values: Result<Vec<String>, &str> =
+                        values.iter().map(|value| value_of(shown, value, own)).collect();
+                    let values = values?;
+                    match values.len() {
+                        0 if asked.optional => Ok(None),
+                        0 => Err("Every question needs an answer."),
+                        2.. if !asked.many => Err("Only one answer is wanted to this question."),
+                        _ => Ok(Some((asked.id.clone(), values))),
+                    }
+                })
+                .filter_map(Result::transpose)
+                .collect();
+            Ok(Decision::Answers(answers?))
+        }
+        (_, AskKind::Questions(_), _) => Err("This is a question: choose or write an answer."),
+        (Decision::Answers(_) | Decision::Declined, ..) => {
+            Err("This can only be allowed or denied.")
+        }
+        (Decision::AllowChanged(_), ..) if !entry.ask.changeable => Err("It cannot be changed."),
+        (Decision::AllowChanged(input), ..) => match serde_json::from_str(&input) {
+            Ok(serde_json::Value::Object(_)) if input.len() <= WORDS_LIMIT => {
+                Ok(Decision::AllowChanged(input))
+            }
+            _ => Err("What the tool is to be given must be a JSON object."),
+        },
+        (Decision::Chosen(id), ..) if !entry.ask.options.iter().any(|option| option.id == id) => {
+            Err("This is not offered here.")
+        }
+        (Decision::AllowAlways, ..) if entry.ask.always_label.is_none() => {
+            Err("Allowing it always is not offered here.")
+        }
+        (decision, ..) => Ok(decision),
+    }
+}
+
+/// A decision as people read it: with the labels of what was chosen, and without secrets.
+pub(super) fn shown(entry: &Entry, decision: &Decision) -> Decision {
+    let label = |question: &Question, value: &String| {
+        let chosen = question.options.iter().find(|option| option.id == *value);
+        chosen.map_or_else(|| value.clone(), |option| option.label.clone())
+    };
+    match (decision, &entry.ask.kind) {
+        (Decision::Answers(answers), AskKind::Questions(asked)) => Decision::Answers(
+            answers
+                .iter()
+                .filter_map(|(id, values)| {
+                    Some((asked.iter().find(|question| question.id == *id)?, values))
+                })
+                .map(|(question, values)| match question.secret {
+                    true => (question.id.clone(), vec!["(a secret)".to_owned()]),
+                    false => (
+                        question.id.clone(),
+                        values.iter().map(|value| label(question, value)).collect(),
+                    ),
+                })
+                .collect(),
+        ),
+        (Decision::Chosen(id), _) => {
+            let option = entry.ask.options.iter().find(|option| option.id == *id);
+            Decision::Chosen(option.map_or_else(String::new, AskOption::full_label))
+        }
+        (other, _) => other.clone(),
+    }
+}
+
+/// The value for the agent of what was chosen: its own words, also where people see stars in them.
+fn value_of(
+    shown: &Question,
+    value: &str,
+    own: impl Fn(&str) -> Result<String, &'static str>,
+) -> Result<String, &'static str> {
+    if let Some(option) =
+        shown.options.iter().find(|option| option.id == value || option.label == value)
+    {
+        return Ok(option.id.clone());
+    }
+    if !shown.free_text {
+        return Err("Please choose one of the options.");
+    }
+    let words = own(value)?;
+    match shown.form {
+        _ if words.is_empty() => Err("Every question needs an answer."),
+        AnswerForm::Whole if words.parse::<i64>().is_err() => Err("This wants a whole number."),
+        AnswerForm::Number if !words.parse::<f64>().is_ok_and(f64::is_finite) => {
+            Err("This wants a number.")
+        }
+        _ => Ok(words),
+    }
+}

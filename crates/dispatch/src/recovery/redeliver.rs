@@ -1,0 +1,343 @@
+//! Reading lost replies again with newer backends, and delivering what can be read: each once, in
+//! the order of its lane, and without asking any agent.
+//!
+//! The answer goes into the journal together with its event, before anything is posted; its key
+//! makes sure that there is only one. `state/lost.md` says that it was delivered before the event
+//! is checked off, so that one of both always knows. Pinned by `tests/dispatch/lost.rs`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::restart::{Again, AgainRefusal};
+use super::unread::{ALL, ONE};
+use crate::Dispatcher;
+use crate::durability::safe;
+use crate::outlet::{Answer, Notice, Offer};
+use crate::questions::Person;
+use aetheel_model::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel_model::figures::{self, Outcome};
+use aetheel_store::workspace::{LostState, LostTurn, SessionId};
+use aetheel_turn::Backend;
+use aetheel_turn::reread::Reread;
+
+/// Longest wait for what a press begins: Discord waits three seconds for its answer.
+const PRESS_TIMEOUT: Duration = Duration::from_millis(1_800);
+/// A reply older than this is delivered with its date.
+const UNDATED_LIMIT_MS: i64 = 24 * 3_600_000;
+
+impl Dispatcher {
+    /// Reads the lost turns of these backends again that their present generations have not tried;
+    /// those of all backends, when none is named. Posts one notice to the operator's channel about
+    /// what can be read now. One after the other, each for a bounded time.
+    pub async fn reread(&self, backends: Option<&[String]>) {
+        let inner = &self.inner;
+        let mut by_backend: BTreeMap<String, Vec<LostTurn>> = BTreeMap::new();
+        for turn in inner.lost.notes().all().await {
+            let wanted = backends.is_none_or(|names| names.contains(&turn.backend));
+            if wanted
+                && turn.state.is_open()
+                && inner.lost.is_ours(&turn)
+                && !inner.lost.is_on_its_way(&turn).await
+            {
+                by_backend.entry(turn.backend.clone()).or_default().push(turn);
+            }
+        }
+        for (name, turns) in by_backend {
+            if let Some(backend) = inner.parts.backends.get(&name) {
+                self.reread_with(&name, &*backend, turns).await;
+            }
+        }
+    }
+
+    async fn reread_with(&self, name: &str, backend: &dyn Backend, turns: Vec<LostTurn>) {
+        let (inner, generation) = (&self.inner, backend.generation());
+        let digest = generation.digest.as_str();
+        let (tried, new): (Vec<_>, Vec<_>) = turns
+            .into_iter()
+            .filter(|turn| turn.digest != digest)
+            .partition(|turn| turn.tried.as_deref() == Some(digest));
+        let before = tried.iter().filter(|turn| turn.state == LostState::Readable).count();
+        let mut readable = Vec::new();
+        for turn in new {
+            if inner.lanes.queue.lock().is_closed() {
+                return;
+            }
+            // Not while one is handed over.
+            let _alone = inner.lost.one_at_a_time.lock().await;
+            match inner.lost.read_again(&turn, backend).await {
+                Ok(_) => readable.push(turn.turn),
+                Err(why) => {
+                    tracing::info!(turn = turn.turn, backend = name, %generation, why, "a lost reply still cannot be read");
+                    inner.lost.mark(&turn.turn, LostState::Lost, Some(digest)).await;
+                }
+            }
+        }
+        if readable.is_empty() {
+            return;
+        }
+        let count = readable.len() + before;
+        tracing::info!(backend = name, %generation, count, "lost replies can be read now; `aetheel recover` delivers them too");
+        let answers = if count == 1 {
+            "1 answer that was lost".to_owned()
+        } else {
+            format!("{count} answers that were lost")
+        };
+        let text = format!(
+            "The new version of the `{name}` backend ({generation}) can now read {answers}. (recoverable)"
+        );
+        // The beginning tells it from other buttons; at most 64 characters in all.
+        let id: String = format!("{ALL}{}-{name}", digest.get(..12).unwrap_or(digest))
+            .chars()
+            .take(64)
+            .collect();
+        let offer = Some(Offer { id, label: "Deliver them".to_owned() });
+        if let Err(error) = inner.parts.outlet.notify(Notice::for_operator(text, offer)).await {
+            tracing::warn!(%error, "nobody could be told of lost replies that can be read; `aetheel recover` delivers them");
+        }
+        // Afterwards: after a crash in between it is posted again rather than never, and Discord
+        // shows the same notice once.
+        for turn in readable {
+            inner.lost.mark(&turn, LostState::Readable, Some(digest)).await;
+        }
+    }
+
+    /// Hands a lost reply over for delivery, read by the backend as it is now. Returns when it is
+    /// safe.
+    ///
+    /// # Errors
+    /// [`AgainRefusal`]; nothing is delivered, or it was before.
+    pub async fn deliver_lost(&self, turn: &str) -> Result<(), AgainRefusal> {
+        let inner = &self.inner;
+        let _alone = inner.lost.one_at_a_time.lock().await;
+        let lost = inner.lost.notes().get(turn).await;
+        let lost = lost.filter(|lost| inner.lost.is_ours(lost)).ok_or(AgainRefusal::Gone)?;
+        match lost.state {
+            LostState::Delivered => return Err(AgainRefusal::Delivered),
+            LostState::GivenUp => return Err(AgainRefusal::Gone),
+            LostState::Lost | LostState::Readable => {}
+        }
+        let event = event_of(&lost);
+        if inner.lost.is_on_its_way(&lost).await {
+            return Err(AgainRefusal::Delivered);
+        }
+        let backend = inner.parts.backends.get(&lost.backend).ok_or(AgainRefusal::NotYet)?;
+        let read = match inner.lost.read_again(&lost, &*backend).await {
+            Ok(read) => read,
+            Err(why) => {
+                tracing::info!(
+                    turn,
+                    backend = lost.backend,
+                    why,
+                    "a lost reply still cannot be read"
+                );
+                return Err(AgainRefusal::NotYet);
+            }
+        };
+        self.rebind(&lost, &event, &read).await;
+        let answer = self.recovered_answer(&lost, backend.descriptor().label(), read).await;
+        self.hand_over(turn, event, answer).await
+    }
+
+    /// Puts an event with its answer into the queue and the journal.
+    async fn hand_over(
+        &self,
+        turn: &str,
+        event: NewEvent,
+        answer: Answer,
+    ) -> Result<(), AgainRefusal> {
+        let inner = &self.inner;
+        let kind = event.kind;
+        let saving = {
+            let mut queue = inner.lanes.queue.lock();
+            if queue.is_closed() {
+                return Err(AgainRefusal::ShuttingDown);
+            }
+            let event = queue.admit(event, jiff::Timestamp::now().as_millisecond());
+            tracing::info!(turn, event = event.sequence, lane = %event.lane, "a lost reply is delivered");
+            let saving = inner.durability.keep_answered(&event, answer);
+            saving.map(|saving| (event, saving))
+        };
+        if let Some((event, saving)) = saving.clone() {
+            self.watch_saving(event, saving);
+        }
+        figures::event(kind, Outcome::Accepted);
+        self.pump();
+        if inner.parts.journal.is_none() {
+            // Nothing else says that it is on its way.
+            inner.lost.mark(turn, LostState::Delivered, None).await;
+        }
+        if safe(saving.map(|(_, saving)| saving)).await {
+            Ok(())
+        } else {
+            Err(AgainRefusal::NotSaved)
+        }
+    }
+
+    /// Hands over those of these turns that can be read; returns how many.
+    pub async fn deliver_all(&self, turns: &[String]) -> usize {
+        let mut count = 0;
+        for turn in turns {
+            match self.deliver_lost(turn).await {
+                Ok(()) => count += 1,
+                Err(AgainRefusal::ShuttingDown) => break,
+                Err(why) => tracing::info!(turn, ?why, "a lost reply is not delivered"),
+            }
+        }
+        count
+    }
+
+    /// Delivers what was lost in a lane, as far as it can be read now; returns the words for
+    /// whoever asked.
+    pub async fn recover_lane(&self, lane: &Lane) -> String {
+        let lost = self.inner.lost.notes().all().await;
+        let lost: Vec<String> = lost
+            .into_iter()
+            .filter(|turn| turn.lane == *lane && turn.state.is_open())
+            .map(|turn| turn.turn)
+            .collect();
+        if lost.is_empty() {
+            return "no reply is lost".to_owned();
+        }
+        let (delivered, all) = (self.deliver_all(&lost).await, lost.len());
+        match all - delivered {
+            0 => format!("recovered: {delivered}"),
+            left => format!(
+                "recovered: {delivered}; still unreadable: {left} (a newer backend may read them)"
+            ),
+        }
+    }
+
+    /// Takes the press of a button about lost replies; none: it is another button.
+    pub(super) async fn press_of_lost(
+        &self,
+        id: &str,
+        person: &Person,
+        admitted: bool,
+    ) -> Option<Result<Again, AgainRefusal>> {
+        if let Some(turn) = id.strip_prefix(ONE) {
+            return Some(if admitted {
+                self.press_one(turn).await
+            } else {
+                Err(AgainRefusal::NotAdmitted)
+            });
+        }
+        let (_, backend) = id.strip_prefix(ALL)?.split_once('-')?;
+        // Nobody in particular asked for all of them.
+        let operator = self.inner.questions.may_act(None, &Lane::Hook(String::new()), person);
+        Some(if operator { self.press_all(backend).await } else { Err(AgainRefusal::NotOperator) })
+    }
+
+    async fn press_one(&self, turn: &str) -> Result<Again, AgainRefusal> {
+        let (dispatcher, turn) = (self.clone(), turn.to_owned());
+        // Goes on when Discord waits no longer.
+        let reading = self.inner.tasks.spawn(async move { dispatcher.deliver_lost(&turn).await });
+        match tokio::time::timeout(PRESS_TIMEOUT, reading).await {
+            Ok(Ok(delivered)) => delivered.map(|()| Again::Delivered),
+            Ok(Err(_)) => Err(AgainRefusal::Gone),
+            Err(_) => Err(AgainRefusal::Reading),
+        }
+    }
+
+    async fn press_all(&self, backend: &str) -> Result<Again, AgainRefusal> {
+        let lost = self.inner.lost.notes().all().await;
+        let open = |turn: &LostTurn| {
+            turn.backend == backend
+                && turn.state == LostState::Readable
+                && !self.inner.durability.knows(&event_of(turn))
+        };
+        let turns: Vec<String> = lost.into_iter().filter(open).map(|turn| turn.turn).collect();
+        if turns.is_empty() {
+            return Err(AgainRefusal::Gone);
+        }
+        let dispatcher = self.clone();
+        self.inner.tasks.spawn(async move { dispatcher.deliver_all(&turns).await });
+        Ok(Again::Delivered)
+    }
+
+    /// The answer of a recovered turn.
+    async fn recovered_answer(&self, lost: &LostTurn, label: &str, read: Reread) -> Answer {
+        let mut notices = Vec::new();
+        if read.cut {
+            notices.push("The agent was stopped before it had finished; this is what it had said until then.".to_owned());
+        }
+        let old = jiff::Timestamp::now().as_millisecond() - lost.at_ms > UNDATED_LIMIT_MS;
+        let date = jiff::Timestamp::from_millisecond(lost.at_ms).ok().filter(|_| old);
+        let date = date.map(|at| format!(" of {}", at.strftime("%Y-%m-%d"))).unwrap_or_default();
+        notices.push(format!(
+            "The reply{date} that could not be read at first. (recovered, {})",
+            lost.turn
+        ));
+        let channels = &self.inner.channels;
+        let (text, notices) = channels.remember(&lost.lane, None, read.text, notices).await;
+        let model = read.session.and_then(|session| session.model);
+        Answer { text, notices, model, usage: read.usage, took: read.took, ..Answer::by(label) }
+            .cleaned(&self.inner.parts.redactor)
+    }
+
+    /// Has the conversation go on where the recovered turn left it, unless it went elsewhere since.
+    async fn rebind(&self, lost: &LostTurn, event: &NewEvent, read: &Reread) {
+        let Some(ready) = &read.session else { return };
+        let Ok(session) = SessionId::new(&ready.native_id) else { return };
+        let (bindings, backend) = (self.inner.parts.workspace.bindings(), lost.backend.as_str());
+        let (known, channels) = (&self.inner.lost, &self.inner.channels);
+        let binding = bindings.get(&lost.lane, backend).await;
+        let now = binding.session.as_ref().map(SessionId::as_str);
+        let key = (lost.lane.clone(), lost.backend.clone());
+        let ours = now.is_some() && known.rebound.lock().get(&key).map(String::as_str) == now;
+        if now == Some(session.as_str()) || !(ours || now == lost.session.as_deref()) {
+            return;
+        }
+        let epoch = known.epochs.lock().get(&lost.turn).copied().unwrap_or(binding.epoch);
+        let elsewhere = read.cwd.as_deref().and_then(|cwd| channels.elsewhere(Path::new(cwd)));
+        let placed =
+            channels.note_directory(&lost.lane, backend, &binding, elsewhere.as_ref()).await;
+        let bound = match placed {
+            Ok(()) => {
+                bindings.set_session_if(&lost.lane, backend, Some(session.clone()), epoch).await
+            }
+            Err(error) => Err(error),
+        };
+        match bound {
+            Ok(true) => {
+                let event: Event = event.clone().accepted(0, lost.at_ms);
+                channels
+                    .note_session(
+                        &event,
+                        backend,
+                        session.clone(),
+                        lost.session.as_deref(),
+                        (ready.title.as_deref(), elsewhere),
+                    )
+                    .await;
+                known.rebound.lock().insert(key, session.as_str().to_owned());
+            }
+            // It was begun anew since.
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot save the session of a recovered turn; the next prompt does not continue it")
+            }
+        }
+    }
+}
+
+/// The event that delivers a lost reply: no agent is asked for it.
+fn event_of(lost: &LostTurn) -> NewEvent {
+    let kind = match &lost.lane {
+        Lane::Console | Lane::Channel(_) => EventKind::Message,
+        Lane::Heartbeat(_) => EventKind::Heartbeat,
+        Lane::Cron(_) => EventKind::Cron,
+        Lane::Hook(_) => EventKind::Hook,
+        Lane::Webhook(_) => EventKind::Webhook,
+    };
+    let origin = match (lost.channel, lost.message) {
+        (Some(channel), Some(message)) => Origin::Message { channel, message },
+        (channel, _) => Origin::Internal { channel },
+    };
+    let words = format!("(the recovered reply {})", lost.turn);
+    NewEvent {
+        asker: lost.asker,
+        key: Some(lost.key()),
+        ..NewEvent::new(kind, lost.lane.clone(), origin, words)
+    }
+}

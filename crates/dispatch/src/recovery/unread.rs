@@ -1,0 +1,201 @@
+//! Replies that no parser could read: the recording that is kept when one is lost, and what is
+//! noted of it from then on.
+//!
+//! Reading and delivering them stands in `redeliver`. Pinned by `tests/dispatch/lost.rs`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::durability::Kept;
+use crate::outlet::Offer;
+use crate::parts::Parts;
+use aetheel_model::event::{Event, Lane, Origin};
+use aetheel_model::figures;
+use aetheel_store::workspace::{Binding, LostState, LostTurn, LostTurns};
+use aetheel_turn::reread::{Reread, reread};
+use aetheel_turn::{Backend, TurnResult};
+
+/// The beginning of the ids of the buttons: one reply, and all of a backend.
+pub(super) const ONE: &str = "lost-";
+pub(super) const ALL: &str = "deliver-";
+/// Most lost turns whose epoch is remembered.
+const EPOCH_LIMIT: usize = 1_000;
+
+/// The lost replies: those in `state/lost.md`, and what is known of them beside the file.
+pub(crate) struct LostReplies {
+    parts: Arc<Parts>,
+    /// Held while one is read and handed over, so that none is delivered twice.
+    pub(super) one_at_a_time: tokio::sync::Mutex<()>,
+    /// How often the lane had been reset when a turn of it was lost; see [`Binding::epoch`].
+    pub(super) epochs: Mutex<HashMap<String, u64>>,
+    /// The session that a lane and backend got from a recovered turn.
+    pub(super) rebound: Mutex<HashMap<(Lane, String), String>>,
+}
+
+impl LostReplies {
+    pub(crate) fn new(parts: Arc<Parts>) -> Self {
+        Self {
+            parts,
+            one_at_a_time: tokio::sync::Mutex::default(),
+            epochs: Mutex::default(),
+            rebound: Mutex::default(),
+        }
+    }
+
+    /// The notes in the file.
+    pub(super) fn notes(&self) -> &LostTurns {
+        self.parts.workspace.lost_turns()
+    }
+
+    /// Keeps the recording of a turn whose answer could not be read or is suspiciously missing, and
+    /// notes the turn. Returns the button for the person who asked, or `None` if the turn did not
+    /// fail or could not be kept.
+    pub(crate) async fn lose(
+        &self,
+        event: &Event,
+        turn: &str,
+        backend: &str,
+        (binding, requested): (&Binding, Option<&str>),
+        result: &TurnResult,
+    ) -> Option<Offer> {
+        if !(result.ending.is_lost() || result.suspicious) || !result.output {
+            return None;
+        }
+        let kept = self.parts.recorder.keep(&result.recording, turn).await;
+        let recording =
+            kept.inspect_err(|error| tracing::error!(%error, "the recording of a lost reply cannot be kept; check RECORDINGS_DIR")).ok()?;
+        let (channel, message) = match event.origin {
+            Origin::Message { channel, message } => (Some(channel), Some(message)),
+            Origin::Interaction { channel, .. } => (Some(channel), None),
+            Origin::Internal { channel } => (channel, None),
+            Origin::Console => (None, None),
+        };
+        let lost = LostTurn {
+            turn: turn.to_owned(),
+            state: LostState::Lost,
+            at_ms: jiff::Timestamp::now().as_millisecond(),
+            lane: event.lane.clone(),
+            event: event.sequence,
+            channel,
+            message,
+            asker: event.asker,
+            notice: None,
+            backend: backend.to_owned(),
+            agent_version: result.agent_version.clone(),
+            digest: result.generation.digest.clone(),
+            tried: None,
+            session: requested.map(str::to_owned),
+            recording,
+        };
+        if let Err(error) = self.notes().note(lost).await {
+            tracing::error!(%error, "a lost reply cannot be noted; its recording stays in RECORDINGS_DIR/lost");
+            return None;
+        }
+        let mut epochs = self.epochs.lock();
+        if epochs.len() >= EPOCH_LIMIT {
+            epochs.clear();
+        }
+        epochs.insert(turn.to_owned(), binding.epoch);
+        figures::lost_reply(backend, LostState::Lost.word());
+        tracing::warn!(generation = %result.generation, "the reply is lost until a newer backend reads it; its recording is kept");
+        // A turn that is only suspicious looks to people as it would otherwise.
+        result.ending.is_lost().then(|| Offer {
+            id: format!("{ONE}{turn}"),
+            label: "Show the answer again (when a newer backend can read it)".to_owned(),
+        })
+    }
+
+    /// Notes where the button of a failure is, now that it was delivered.
+    pub(crate) async fn note_button(&self, event: &Event, offer: Option<&Offer>) {
+        let Some(turn) = offer.and_then(|offer| offer.id.strip_prefix(ONE)) else { return };
+        let entry = self.parts.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
+        let Some(message) = entry.and_then(|entry| entry.posted.last().copied()) else { return };
+        if let Err(error) = self.notes().set_notice(turn, message).await {
+            tracing::warn!(turn, %error, "cannot note where the button of a lost reply is; it stays when the reply is delivered");
+        }
+    }
+
+    /// Gives up what the earlier attempts at an event lost: it is done again.
+    pub(crate) async fn supersede(&self, event: &Event, kept: &Kept) {
+        if !kept.began_before() {
+            return;
+        }
+        let lost = self.notes();
+        let superseded = |turn: &LostTurn| {
+            turn.event == event.sequence && turn.lane == event.lane && turn.state.is_open()
+        };
+        for turn in lost.all().await.into_iter().filter(superseded) {
+            if let Err(error) = lost.mark(&turn.turn, LostState::GivenUp, None).await {
+                tracing::warn!(turn = turn.turn, %error, "cannot note that a lost reply is not wanted any more");
+            }
+            figures::lost_reply(&turn.backend, LostState::GivenUp.word());
+        }
+    }
+
+    /// A line for owners about the lost replies of a backend; none: there is none.
+    pub(crate) async fn summary(&self, backend: &str) -> Option<String> {
+        let (lost, readable) = LostTurn::count(&self.notes().all().await, backend);
+        (lost + readable > 0).then(|| {
+            format!("Replies that could not be read: {lost} wait for a newer backend, {readable} can be delivered with `aetheel recover`.")
+        })
+    }
+
+    /// Whether this program is the one to deliver a turn: what was asked at a terminal is answered
+    /// at a terminal.
+    pub(super) fn is_ours(&self, lost: &LostTurn) -> bool {
+        (lost.lane == Lane::Console) == self.parts.journal.is_none()
+    }
+
+    /// Reads a turn's recording with a backend.
+    ///
+    /// # Errors
+    /// Why it cannot be read, for the log; also where the backend is the one that failed before.
+    pub(super) async fn read_again(
+        &self,
+        lost: &LostTurn,
+        backend: &dyn Backend,
+    ) -> Result<Reread, String> {
+        if backend.generation().digest == lost.digest {
+            return Err("the backend is still the one that could not read it".to_owned());
+        }
+        reread(backend, &self.parts.recorder.folder().join(&lost.recording), &lost.turn).await
+    }
+
+    /// Whether a lost reply was handed over before. When it was delivered and `lost.md` does not
+    /// say so, it does from now on.
+    pub(super) async fn is_on_its_way(&self, lost: &LostTurn) -> bool {
+        let key = lost.key();
+        let Some(journal) = self.parts.journal.as_ref().filter(|journal| journal.knows(&key))
+        else {
+            return false;
+        };
+        if !journal.open_events().iter().any(|entry| entry.event.key.as_deref() == Some(&key)) {
+            self.mark(&lost.turn, LostState::Delivered, None).await;
+        }
+        true
+    }
+
+    /// Notes what became of a lost reply, and which component tried to read it.
+    pub(super) async fn mark(&self, turn: &str, state: LostState, tried: Option<&str>) {
+        if let Err(error) = self.notes().mark(turn, state, tried).await {
+            tracing::warn!(turn, %error, "cannot note what became of a lost reply");
+        }
+    }
+
+    /// Notes what became of a recovered reply, before its event is checked off.
+    pub(crate) async fn settled(&self, event: &Event, state: LostState) {
+        let Some(turn) = LostTurn::of_key(event.key.as_deref()) else { return };
+        let lost = self.notes();
+        if let Err(error) = lost.mark(turn, state, None).await {
+            tracing::error!(turn, %error, "cannot note in state/lost.md what became of a recovered reply");
+        }
+        let Some(lost) = lost.get(turn).await else { return };
+        figures::lost_reply(&lost.backend, state.word());
+        let button = lost.channel.zip(lost.notice);
+        if let Some((channel, message)) = button.filter(|_| state == LostState::Delivered) {
+            self.parts.outlet.settle_offer(channel, message).await;
+        }
+    }
+}

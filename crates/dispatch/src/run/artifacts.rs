@@ -1,0 +1,183 @@
+//! The artifacts of an answer: images, files, addresses. Bytes are kept until they are
+//! delivered; a notice below the answer names what could not be.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::outlet::answer::AnswerFile;
+use crate::parts::Parts;
+use aetheel_model::agent::{Artifact, ArtifactBody, Quota, Task, TaskStatus};
+use aetheel_model::fold::Transcript;
+use aetheel_model::plain::one_line;
+
+/// Most characters of a file's name.
+const NAME_LIMIT: usize = 80;
+/// How much of an allowance has to be used, in percent, for a notice.
+const QUOTA_NOTICE_PERCENT: f64 = 90.0;
+
+/// Keeps the artifacts of an answer; returns its files, and lines for people about the rest.
+pub(super) async fn keep(parts: &Parts, transcript: &Transcript) -> (Vec<AnswerFile>, Vec<String>) {
+    let (mut files, mut notices) = (Vec::new(), Vec::new());
+    for (number, artifact) in (1..).zip(transcript.artifacts()) {
+        let name = name(artifact, number);
+        let bytes = match &artifact.body {
+            ArtifactBody::Link(address) => {
+                notices.push(format!("{name}: {}", one_line(address)));
+                continue;
+            }
+            ArtifactBody::Text(text) => parts.redactor.clean(text.clone()).into_bytes(),
+            ArtifactBody::Base64(text) => {
+                let plain: String = text.split_ascii_whitespace().collect();
+                match STANDARD.decode(plain) {
+                    Ok(bytes) => bytes,
+                    Err(error) => {
+                        tracing::warn!(name, %error, "what the agent made is no base64; it is left out");
+                        notices.push(format!("{name} could not be read."));
+                        continue;
+                    }
+                }
+            }
+        };
+        let size = bytes.len();
+        match parts.workspace.keep_blob(bytes).await {
+            Ok(path) => {
+                tracing::info!(name, size, "kept what the agent made");
+                files.push(AnswerFile { name, path });
+            }
+            Err(error) => {
+                tracing::warn!(name, size, %error, "what the agent made cannot be kept; hint: is there room below CONFIG_DIR?");
+                notices.push(format!("{name} could not be kept."));
+            }
+        }
+    }
+    (files, notices)
+}
+
+/// Notices below an answer: what goes on in the background, and which allowance is nearly used up.
+pub(super) fn notices(transcript: &Transcript) -> Vec<String> {
+    let goes_on = |task: &&Task| task.background && task.status == TaskStatus::Running;
+    let tasks = transcript
+        .tasks()
+        .iter()
+        .filter(goes_on)
+        .map(|task| format!("Goes on in the background: {}", one_line(&task.title)));
+    tasks.chain(transcript.quota().iter().filter_map(quota)).collect()
+}
+
+fn quota(quota: &Quota) -> Option<String> {
+    let label = one_line(&quota.label);
+    let resets =
+        quota.resets.as_deref().map(|at| format!(" until {}", one_line(at))).unwrap_or_default();
+    match quota.used_percent {
+        _ if quota.exhausted => {
+            Some(format!("Nothing is left of the allowance ({label}){resets}."))
+        }
+        Some(used) if used >= QUOTA_NOTICE_PERCENT => {
+            Some(format!("{used:.0}% of the allowance are used ({label})."))
+        }
+        _ => None,
+    }
+}
+
+/// A plain file name with the ending of its kind.
+fn name(artifact: &Artifact, number: usize) -> String {
+    let kind =
+        artifact.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let ending = match kind.as_str() {
+        "image/png" => "png",
+        "image/jpeg" => "jpg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        "image/svg+xml" => "svg",
+        "application/pdf" => "pdf",
+        "application/json" => "json",
+        "text/markdown" => "md",
+        "text/html" => "html",
+        kind if kind.starts_with("text/") => "txt",
+        _ => "bin",
+    };
+    let given = artifact.name.as_deref().unwrap_or_default();
+    let given = given.rsplit(['/', '\\']).next().unwrap_or_default();
+    let plain: String = given
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' })
+        .take(NAME_LIMIT)
+        .collect();
+    let plain = plain.trim_matches(['.', '_']);
+    match (plain, plain.contains('.')) {
+        ("", _) => format!(
+            "{}-{number}.{ending}",
+            if kind.starts_with("image/") { "image" } else { "file" }
+        ),
+        (plain, true) => plain.to_owned(),
+        (plain, false) => format!("{plain}.{ending}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::agent::{EventKind, TaskKind};
+
+    fn named(name: Option<&str>, media_type: &str) -> String {
+        let artifact = Artifact {
+            name: name.map(str::to_owned),
+            media_type: media_type.to_owned(),
+            body: ArtifactBody::Text(String::new()),
+            tool: None,
+        };
+        super::name(&artifact, 2)
+    }
+
+    #[test]
+    fn a_file_has_a_plain_name_with_the_ending_of_its_kind() {
+        assert_eq!(named(None, "image/png"), "image-2.png");
+        assert_eq!(named(Some("a chart"), "image/jpeg; q=1"), "a_chart.jpg");
+        assert_eq!(named(Some("../../etc/passwd.txt"), "text/plain"), "passwd.txt");
+        assert_eq!(named(Some("/"), "application/x"), "file-2.bin");
+    }
+
+    #[test]
+    fn people_are_told_what_goes_on_and_what_is_nearly_used_up() {
+        let task = |id: &str, status, background| {
+            EventKind::Task(Task {
+                id: id.to_owned(),
+                kind: TaskKind::Command,
+                title: format!("task {id}"),
+                status,
+                tool: None,
+                background,
+                summary: None,
+            })
+        };
+        let quota = |used, exhausted| Quota {
+            id: "q".to_owned(),
+            label: "5 hours".to_owned(),
+            used_percent: used,
+            resets: None,
+            exhausted,
+        };
+        let mut transcript = Transcript::default();
+        for event in [
+            task("a", TaskStatus::Running, true),
+            task("b", TaskStatus::Running, true),
+            task("c", TaskStatus::Running, false),
+            task("b", TaskStatus::Done, true),
+            EventKind::Quota(vec![
+                quota(Some(40.0), false),
+                quota(Some(93.0), false),
+                quota(None, true),
+            ]),
+        ] {
+            transcript.apply(&event);
+        }
+        assert_eq!(
+            notices(&transcript),
+            [
+                "Goes on in the background: task a",
+                "93% of the allowance are used (5 hours).",
+                "Nothing is left of the allowance (5 hours).",
+            ]
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! The link between a running turn and its reply: events without secrets, and the questions of
+//! the agent.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::redact_stream::StreamRedactor;
+use crate::durability::Kept;
+use crate::outlet::Unseen;
+use crate::outlet::handle::ReplyHandle;
+use crate::outlet::question::Settlement;
+use crate::questions::{Context, Questions};
+use crate::watching::LiveTurn;
+use aetheel_model::agent::descriptor::Feature;
+use aetheel_model::agent::{
+    AllowedTools, Ask, AskKey, AskKind, Decision, EventKind, ToolStart, ToolStatus, permits,
+};
+use aetheel_model::figures;
+use aetheel_model::fold::Transcript;
+use aetheel_model::plain::one_line;
+use aetheel_store::workspace::Saving;
+use aetheel_turn::{Answerer, Audience, Backend, Settled};
+
+/// Follows one turn on behalf of its reply. Dropping it closes what is still open.
+pub(super) struct TurnAudience<'a> {
+    pub(super) stream: StreamRedactor<'a>,
+    /// The turn as people may see it: folded from what the stream lets through.
+    pub(super) shown: Arc<LiveTurn>,
+    pub(super) reply: Arc<ReplyHandle>,
+    pub(super) questions: Arc<Questions>,
+    pub(super) context: Context,
+    /// Ids of the questions asked and not settled.
+    pub(super) asked: HashMap<AskKey, String>,
+    /// How often the guest asked under each key.
+    pub(super) times: HashMap<AskKey, u32>,
+    pub(super) kept: Kept,
+    /// The first tool, until it is on disk that there was one.
+    pub(super) first_tool: Option<(Saving, EventKind)>,
+    pub(super) tools: ToolGate,
+}
+
+/// Holds a turn's agent to the tools that the operator allows, where it asks.
+pub(super) struct ToolGate {
+    pub(super) allowed: AllowedTools,
+    pub(super) backend: Arc<dyn Backend>,
+}
+
+impl ToolGate {
+    fn permits(&self, tool: &ToolStart) -> bool {
+        let descriptor = self.backend.descriptor();
+        permits(&self.allowed, descriptor, tool, descriptor.has(Feature::AllowedTools))
+    }
+
+    /// Logs for the operator that a tool was used all the same.
+    fn watch(&self, tool: &ToolStart) {
+        let changes = matches!(tool.kind.as_str(), "bash" | "file_write" | "file_edit");
+        if changes && !self.permits(tool) {
+            let (tool, backend) = (one_line(&tool.native_name), &self.backend.descriptor().name);
+            tracing::error!(
+                tool,
+                backend,
+                "the agent used a tool that ALLOWED_TOOLS does not name without asking; choose another backend"
+            );
+        }
+    }
+}
+
+impl TurnAudience<'_> {
+    /// Shows what is held back, because nothing more comes, or something else comes first.
+    pub(super) fn flush(&mut self) {
+        self.pass_first_tool();
+        let Self { stream, shown, reply, .. } = self;
+        stream.flush(|event| show(shown, reply, event));
+    }
+
+    fn pass_first_tool(&mut self) {
+        if let Some((_, event)) = self.first_tool.take() {
+            self.pass(&event);
+        }
+    }
+
+    fn pass(&mut self, event: &EventKind) {
+        let Self { stream, shown, reply, .. } = self;
+        stream.pass(event, |event| show(shown, reply, event));
+    }
+}
+
+/// Hands an event on, with the turn so far as people may see it: what a reply keeps of either has no
+/// secrets.
+fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &EventKind) {
+    shown.apply(event, |transcript| reply.with(|reply| reply.update(event, transcript)));
+}
+
+impl Audience for TurnAudience<'_> {
+    fn event(&mut self, event: &EventKind, transcript: &Transcript) {
+        // The turn is stopped, so it no longer waits for the disk.
+        self.pass_first_tool();
+        if matches!(event, EventKind::ToolStart(_))
+            && let Some(saving) = self.kept.used_tool()
+        {
+            // Not shown before that: a crash could take it back.
+            self.first_tool = Some((saving, event.clone()));
+            return;
+        }
+        if let EventKind::ToolEnd(end) = event
+            && end.status == ToolStatus::Ok
+            && let Some(tool) = transcript.tool(&end.id)
+        {
+            self.tools.watch(&tool.start);
+        }
+        self.pass(event);
+    }
+
+    /// At once, for people must not see less of the turn than there was.
+    fn relive(&mut self, event: &EventKind, _transcript: &Transcript) {
+        if matches!(event, EventKind::ToolStart(_)) {
+            // It is noted already, or is as soon as may be.
+            drop(self.kept.used_tool());
+        }
+        self.pass(event);
+    }
+
+    fn interrupted_before(&mut self, ask: Option<&Ask>) {
+        if let Some(ask) = ask {
+            *self.times.entry(ask.ask).or_default() += 1;
+        }
+        let refused = |ask: &Ask| match &ask.kind {
+            AskKind::Permission(tool) if !self.tools.permits(tool) => true,
+            kind => self.context.planning.refusal(kind).is_some(),
+        };
+        // What was refused at once nobody saw.
+        if !ask.is_some_and(refused) {
+            self.reply.with(|reply| reply.stood_above());
+        }
+    }
+
+    fn answered_before(&mut self, ask: &Ask, decision: &Decision) {
+        self.context.planning.decided(ask, decision);
+    }
+
+    fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+        let (saving, _) = self.first_tool.as_ref()?;
+        let saving = saving.clone();
+        let shown = async move {
+            self.kept.until_saved(saving).await;
+            self.pass_first_tool();
+        };
+        Some(Box::pin(shown))
+    }
+
+    fn ask(&mut self, ask: &Ask, answer: Answerer) {
+        *self.times.entry(ask.ask).or_default() += 1;
+        self.ask_again(ask, answer);
+    }
+
+    fn ask_again(&mut self, ask: &Ask, answer: Answerer) {
+        if let AskKind::Permission(tool) = &ask.kind
+            && !self.tools.permits(tool)
+        {
+            tracing::warn!(
+                tool = one_line(&tool.native_name),
+                kind = tool.kind,
+                "refused the agent a tool that ALLOWED_TOOLS does not name"
+            );
+            answer.decide(Decision::Deny(Some(
+                "The operator does not allow this tool here.".to_owned(),
+            )));
+            return;
+        }
+        if let Some(refusal) = self.context.planning.refusal(&ask.kind) {
+            tracing::info!(title = one_line(&ask.title), "refused the agent what is no planning");
+            answer.decide(refusal);
+            return;
+        }
+        let time = self.times.get(&ask.ask).copied().unwrap_or(1);
+        let question = self.questions.open(self.context.clone(), (ask, time), answer, &self.reply);
+        if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
+            self.questions.close(&before);
+        }
+        let (questions, id) = (Arc::clone(&self.questions), question.id.clone());
+        let unseen = Unseen::new(move || {
+            if questions.close(&id) {
+                figures::question("unseen");
+                tracing::warn!(
+                    question = id,
+                    "nobody can see the agent's question; it was dismissed"
+                );
+            }
+        });
+        self.reply.with(|reply| reply.ask(&question, unseen));
+    }
+
+    fn settled(&mut self, ask: AskKey, how: Settled) {
+        let Some(id) = self.asked.remove(&ask) else { return };
+        // Otherwise somebody was quicker, and the reply has it.
+        if self.questions.close(&id) {
+            let (how, word) = match how {
+                Settled::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
+                Settled::Expired => (Settlement::Expired, "expired"),
+                Settled::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
+            };
+            figures::question(word);
+            tracing::info!(question = id, ?how, "question closed without an answer");
+            self.reply.with(|reply| reply.settled(&id, &how));
+        }
+    }
+}
+
+impl Drop for TurnAudience<'_> {
+    fn drop(&mut self) {
+        for id in self.asked.values() {
+            self.questions.close(id);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Going on with a turn that outlived the gateway, as far as it still may.
+
+use std::sync::Arc;
+
+use super::attachments::Taken;
+use super::{Begun, Control};
+use crate::Inner;
+use crate::durability::Kept;
+use crate::outlet::Answer;
+use crate::outlet::handle::ReplyHandle;
+use crate::questions::question_id;
+use aetheel_model::agent::descriptor::Feature;
+use aetheel_model::agent::{AllowedTools, Mode, allowed_for};
+use aetheel_model::event::Event;
+use aetheel_store::workspace::LaneSettings;
+use aetheel_turn::ContinuedTurn;
+
+impl Inner {
+    /// Goes on with the turn of an event that an earlier life of the gateway began.
+    pub(super) async fn go_on(
+        &self,
+        event: &Event,
+        turn: ContinuedTurn,
+        control: Control,
+        reply: &Arc<ReplyHandle>,
+        kept: &Kept,
+    ) -> Answer {
+        let descriptor = turn.backend.descriptor();
+        let name = descriptor.name.clone();
+        let (_, lane, _) = self.channels.answering(&event.lane).await;
+        if let Some(why) = self.not_any_more(event, &turn, &lane).await {
+            for (ask, time) in &turn.asks {
+                self.parts.outlet.close_question(&question_id(&turn.id, *ask, *time));
+            }
+            tracing::warn!(
+                why,
+                "a turn that outlived the gateway is ended: it has more than it may have now"
+            );
+            return Answer::failed(
+                name,
+                format!(
+                    "I was restarted, and what may be done here is less than it was ({why}), so I stopped. Please ask again. (restarted, {})",
+                    turn.id
+                ),
+            );
+        }
+        tracing::info!("the turn goes on where the gateway died");
+        let binding = self.parts.workspace.bindings().get(&event.lane, &name).await;
+        let start = turn.start.clone();
+        let begun = Begun {
+            id: turn.id.clone(),
+            backend: Arc::clone(&turn.backend),
+            planning: start.settings.mode == Mode::Plan,
+            taken: Taken::of_earlier(&start.parts),
+            start,
+            binding,
+            continued: Some(turn),
+        };
+        self.conclude(event, begun, lane.ping, control, reply, kept).await
+    }
+
+    /// Why a turn that outlived the gateway may not go on as it began; none: it may.
+    async fn not_any_more(
+        &self,
+        event: &Event,
+        turn: &ContinuedTurn,
+        lane: &LaneSettings,
+    ) -> Option<&'static str> {
+        let (descriptor, settings) = (turn.backend.descriptor(), &turn.start.settings);
+        let in_force = self.channels.in_force(&event.lane, lane, descriptor).await;
+        if settings.safety > in_force.safety {
+            return Some("the level of safety");
+        }
+        let allowed = &self.parts.choices.allowed_tools;
+        let cannot_keep =
+            !descriptor.has(Feature::AllowedTools) && *allowed == AllowedTools::Only(Vec::new());
+        let other = descriptor.has(Feature::AllowedTools)
+            && settings.allowed_tools != allowed_for(allowed, descriptor);
+        if cannot_keep || other {
+            return Some("the allowed tools");
+        }
+        (!self.channels.may_choose(&event.lane, lane, &descriptor.name)).then_some("the agents")
+    }
+}

@@ -1,0 +1,170 @@
+//! The hooks around a turn: `agent_begin` before it, `agent_stop` after its answer was delivered,
+//! in the event's lane and slot, so that the order of the lane holds for them too.
+//!
+//! Each begins afresh, in a session that is closed with it: lanes run side by side, and one session
+//! cannot. It runs with the backend, directory and safety of the event's lane. Its questions are
+//! dismissed, because nobody is there to answer. Whatever becomes of it, the turn goes on. Pinned
+//! by `tests/dispatch/hooks.rs`.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tracing::Instrument as _;
+
+use super::looking_back::line_of;
+use super::start::start;
+use super::turn_id;
+use crate::Inner;
+use crate::outlet::Answer;
+use aetheel_model::agent::{Ask, AskKey};
+use aetheel_model::event::{Event, EventKind, Lane, NewEvent, Origin};
+use aetheel_model::fold::Transcript;
+use aetheel_store::workspace::{Hook, Hooks, Instruction};
+use aetheel_turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult};
+
+/// How a turn of an event can be stopped.
+type Stop = watch::Receiver<Option<StopReason>>;
+
+impl Inner {
+    /// Fires the hook before the turn of an event.
+    pub(super) async fn begin_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop) {
+        self.fire(hooks, Hook::AgentBegin, event, stop, "is about to be answered").await;
+    }
+
+    /// Fires the hook after the turn of an event. A person who stopped the turn stopped the turn
+    /// only.
+    pub(super) async fn stop_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop, failed: bool) {
+        if let Some(running) = self.lanes.running.lock().get(&event.lane) {
+            running.stop.send_if_modified(|reason| {
+                reason.take_if(|reason| *reason == StopReason::User).is_some()
+            });
+        }
+        self.fire(
+            hooks,
+            Hook::AgentStop,
+            event,
+            stop,
+            if failed { "ended with a failure" } else { "was answered" },
+        )
+        .await;
+    }
+
+    async fn fire(&self, hooks: &Hooks, hook: Hook, event: &Event, stop: &Stop, what: &str) {
+        // A hook's own turn fires none.
+        if event.kind == EventKind::Hook || stop.borrow().is_some() {
+            return;
+        }
+        let name = hook.name();
+        let Some(instruction) = hooks.of(hook) else {
+            tracing::debug!(hook = name, "hook fired; agents.md has no instruction for it");
+            return;
+        };
+        let id = turn_id();
+        // Of the highest level, as that of the turn.
+        let span = tracing::error_span!("hook", hook = name, turn = id, event = event.sequence, lane = %event.lane);
+        async {
+            tracing::info!(hook = name, "hook fired");
+            let prompt = prompt(hook, instruction, event, what);
+            if let Err(fault) =
+                self.run_hook(hook, &id, instruction, event, prompt, stop.clone()).await
+            {
+                tracing::warn!(hook = name, fault, "hook failed; the turn goes on without it");
+            }
+        }
+        .instrument(span)
+        .await;
+    }
+
+    async fn run_hook(
+        &self,
+        hook: Hook,
+        id: &str,
+        instruction: &Instruction,
+        event: &Event,
+        prompt: String,
+        stop: Stop,
+    ) -> Result<(), String> {
+        let (name, settings) = self.channels.backend_of(&event.lane).await;
+        let backend = self
+            .parts
+            .backends
+            .get(&name)
+            .ok_or_else(|| format!("backend {name} is not available"))?;
+        let directory = self.channels.directory_of(&settings).await?;
+        let asks =
+            Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
+        // Nobody is asked: what needs leave is refused anyway.
+        let choices = &self.parts.choices;
+        let (start, _) =
+            start(&self.channels, choices, &asks, &*backend, &settings, directory, None).await;
+        // Its own in every lane: two of one name may run at a time.
+        let lane = Lane::Hook(format!("{}:{}", hook.name(), event.lane));
+        // Held to the end: a closed channel would be taken for news.
+        let (_steer, steers) = mpsc::unbounded_channel();
+        let label = backend.descriptor().label().to_owned();
+        let (by, sequence, blobs) = (Arc::clone(&backend), event.sequence, Vec::new());
+        let request = TurnRequest {
+            id: id.to_owned(),
+            event: sequence,
+            lane: lane.clone(),
+            backend,
+            start,
+            blobs,
+            stop,
+            steers,
+            continued: None,
+        };
+        let result = aetheel_turn::run(request, &self.links, &mut Nobody).await;
+        self.links.forget(&lane);
+        self.report(&name, &result);
+        let fired = Event { lane: lane.clone(), kind: EventKind::Hook, ..asks };
+        let recordings = self.parts.recorder.folder();
+        let turn = Some(line_of(&fired, id, by.descriptor(), recordings, &result));
+        let TurnResult { ending, text, usage, took, .. } = result;
+        let (text, notices) =
+            self.channels.remember(&event.lane, Some(&lane.to_string()), text, Vec::new()).await;
+        let answer = Answer { text, notices, usage, took, turn, ..Answer::by(label) };
+        let answer = answer.cleaned(&self.parts.redactor);
+        self.note_turn(&fired, &answer);
+        if !answer.text.trim().is_empty() && ending == Ending::Completed {
+            let origin = Origin::Internal { channel: instruction.channel };
+            let place = NewEvent::new(EventKind::Hook, lane, origin, "")
+                .accepted(event.sequence, event.accepted_ms);
+            let reply = self.parts.outlet.open(&place);
+            self.delivery.send(reply, answer, "what a hook's agent said").await;
+        }
+        if ending == Ending::Completed { Ok(()) } else { Err(ending.to_string()) }
+    }
+}
+
+/// The operator's instruction, and below it one quoted line on the occasion, without anything that
+/// people wrote.
+fn prompt(hook: Hook, instruction: &Instruction, event: &Event, what: &str) -> String {
+    let lane: String =
+        event.lane.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let kind = format!("{:?}", event.kind).to_lowercase();
+    format!(
+        "{}\n\n> {}: event {} ({kind}) of {lane} {what}.",
+        instruction.text,
+        hook.name(),
+        event.sequence
+    )
+}
+
+/// The audience of a turn that nobody looks at.
+struct Nobody;
+
+impl Audience for Nobody {
+    fn event(&mut self, _event: &aetheel_model::agent::EventKind, _transcript: &Transcript) {}
+
+    fn ask(&mut self, ask: &Ask, answer: Answerer) {
+        tracing::warn!(
+            title = ask.title.escape_debug().to_string(),
+            "a hook's agent asks, and nobody is there: its question is dismissed"
+        );
+        // Dropping it dismisses the question.
+        drop(answer);
+    }
+
+    fn settled(&mut self, _ask: AskKey, _how: Settled) {}
+}

@@ -1,0 +1,408 @@
+//! Makes an agent's events fit to be seen while they come: no secrets, and nothing that moves a
+//! cursor, hides or reorders what is read; also when either comes in pieces.
+//!
+//! The end of a text that may be the beginning of a secret is held back until more of the text
+//! shows what it is. Pinned by the tests below and by `tests/gateway/terminal.rs`.
+
+use std::collections::HashMap;
+
+use aetheel_model::agent::{
+    Artifact, ArtifactBody, EventKind, Failure, PlanEntry, Quota, Task, Text, ToolEnd, ToolOutput,
+};
+use aetheel_model::plain::{Cleaner, clean_text, one_line};
+use aetheel_model::redact::Redactor;
+
+/// Stands between one turn's events and its reply.
+pub(super) struct StreamRedactor<'a> {
+    redactor: &'a Redactor,
+    /// More of a part, held back.
+    held: Option<(Growing, Text)>,
+    /// The part that grows, and where in a terminal sequence it is.
+    cleaner: (Growing, u32, Cleaner),
+    /// Output of running tools, by id.
+    outputs: HashMap<String, Output>,
+}
+
+/// Output of one tool, which comes in pieces.
+#[derive(Default)]
+struct Output {
+    cleaner: Cleaner,
+    /// The end of it that is held back.
+    held: String,
+}
+
+/// Tools whose output is followed from piece to piece at once. The output of further
+/// ones is not shown while they run.
+const OUTPUTS: usize = 200;
+
+/// What comes in pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Growing {
+    #[default]
+    Answer,
+    Thinking,
+}
+
+impl Growing {
+    fn event(self, text: Text) -> EventKind {
+        match self {
+            Self::Answer => EventKind::Text(text),
+            Self::Thinking => EventKind::Thinking(text),
+        }
+    }
+}
+
+impl<'a> StreamRedactor<'a> {
+    pub(super) fn new(redactor: &'a Redactor) -> Self {
+        Self { redactor, held: None, cleaner: Default::default(), outputs: HashMap::new() }
+    }
+
+    /// Shows what may be seen of an event, and before it what was held back and is none of a
+    /// secret.
+    pub(super) fn pass(&mut self, event: &EventKind, mut show: impl FnMut(&EventKind)) {
+        match event {
+            // No part of what grows: a sub-agent's words.
+            EventKind::Text(text) if text.parent.is_some() => {
+                show(&EventKind::Text(Text { text: self.plain(&text.text), ..text.clone() }));
+            }
+            EventKind::Text(text) => self.text(Growing::Answer, text, show),
+            EventKind::ToolStart(start) => {
+                self.flush(&mut show);
+                let mut start = start.clone();
+                start.native_name = self.line(&start.native_name);
+                start.title = self.line(&start.title);
+                start.target = start.target.map(|target| self.plain(&target));
+                show(&EventKind::ToolStart(start));
+            }
+            EventKind::ToolOutput(output) => self.output(output, show),
+            EventKind::ToolEnd(end) => {
+                let held = self.outputs.remove(&end.id).map(|output| output.held);
+                if let Some(text) = held.filter(|held| !held.is_empty()) {
+                    show(&EventKind::ToolOutput(ToolOutput { id: end.id.clone(), text }));
+                }
+                let output = end.output.as_ref().map(|output| self.plain(output));
+                show(&EventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
+            }
+            EventKind::Thinking(text) if text.parent.is_some() => {
+                show(&EventKind::Thinking(Text { text: self.plain(&text.text), ..text.clone() }));
+            }
+            EventKind::Thinking(text) => self.text(Growing::Thinking, text, show),
+            EventKind::Plan(steps) => {
+                show(&EventKind::Plan(
+                    steps
+                        .iter()
+                        .map(|step| PlanEntry { text: self.line(&step.text), ..step.clone() })
+                        .collect(),
+                ));
+            }
+            EventKind::Retry(failure) => {
+                show(&EventKind::Retry(Failure {
+                    message: self.line(&failure.message),
+                    ..failure.clone()
+                }));
+            }
+            EventKind::Notice(notice) => show(&EventKind::Notice(self.line(notice))),
+            EventKind::Mode(mode) => show(&EventKind::Mode(self.line(mode))),
+            EventKind::Title(title) => show(&EventKind::Title(self.line(title))),
+            EventKind::Task(task) => {
+                let summary = task.summary.as_ref().map(|summary| self.line(summary));
+                show(&EventKind::Task(Task {
+                    title: self.line(&task.title),
+                    summary,
+                    ..task.clone()
+                }));
+            }
+            EventKind::Quota(all) => {
+                show(&EventKind::Quota(
+                    all.iter()
+                        .map(|quota| Quota { label: self.line(&quota.label), ..quota.clone() })
+                        .collect(),
+                ));
+            }
+            EventKind::Artifact(artifact) => {
+                let body = match &artifact.body {
+                    ArtifactBody::Base64(bytes) => ArtifactBody::Base64(bytes.clone()),
+                    ArtifactBody::Text(text) => ArtifactBody::Text(self.plain(text)),
+                    ArtifactBody::Link(address) => ArtifactBody::Link(self.line(address)),
+                };
+                let name = artifact.name.as_ref().map(|name| self.line(name));
+                show(&EventKind::Artifact(Artifact {
+                    name,
+                    body,
+                    media_type: self.line(&artifact.media_type),
+                    ..artifact.clone()
+                }));
+            }
+            EventKind::Usage(_) | EventKind::Unrecognised(_) | EventKind::Raw(_) => show(event),
+        }
+    }
+
+    fn plain(&self, text: &str) -> String {
+        self.redactor.clean(clean_text(text).into_owned())
+    }
+
+    fn line(&self, text: &str) -> String {
+        self.redactor.clean(one_line(text))
+    }
+
+    /// Shows what is held back: nothing more comes.
+    pub(super) fn flush(&mut self, mut show: impl FnMut(&EventKind)) {
+        if let Some((growing, held)) = self.held.take() {
+            show(&growing.event(held));
+        }
+    }
+
+    fn output(&mut self, output: &ToolOutput, mut show: impl FnMut(&EventKind)) {
+        let known = self.outputs.contains_key(&output.id);
+        if !known && self.outputs.len() >= OUTPUTS {
+            return;
+        }
+        let growing = self.outputs.entry(output.id.clone()).or_default();
+        let mut whole = std::mem::take(&mut growing.held);
+        whole.push_str(&growing.cleaner.clean(&output.text));
+        whole = self.redactor.clean(whole);
+        growing.held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
+        if !whole.is_empty() {
+            show(&EventKind::ToolOutput(ToolOutput { id: output.id.clone(), text: whole }));
+        }
+    }
+
+    fn text(&mut self, growing: Growing, text: &Text, mut show: impl FnMut(&EventKind)) {
+        let (part, replace) = (text.part, text.replace);
+        if self.held.as_ref().is_some_and(|(of, held)| (*of, held.part) != (growing, part)) {
+            self.flush(&mut show);
+        }
+        if replace || (self.cleaner.0, self.cleaner.1) != (growing, part) {
+            self.cleaner = (growing, part, Cleaner::default());
+        }
+        let clean = self.cleaner.2.clean(&text.text);
+        let mut whole = match self.held.take() {
+            Some((_, held)) if !replace => held.text + &clean,
+            // The whole part again holds what was held back.
+            _ => clean.into_owned(),
+        };
+        whole = self.redactor.clean(whole);
+        let held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
+        let of_part = |text, replace| Text { part, text, replace, parent: None };
+        // Empty where it is not known yet what comes in place of the text before.
+        if !whole.is_empty() || held.is_empty() || replace {
+            show(&growing.event(of_part(whole, replace)));
+        }
+        self.held = (!held.is_empty()).then(|| (growing, of_part(held, false)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::fold::Transcript;
+
+    const SECRET: &str = "sk-canary-secret";
+
+    /// The text that a reader had on the screen after each event, and at the end.
+    fn screens(events: &[EventKind]) -> Vec<String> {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let mut stream = StreamRedactor::new(&redactor);
+        let mut seen = Transcript::default();
+        let mut screens = Vec::new();
+        for event in events {
+            stream.pass(event, |event| seen.apply(event));
+            screens.push(seen.text());
+        }
+        stream.flush(|event| seen.apply(event));
+        screens.push(seen.text());
+        screens
+    }
+
+    /// As [`screens`], of what the agent thinks.
+    fn thoughts(events: &[EventKind]) -> String {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let (mut stream, mut seen) = (StreamRedactor::new(&redactor), Transcript::default());
+        for event in events {
+            stream.pass(event, |event| seen.apply(event));
+            assert!(!seen.thinking().contains("sk-canary-"), "{}", seen.thinking());
+        }
+        stream.flush(|event| seen.apply(event));
+        seen.thinking()
+    }
+
+    #[test]
+    fn a_thought_that_comes_in_pieces_shows_no_secret() {
+        let said = format!("The key is {SECRET}, or sk-can, or {SECRET}");
+        for size in 1..said.len() {
+            let piece = |piece: &[u8]| String::from_utf8(piece.to_vec()).unwrap();
+            let pieces = said.as_bytes().chunks(size).map(|bytes| {
+                let text = piece(bytes);
+                EventKind::Thinking(Text { part: 0, text, replace: false, parent: None })
+            });
+            let pieces: Vec<_> = pieces.collect();
+            assert_eq!(thoughts(&pieces), "The key is ***, or sk-can, or ***");
+        }
+    }
+
+    #[test]
+    fn the_output_of_a_tool_that_comes_in_pieces_shows_no_secret() {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let said = format!("key={SECRET}\n\u{1b}[31mred\u{1b}[0m sk-can\n{SECRET}");
+        let end = |id: &str| {
+            EventKind::ToolEnd(ToolEnd {
+                id: id.to_owned(),
+                status: aetheel_model::agent::ToolStatus::Ok,
+                output: None,
+                exit_code: None,
+                diffs: Vec::new(),
+            })
+        };
+        for size in 1..said.len() {
+            let (mut stream, mut seen) = (StreamRedactor::new(&redactor), HashMap::new());
+            let mut show = |event: &EventKind| {
+                if let EventKind::ToolOutput(output) = event {
+                    seen.entry(output.id.clone())
+                        .or_insert_with(String::new)
+                        .push_str(&output.text);
+                }
+            };
+            let pieces = said.as_bytes().chunks(size);
+            for text in pieces.map(|piece| String::from_utf8(piece.to_vec()).unwrap()) {
+                // Two tools at the same time.
+                for id in ["a", "b"] {
+                    let (id, text) = (id.to_owned(), text.clone());
+                    stream.pass(&EventKind::ToolOutput(ToolOutput { id, text }), &mut show);
+                }
+            }
+            stream.pass(&end("a"), &mut show);
+            stream.pass(&end("b"), &mut show);
+            for id in ["a", "b"] {
+                assert_eq!(seen[id], "key=***\nred sk-can\n***", "in pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_thought_and_the_answer_are_not_taken_for_one_text() {
+        let (first, rest) = SECRET.split_at(5);
+        let thought = Text { part: 0, text: first.to_owned(), replace: false, parent: None };
+        let events = [EventKind::Thinking(thought), more(0, rest)];
+        assert_eq!(screens(&events).last().unwrap(), rest);
+        assert_eq!(thoughts(&events), first);
+    }
+
+    fn more(part: u32, text: &str) -> EventKind {
+        EventKind::Text(Text { part, text: text.to_owned(), replace: false, parent: None })
+    }
+
+    fn whole(text: &str) -> EventKind {
+        EventKind::Text(Text { part: 0, text: text.to_owned(), replace: true, parent: None })
+    }
+
+    #[test]
+    fn no_cut_of_a_text_shows_more_than_the_whole_without_secrets() {
+        let said = format!("The key is {SECRET}, or sk-can, or {SECRET}");
+        let clean = "The key is ***, or sk-can, or ***";
+        for size in 1..said.len() {
+            let pieces: Vec<String> = said
+                .as_bytes()
+                .chunks(size)
+                .map(|piece| String::from_utf8(piece.to_vec()).unwrap())
+                .collect();
+            let screens_of_pieces =
+                screens(&pieces.iter().map(|piece| more(0, piece)).collect::<Vec<_>>());
+            assert!(
+                screens_of_pieces.iter().all(|screen| clean.starts_with(screen.as_str())),
+                "{screens_of_pieces:#?}"
+            );
+            assert_eq!(screens_of_pieces.last().unwrap(), clean);
+            let growing: Vec<EventKind> =
+                (1..=pieces.len()).map(|count| whole(&pieces[..count].concat())).collect();
+            let screens_of_growing = screens(&growing);
+            assert!(
+                screens_of_growing.iter().all(|screen| clean.starts_with(screen.as_str())),
+                "{screens_of_growing:#?}"
+            );
+            assert_eq!(screens_of_growing.last().unwrap(), clean);
+        }
+    }
+
+    #[test]
+    fn no_cut_of_a_text_lets_a_sequence_or_what_it_carries_through() {
+        let said = "a\u{1b}]52;c;Y29weQ==\u{7}b\u{1b}[31mc\u{202e}d\0e\u{9b}2Kf\u{1b}]8;;https://x\u{1b}\\g";
+        for size in 1..said.len() {
+            let mut pieces = Vec::new();
+            let mut rest = said;
+            while !rest.is_empty() {
+                let cut = rest.ceil_char_boundary(size);
+                pieces.push(more(0, &rest[..cut]));
+                rest = &rest[cut..];
+            }
+            assert_eq!(screens(&pieces).last().unwrap(), "abcdefg", "in pieces of {size}");
+        }
+        assert_eq!(
+            screens(&[whole("a\u{1b}["), whole("31m")]).last().unwrap(),
+            "31m",
+            "another text is in no sequence"
+        );
+    }
+
+    #[test]
+    fn every_word_of_an_agent_is_plain_and_names_are_one_line() {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let odd = format!("a\n\u{1b}]0;x\u{7}b\0\u{2067}\u{85}c{SECRET}");
+        let start = aetheel_model::agent::ToolStart {
+            id: "t".into(),
+            parent: None,
+            kind: "bash".into(),
+            native_name: odd.clone(),
+            title: odd.clone(),
+            target: Some(odd.clone()),
+            input: "{}".into(),
+        };
+        let failure = Failure {
+            kind: aetheel_model::agent::FailureKind::Other,
+            message: odd.clone(),
+            retry_after_ms: None,
+        };
+        let end = ToolEnd {
+            id: "t".into(),
+            status: aetheel_model::agent::ToolStatus::Ok,
+            output: Some(odd.clone()),
+            exit_code: None,
+            diffs: vec![],
+        };
+        let events = [
+            EventKind::ToolStart(start),
+            EventKind::ToolEnd(end),
+            EventKind::ToolOutput(ToolOutput { id: "t".into(), text: odd.clone() }),
+            EventKind::Thinking(Text { part: 0, text: odd.clone(), replace: false, parent: None }),
+            EventKind::Plan(vec![PlanEntry {
+                text: odd.clone(),
+                status: aetheel_model::agent::PlanStatus::Active,
+            }]),
+            EventKind::Retry(failure),
+            EventKind::Notice(odd.clone()),
+            EventKind::Mode(odd.clone()),
+            EventKind::Title(odd.clone()),
+        ];
+        for event in events {
+            let mut shown = Vec::new();
+            StreamRedactor::new(&redactor).pass(&event, |event| shown.push(format!("{event:?}")));
+            let shown = shown.concat();
+            // As Debug writes it; the target and texts of their own keep their line breaks.
+            assert!(
+                !shown.contains("\\u{") && !shown.contains("\\0") && !shown.contains(SECRET),
+                "{shown}"
+            );
+            assert!(shown.contains("a bc***") || shown.contains("a\\nbc***"), "{shown}");
+            if let EventKind::ToolStart(_) = event {
+                assert!(shown.contains("native_name: \"a bc***\", title: \"a bc***\""), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_turns_out_to_be_no_secret_is_shown() {
+        assert_eq!(screens(&[more(0, "ask"), more(0, " me")]), ["a", "ask me", "ask me"]);
+        assert_eq!(screens(&[more(0, "desk"), more(1, "top")])[1], "desk\n\ntop");
+        assert_eq!(screens(&[more(0, "at the end: sk-")]), ["at the end: ", "at the end: sk-"]);
+        assert_eq!(screens(&[whole("gone"), whole("")]), ["gone", "", ""]);
+    }
+}

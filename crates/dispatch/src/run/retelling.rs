@@ -1,0 +1,159 @@
+//! A turn told again from what its guest wanted done: as people saw it, without secrets.
+//!
+//! Pure. It goes through what a turn that runs goes through; what only that one knows (what the host
+//! has to say of sessions and files, who is to be called) is left out.
+
+use std::time::Duration;
+
+use super::redact_stream::StreamRedactor;
+use crate::outlet::{Answer, messages};
+use aetheel_model::agent::{Action, Outcome, SessionReady, TurnDone};
+use aetheel_model::fold::Transcript;
+use aetheel_model::redact::Redactor;
+use aetheel_turn::Ending;
+
+/// A turn while it is told again.
+pub struct Retelling<'a> {
+    redactor: &'a Redactor,
+    stream: StreamRedactor<'a>,
+    shown: Transcript,
+    session: Option<SessionReady>,
+    done: Option<TurnDone>,
+}
+
+/// What is known of a turn's end beside its actions.
+#[derive(Clone, Copy, Debug)]
+pub struct ToldEnd<'a> {
+    /// Its correlation id.
+    pub turn: &'a str,
+    /// The backend, for people.
+    pub backend: &'a str,
+    /// How it ended in the host's words, as recordings have it; none: as the guest says.
+    pub how: Option<&'a str>,
+    /// From its start to its end.
+    pub took: Duration,
+    /// The longest that a turn may take.
+    pub timeout: Duration,
+}
+
+impl<'a> Retelling<'a> {
+    /// Begins one.
+    #[must_use]
+    pub fn new(redactor: &'a Redactor) -> Self {
+        let stream = StreamRedactor::new(redactor);
+        Self { redactor, stream, shown: Transcript::default(), session: None, done: None }
+    }
+
+    /// Takes in what the guest wanted done next, as far as it is about this turn.
+    pub fn action(&mut self, action: &Action) {
+        match action {
+            // After its end the host drops it.
+            _ if self.done.is_some() => {}
+            Action::Event(event) => {
+                let Self { stream, shown, .. } = self;
+                stream.pass(&event.kind, |event| shown.apply(event));
+            }
+            Action::SessionReady(ready) => self.session = Some(ready.clone()),
+            Action::TurnDone(done) => self.done = Some(done.clone()),
+            _ => {}
+        }
+    }
+
+    /// The turn so far, as people see it.
+    #[must_use]
+    pub fn shown(&self) -> &Transcript {
+        &self.shown
+    }
+
+    /// Whether the guest has ended the turn.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.done.is_some()
+    }
+
+    /// The answer that people got.
+    #[must_use]
+    pub fn answer(mut self, end: &ToldEnd<'_>) -> Answer {
+        let Self { stream, shown, .. } = &mut self;
+        stream.flush(|event| shown.apply(event));
+        let outcome = self.done.as_ref().map(|done| &done.outcome);
+        let ending = match (end.how, outcome) {
+            (Some(how), outcome) => Ending::recorded(how, outcome),
+            (None, Some(Outcome::Completed)) => Ending::Completed,
+            (None, Some(Outcome::Interrupted)) => Ending::Interrupted,
+            (None, Some(Outcome::Limit(limit))) => Ending::Limit(limit.clone()),
+            (None, outcome) => Ending::recorded("agent-failure", outcome),
+        };
+        let said = self.done.as_ref().and_then(|done| done.text.clone());
+        let usage = self.done.and_then(|done| done.usage).or_else(|| self.shown.usage());
+        let answer = Answer {
+            text: said.unwrap_or_else(|| self.shown.text()),
+            failure: messages::failure(&ending, end.timeout, self.shown.retry(), false, end.turn),
+            notices: self.shown.notices().to_vec(),
+            model: self.session.and_then(|session| session.model),
+            usage,
+            took: end.took,
+            ..Answer::by(end.backend)
+        };
+        answer.cleaned(self.redactor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::agent::{AgentEvent, EventKind, Failure, FailureKind, Text};
+
+    fn say(text: &str) -> Action {
+        let text = Text { part: 0, text: text.to_owned(), replace: false, parent: None };
+        Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+    }
+
+    fn done(outcome: Outcome) -> Action {
+        let (text, usage) = (None, None);
+        Action::TurnDone(TurnDone { session: 1, turn: 1, outcome, text, usage })
+    }
+
+    fn end(how: Option<&'static str>) -> ToldEnd<'static> {
+        let (took, timeout) = (Duration::from_secs(3), Duration::from_secs(120));
+        ToldEnd { turn: "ab12", backend: "Demo agent", how, took, timeout }
+    }
+
+    #[test]
+    fn what_is_told_again_has_no_secrets_even_in_pieces_and_nothing_after_its_end() {
+        let redactor = Redactor::new(&["sk-canary".to_owned().into()]);
+        let mut told = Retelling::new(&redactor);
+        told.action(&say("the key is sk-"));
+        assert_eq!(told.shown().text(), "the key is ", "it may be the beginning of one");
+        told.action(&say("canary\u{202e}!"));
+        assert_eq!(told.shown().text(), "the key is ***!");
+        told.action(&done(Outcome::Completed));
+        told.action(&say(" and more"));
+        assert!(told.is_done());
+        let answer = told.answer(&end(Some("completed")));
+        assert_eq!((answer.text.as_str(), answer.failure), ("the key is ***!", None));
+    }
+
+    #[test]
+    fn a_failure_is_told_in_the_words_that_people_got() {
+        let redactor = Redactor::default();
+        let failure = Failure {
+            kind: FailureKind::RateLimited,
+            message: "secret of the agent".to_owned(),
+            retry_after_ms: None,
+        };
+        let told = |how| {
+            let mut told = Retelling::new(&redactor);
+            told.action(&say("half"));
+            told.action(&done(Outcome::Failed(failure.clone())));
+            let answer = told.answer(&end(how));
+            assert_eq!(answer.text, "half");
+            answer.failure.expect("a failure")
+        };
+        let limited = "The agent's service is limiting requests. Please try again later.";
+        assert_eq!(told(None), limited);
+        assert_eq!(told(Some("agent-failure: whatever")), limited);
+        assert_eq!(told(Some("interrupted")), "Stopped.");
+        assert!(told(Some("timed-out")).starts_with("Query timed out after 120 s,"));
+    }
+}

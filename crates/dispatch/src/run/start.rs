@@ -1,0 +1,68 @@
+//! The beginning of a turn, as its guest gets it.
+
+use std::path::PathBuf;
+
+use crate::channel::ChannelContext;
+use crate::parts::Choices;
+use aetheel_model::agent::descriptor::Feature;
+use aetheel_model::agent::{Part, Settings, StartTurn, allowed_for};
+use aetheel_model::event::Event;
+use aetheel_model::prompt;
+use aetheel_store::workspace::{LaneSettings, SessionId};
+use aetheel_turn::Backend;
+
+/// The input that begins the turn of an event, from files read at this moment, and whether nothing
+/// is to be changed.
+pub(super) async fn start(
+    channels: &ChannelContext,
+    choices: &Choices,
+    event: &Event,
+    backend: &dyn Backend,
+    lane: &LaneSettings,
+    directory: PathBuf,
+    session: Option<SessionId>,
+) -> (StartTurn, bool) {
+    let descriptor = backend.descriptor();
+    let in_force = channels.in_force(&event.lane, lane, descriptor).await;
+    let system_prompt = channels.system_prompt(&event.lane, lane).await;
+    let supported = |feature| descriptor.has(feature);
+    let allowed_tools = if supported(Feature::AllowedTools) {
+        allowed_for(&choices.allowed_tools, descriptor)
+    } else {
+        Vec::new()
+    };
+    let expansion = prompt::Expansion::new(&descriptor.expands, &directory);
+    let quotation = event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &expansion));
+    let words = prompt::neutralise(words(event), &expansion, event.author.as_deref());
+    let start = StartTurn {
+        session: 1,
+        turn: 1,
+        cwd: directory.to_string_lossy().into_owned(),
+        native_id: session.filter(|_| supported(Feature::Resume)).map(|id| id.as_str().to_owned()),
+        fork: false,
+        fresh_id: uuid::Uuid::new_v4().to_string(),
+        one_shot: true,
+        settings: Settings {
+            model: in_force.model,
+            safety: in_force.safety,
+            mode: in_force.mode,
+            effort: in_force.effort,
+            system_prompt: Some(system_prompt).filter(|_| supported(Feature::SystemPrompt)),
+            allowed_tools,
+            max_turns: supported(Feature::MaxTurns).then_some(choices.max_turns),
+            options: backend.options().to_owned(),
+        },
+        parts: quotation.into_iter().chain([words]).map(Part::Text).collect(),
+    };
+    (start, in_force.planning)
+}
+
+/// The person's words. Files, or a message that is replied to or forwarded, are a prompt too.
+fn words(event: &Event) -> &str {
+    match &event.prompt {
+        prompt if !prompt.trim().is_empty() => prompt,
+        _ if event.quoted.is_some() => "(no words of my own)",
+        _ if !event.attached.is_empty() => "(no words, only files)",
+        prompt => prompt,
+    }
+}

@@ -1,0 +1,133 @@
+//! All lanes at once: what runs, waits and asks in each, and turns to be watched.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::Dispatcher;
+use crate::lanes::EventSummary;
+use crate::outlet::question::OpenQuestion;
+use crate::watching::TurnWatch;
+use aetheel_model::event::{Event, Lane, Sequence};
+use aetheel_store::workspace::Turns;
+
+/// A lane in which something runs or waits.
+#[derive(Clone, Debug)]
+pub struct LaneView {
+    /// Which one.
+    pub lane: Lane,
+    /// Its running turn.
+    pub running: Option<RunningTurn>,
+    /// The events that wait in it, next first, without secrets.
+    pub waiting: Vec<EventSummary>,
+}
+
+/// A turn that runs.
+#[derive(Clone, Debug)]
+pub struct RunningTurn {
+    /// Its event.
+    pub event: Sequence,
+    /// Its correlation id; none: it is not known yet who answers.
+    pub turn: Option<String>,
+    /// The person or source, the first words and the beginning, without secrets.
+    pub summary: EventSummary,
+    /// The label of its backend; none: that is not known yet.
+    pub backend: Option<String>,
+    /// Its open questions, the oldest first.
+    pub questions: Vec<OpenQuestion>,
+}
+
+impl Dispatcher {
+    /// The lanes in which something runs or waits, in their order. Probes of health are left out.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<LaneView> {
+        let inner = &self.inner;
+        let clean = |summary: EventSummary| EventSummary {
+            who: inner.parts.redactor.clean(summary.who),
+            words: inner.parts.redactor.clean(summary.words),
+            ..summary
+        };
+        let mut waiting: BTreeMap<Lane, Vec<EventSummary>> = BTreeMap::new();
+        for event in inner.lanes.queue.lock().all_waiting() {
+            waiting.entry(event.lane.clone()).or_default().push(clean(waits(event)));
+        }
+        let mut running: BTreeMap<Lane, RunningTurn> = inner
+            .lanes
+            .running
+            .lock()
+            .iter()
+            .map(|(lane, turn)| {
+                let backend =
+                    turn.backend.as_ref().map(|backend| backend.descriptor().label().to_owned());
+                let summary = clean(turn.summary.clone());
+                let (event, id, questions) = (turn.event, turn.turn.clone(), Vec::new());
+                (lane.clone(), RunningTurn { event, turn: id, summary, backend, questions })
+            })
+            .collect();
+        let mut lanes: Vec<Lane> = running.keys().chain(waiting.keys()).cloned().collect();
+        lanes.sort();
+        lanes.dedup();
+        lanes.retain(|lane| !inner.health.is_probed(lane));
+        let view = |lane: Lane| {
+            let mut running = running.remove(&lane);
+            if let Some(turn) = &mut running {
+                turn.questions = inner.questions.open_in(&lane);
+            }
+            let waiting = waiting.remove(&lane).unwrap_or_default();
+            LaneView { lane, running, waiting }
+        };
+        lanes.into_iter().map(view).collect()
+    }
+
+    /// The Discord channels and threads that somebody talked in, or that `channels.md` names; the
+    /// oldest first.
+    pub async fn channels(&self) -> Vec<u64> {
+        let workspace = &self.inner.parts.workspace;
+        let written = workspace.channels().await;
+        let known = workspace.bindings().lanes().await.into_iter();
+        let busy = self.lanes().into_iter().map(|view| view.lane);
+        let all = known.chain(busy).chain(written.lanes().map(|(lane, _)| lane.clone()));
+        let mut channels: Vec<u64> = all
+            .filter_map(|lane| match lane {
+                Lane::Channel(id) => Some(id),
+                _ => None,
+            })
+            .collect();
+        channels.sort_unstable();
+        channels.dedup();
+        channels
+    }
+
+    /// The turns that were, in all lanes: whoever shows them decides who may see which.
+    #[must_use]
+    pub fn turns(&self) -> Turns {
+        self.inner.parts.workspace.turns()
+    }
+
+    /// Begins to watch whether [`Dispatcher::lanes`] would say something else.
+    #[must_use]
+    pub fn watch_lanes(&self) -> watch::Receiver<u64> {
+        self.inner.lanes.stir.watch()
+    }
+
+    /// Begins to watch whether any turn grows.
+    #[must_use]
+    pub fn watch_growth(&self) -> watch::Receiver<u64> {
+        self.inner.lanes.growth.watch()
+    }
+
+    /// Returns the turn of an event for whoever watches it; none: it does not run in that lane, or it is not known
+    /// yet who answers.
+    #[must_use]
+    pub fn watch_turn(&self, lane: &Lane, event: Sequence) -> Option<TurnWatch> {
+        let running = self.inner.lanes.running.lock();
+        let turn = running.get(lane).filter(|turn| turn.event == event)?;
+        turn.live.clone().map(TurnWatch)
+    }
+}
+
+fn waits(event: &Event) -> EventSummary {
+    let accepted = Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    EventSummary::of(event, accepted)
+}

@@ -1,0 +1,258 @@
+//! The status of a lane in lines, for the terminal and Discord alike. Pure; adapters only decorate.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{QueueView, View};
+use crate::channel::options::Setting;
+use crate::channel::sessions::{Conversation, Conversations, short};
+use crate::lanes::EventSummary;
+use aetheel_model::plain::one_line;
+
+/// Most lines of a list, so that it stays one message.
+const LINE_LIMIT: usize = 15;
+
+/// A line about a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its heading; empty: the line stands for itself.
+    pub name: &'static str,
+    /// One plain line; not escaped for anything.
+    pub text: String,
+}
+
+impl Row {
+    fn new(name: &'static str, text: impl Into<String>) -> Self {
+        Self { name, text: text.into() }
+    }
+}
+
+/// The lines of `/status`. Directories and the operator's own faults are for owners.
+#[must_use]
+pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let name = if view.label == view.backend {
+        view.backend.clone()
+    } else {
+        format!("{} ({})", view.label, view.backend)
+    };
+    let version = view
+        .agent_version
+        .as_ref()
+        .map_or_else(|| "version unknown".to_owned(), |version| format!("agent {version}"));
+    let generation = view
+        .generation
+        .as_ref()
+        .map_or_else(|| "not loaded".to_owned(), |number| format!("generation {number}"));
+    rows.push(Row::new("Backend", format!("{name}, {version}, {generation}")));
+    for option in view.options.iter().filter(|option| option.setting != Setting::Backend) {
+        let chosen = if option.chosen { ", chosen here" } else { "" };
+        rows.push(Row::new(option.setting.title(), format!("{}{chosen}", option.shown())));
+    }
+    if let Some(directory) = view.directory.as_ref().filter(|_| owner) {
+        rows.push(Row::new("Directory", directory.display().to_string()));
+    }
+    if owner && !view.sandbox.is_empty() {
+        rows.push(Row::new("Sandbox", view.sandbox.clone()));
+    }
+    rows.push(Row::new(
+        "Conversation",
+        view.session.as_ref().map_or_else(|| "none yet".to_owned(), short),
+    ));
+    let queue = &view.queue;
+    rows.push(Row::new(
+        "Running here",
+        queue
+            .running
+            .as_ref()
+            .map_or_else(|| "nothing".to_owned(), |running| summary(running, now)),
+    ));
+    rows.push(Row::new("Waiting here", queue.waiting.len().to_string()));
+    rows.push(overall(queue));
+    rows.push(Row::new("Up", format!("{}, Aetheel {}", span(view.up), env!("CARGO_PKG_VERSION"))));
+    let (for_all, for_owners) = &view.warnings;
+    let warnings = for_all.iter().chain(for_owners.iter().filter(|_| owner));
+    rows.extend(warnings.map(|warning| Row::new("", format!("⚠️ {warning}"))));
+    rows
+}
+
+/// The lines of `/queue`.
+#[must_use]
+pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<Row> {
+    let mut rows = Vec::new();
+    rows.push(Row::new(
+        "Running",
+        queue
+            .running
+            .as_ref()
+            .map_or_else(|| "nothing".to_owned(), |running| summary(running, now)),
+    ));
+    for (number, waiting) in (1..).zip(queue.waiting.iter().take(LINE_LIMIT)) {
+        rows.push(Row::new("", format!("{number}. {}", summary(waiting, now))));
+    }
+    if queue.waiting.len() > LINE_LIMIT {
+        rows.push(Row::new("", format!("and {} more", queue.waiting.len() - LINE_LIMIT)));
+    }
+    rows.push(overall(queue));
+    rows
+}
+
+/// The lines of `/sessions`.
+#[must_use]
+pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<Row> {
+    if !found.resumable {
+        return vec![Row::new("", format!("{} cannot take a conversation up again.", found.label))];
+    }
+    if found.all.is_empty() {
+        return vec![Row::new(
+            "",
+            format!("There is no conversation with {} here yet.", found.label),
+        )];
+    }
+    let mut rows = vec![Row::new("Conversations with", found.label.clone())];
+    rows.extend(
+        found
+            .all
+            .iter()
+            .take(LINE_LIMIT)
+            .map(|known| Row::new("", format!("- {}", conversation(known, now)))),
+    );
+    if found.all.len() > LINE_LIMIT {
+        rows.push(Row::new("", format!("and {} more", found.all.len() - LINE_LIMIT)));
+    }
+    rows
+}
+
+/// A conversation in one line: what it was about, when, and its id.
+#[must_use]
+pub fn conversation(known: &Conversation, now: Timestamp) -> String {
+    let mut line = one_line(&known.title);
+    if line.is_empty() {
+        "without a title".clone_into(&mut line);
+    }
+    if let Some(since) = known.since {
+        line.push_str(&format!(" · {}", ago(since, now)));
+    }
+    line.push_str(&format!(" · {}", short(&known.id)));
+    if !known.ours {
+        line.push_str(" · from the agent");
+    }
+    if known.current {
+        line.push_str(" · now");
+    }
+    line
+}
+
+/// How long ago something was, in one unit.
+#[must_use]
+pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
+    let seconds = u64::try_from(now.as_second() - then.as_second()).unwrap_or(0);
+    if seconds < 60 {
+        "just now".to_owned()
+    } else {
+        format!("{} ago", span(Duration::from_secs(seconds)))
+    }
+}
+
+fn overall(queue: &QueueView) -> Row {
+    Row::new(
+        "Overall",
+        format!(
+            "{} of {} slots taken, {} waiting",
+            queue.all_running, queue.slots, queue.all_waiting
+        ),
+    )
+}
+
+fn summary(event: &EventSummary, now: Timestamp) -> String {
+    let seconds = u64::try_from(now.as_second() - event.since.as_second()).unwrap_or(0);
+    format!("{} · {} · {}", event.words, event.who, span(Duration::from_secs(seconds)))
+}
+
+/// A time in its largest unit.
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3_600 => format!("{} min", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_store::workspace::SessionId;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a time")
+    }
+
+    fn seen(words: &str) -> EventSummary {
+        EventSummary { who: "ann".to_owned(), words: words.to_owned(), since: at(0) }
+    }
+
+    #[test]
+    fn a_queue_is_numbered_and_stays_short() {
+        let waiting =
+            (0..40).map(|number| seen(&format!("prompt {number} {}", "x".repeat(50)))).collect();
+        let queue = QueueView {
+            running: Some(seen("first")),
+            waiting,
+            all_running: 3,
+            all_waiting: 41,
+            slots: 5,
+        };
+        let rows = queue_rows(&queue, at(125));
+        assert_eq!(rows[0], Row { name: "Running", text: "first · ann · 2 min".to_owned() });
+        assert!(rows[1].text.starts_with("1. prompt 0 "), "{rows:?}");
+        assert_eq!(rows[LINE_LIMIT + 1].text, "and 25 more");
+        assert_eq!(
+            rows.last().map(|row| row.text.as_str()),
+            Some("3 of 5 slots taken, 41 waiting")
+        );
+        assert!(rows.iter().map(|row| row.text.chars().count() + 20).sum::<usize>() < 2_000);
+    }
+
+    #[test]
+    fn a_conversation_is_shown_by_its_words_its_age_and_its_id() {
+        let id = SessionId::new("0199a213-81c0-7800-8aa1-bbab2a035a53").expect("an id");
+        let known = Conversation {
+            id,
+            title: "fix it".to_owned(),
+            since: Some(at(0)),
+            current: true,
+            ours: false,
+        };
+        assert_eq!(
+            conversation(&known, at(7_300)),
+            "fix it · 2 h ago · 0199a213… · from the agent · now"
+        );
+        let none = Conversations { label: "Demo".to_owned(), resumable: true, all: vec![] };
+        assert_eq!(
+            session_rows(&none, at(0))[0].text,
+            "There is no conversation with Demo here yet."
+        );
+    }
+
+    #[test]
+    fn nothing_in_a_title_moves_a_cursor_hides_or_reorders_what_is_read() {
+        let title = "\u{1b}[2Jgood\u{202e}lab \u{200b}\n\u{9b}1mconv".to_owned();
+        let known = Conversation {
+            id: SessionId::new("a").expect("an id"),
+            title,
+            since: None,
+            current: false,
+            ours: true,
+        };
+        assert_eq!(conversation(&known, at(0)), "goodlab conv · a");
+    }
+
+    #[test]
+    fn times_are_shown_in_one_unit() {
+        assert_eq!([at(0), at(59)].map(|now| ago(at(0), now)), ["just now", "just now"]);
+        assert_eq!(ago(at(0), at(86_400 * 3)), "3 days ago");
+        assert_eq!(ago(at(100), at(0)), "just now", "clocks step");
+    }
+}

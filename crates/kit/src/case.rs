@@ -1,0 +1,168 @@
+//! Recordings as cases: finding them, reading them, and what is to come of them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use aetheel_model::agent::Action;
+use aetheel_turn::replay::Tape;
+
+/// Ending of the files that say what is to come of a recording.
+const ACTIONS: &str = ".actions.jsonl";
+
+/// A recording and what is to come of it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Where the recording is.
+    pub path: PathBuf,
+    /// The recording, as read from that file.
+    pub tape: Tape,
+    /// The actions it must give, from the file beside it; none, when there is no such file.
+    pub actions: Option<Vec<Action>>,
+}
+
+impl Case {
+    /// Reads a recording and, if it is there, the file of actions beside it.
+    ///
+    /// # Errors
+    /// Names the file, the line where there is one, and what is wrong.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let tape = Tape::read(&text).map_err(|fault| pointed(path, &fault))?;
+        let beside = actions_beside(path);
+        let actions = match fs::read_to_string(&beside) {
+            Ok(text) => Some(read_actions(&beside, &text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(format!("{}: {error}", beside.display())),
+        };
+        Ok(Self { path: path.to_owned(), tape, actions })
+    }
+
+    /// `file:line` of an entry.
+    #[must_use]
+    pub fn place(&self, entry: usize) -> String {
+        match self.tape.lines.get(entry) {
+            Some(line) => format!("{}:{line}", self.path.display()),
+            None => self.path.display().to_string(),
+        }
+    }
+}
+
+/// Where the actions stand that must come of a recording: `NAME.actions.jsonl` for `NAME.jsonl`.
+#[must_use]
+pub fn actions_beside(recording: &Path) -> PathBuf {
+    let name = recording.file_name().unwrap_or_default().to_string_lossy();
+    recording.with_file_name(format!("{}{ACTIONS}", name.strip_suffix(".jsonl").unwrap_or(&name)))
+}
+
+fn read_actions(path: &Path, text: &str) -> Result<Vec<Action>, String> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let parsed = lines.map(|(number, line)| {
+        serde_json::from_str(line)
+            .map_err(|error| format!("{}:{}: not an action: {error}", path.display(), number + 1))
+    });
+    parsed.collect()
+}
+
+/// A fault of the reader, which begins with `line N`, as `file:N`.
+fn pointed(path: &Path, fault: &str) -> String {
+    let number = fault.strip_prefix("line ").and_then(|rest| {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        (digits > 0).then(|| rest.split_at(digits))
+    });
+    match number {
+        Some((number, rest)) => {
+            format!("{}:{number}: {}", path.display(), rest.trim_start_matches([':', ' ']))
+        }
+        None => format!("{}: {fault}", path.display()),
+    }
+}
+
+/// The recordings that were named: files as they are, folders with everything below them, sorted.
+///
+/// # Errors
+/// A path that does not exist, a folder without recordings.
+pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for path in paths {
+        let metadata =
+            fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if metadata.is_dir() {
+            let before = found.len();
+            below(path, &mut found).map_err(|error| format!("{}: {error}", path.display()))?;
+            if found.len() == before {
+                return Err(format!(
+                    "{}: there is no recording (`*.jsonl`) in this folder",
+                    path.display()
+                ));
+            }
+            found[before..].sort();
+        } else {
+            found.push(path.clone());
+        }
+    }
+    Ok(found)
+}
+
+fn below(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            below(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "jsonl")
+            && !path.to_string_lossy().ends_with(ACTIONS)
+        {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = r#"{"aetheel-recording":1,"link":"l","backend":"b","backend-version":"1","generation":1,"digest":"","agent-version":null,"started":""}"#;
+
+    #[test]
+    fn folders_give_their_recordings_and_no_actions() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("in")).unwrap();
+        for name in ["b.jsonl", "a.jsonl", "a.actions.jsonl", "in/c.jsonl", "readme.md"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let found = find(&[folder.path().to_owned()]).unwrap();
+        let names: Vec<_> = found
+            .iter()
+            .map(|path| path.strip_prefix(folder.path()).unwrap().to_str().unwrap())
+            .collect();
+        assert_eq!(names, ["a.jsonl", "b.jsonl", "in/c.jsonl"]);
+        assert!(find(&[folder.path().join("none")]).unwrap_err().contains("none"));
+        let empty = tempfile::tempdir().unwrap();
+        assert!(find(&[empty.path().to_owned()]).unwrap_err().contains("no recording"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_file_and_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        fs::write(&path, format!("{HEADER}\n{{\"t\":0,\"in\":{{\"timer\":1}}}}\n{{\"t\":1}}\n"))
+            .unwrap();
+        assert!(Case::read(&path).unwrap_err().contains("x.jsonl:3: "), "{:?}", Case::read(&path));
+        fs::write(&path, "hello\n").unwrap();
+        assert!(
+            Case::read(&path).unwrap_err().contains("x.jsonl:1: is not a recording's header"),
+            "{:?}",
+            Case::read(&path)
+        );
+        fs::write(&path, format!("{HEADER}\n")).unwrap();
+        assert_eq!(Case::read(&path).unwrap().actions, None);
+        fs::write(actions_beside(&path), "{\"close-stdin\":1}\n{\"nonsense\":1}\n").unwrap();
+        assert!(
+            Case::read(&path).unwrap_err().contains("x.actions.jsonl:2: not an action"),
+            "{:?}",
+            Case::read(&path)
+        );
+    }
+}

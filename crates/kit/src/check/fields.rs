@@ -1,0 +1,164 @@
+//! Fields of the agent's output that the component does not read, or whose loss it would not
+//! notice: an author's typo, and what a later version of the agent may rename.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Area;
+use crate::case::Case;
+use crate::finding::{Finding, Rule, add};
+use crate::mutation::{Change, Holds, Recording, silent_loss, visible};
+use crate::shortened;
+use crate::unread::{Unread, holds, unread};
+use aetheel_turn::recording::Entry;
+use aetheel_turn::replay::{Batches, Replayed, replay};
+use aetheel_turn::{Backend, GuestFailure};
+
+/// Changed recordings that are read in one check, over all recordings.
+const MAX_CHANGES: usize = 1500;
+/// Inputs in a call; what a component does must not depend on it.
+const BATCH: usize = 64;
+/// Shortest text that counts as prose, in bytes.
+const PROSE_BYTES: usize = 12;
+
+/// Renames every field of every recording, one after the other, and looks for turns that show
+/// nothing although the agent said something.
+pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("fields", "fields renamed");
+    if cases.is_empty() {
+        area.why = Some("there is no recording".to_owned());
+        return Ok(area);
+    }
+    let mut tried = BTreeSet::new();
+    let mut shows_something = false;
+    let mut silent = None;
+    let mut lost = Vec::new();
+    for case in cases {
+        let replayed = replay(backend, &case.tape.entries, Batches::Single).await?;
+        if replayed.failure.is_some() {
+            continue; // other areas report it
+        }
+        lost.extend(unread(&case.tape, &replayed).iter().map(|unread| lost_answer(case, unread)));
+        let recording = Recording::new(entries(&case.tape.entries));
+        let before = json(&replayed);
+        match seen(&before) {
+            Seen::Answer => shows_something = true,
+            Seen::Nothing => silent = silent.or_else(|| unread_prose(case, &recording, &before)),
+            Seen::NoTurn => {}
+        }
+        for (position, holds, change) in recording.changes() {
+            if change != Change::Renamed
+                || !matches!(holds, Holds::Text | Holds::Structure)
+                || area.trials >= MAX_CHANGES
+                || !tried.insert(position.name.clone())
+            {
+                continue;
+            }
+            let Some(mutant) = recording.mutant(position, change) else { continue };
+            area.trials += 1;
+            let Some(after) = read(backend, &mutant.entries).await? else { continue };
+            if let Some(loss) = silent_loss(&before, &after) {
+                let trial = format!("`{}` renamed", position.path);
+                let at = case.tape.lines.get(mutant.entry).copied();
+                let got = format!("{loss}, and nothing is reported");
+                area.notes.push(finding(case, at, trial, got, Rule::Notices));
+            }
+        }
+    }
+    if shows_something {
+        // Other answers are read; the rule may be wrong about one that stands elsewhere.
+        area.notes.extend(lost);
+    } else if lost.is_empty() {
+        silent.into_iter().for_each(|silent| add(&mut area.findings, silent));
+    } else {
+        lost.into_iter().for_each(|lost| add(&mut area.findings, lost));
+    }
+    Ok(area)
+}
+
+enum Seen {
+    /// People see a text, a thought, a tool, a question or a failure.
+    Answer,
+    /// A turn ended well, and people see nothing of it.
+    Nothing,
+    /// No turn ended.
+    NoTurn,
+}
+
+fn seen(actions: &[Value]) -> Seen {
+    let visible = visible(actions);
+    let Some(turns) = visible["turns"].as_object().filter(|turns| !turns.is_empty()) else {
+        return Seen::NoTurn;
+    };
+    let shows = |turn: &Value| {
+        ["texts", "thoughts", "tools", "list"]
+            .iter()
+            .any(|part| turn[part].as_array().is_some_and(|list| !list.is_empty()))
+            || turn["text"].as_str().is_some_and(|text| !text.is_empty())
+            || turn["outcome"] != "completed"
+    };
+    if turns.values().any(shows) { Seen::Answer } else { Seen::Nothing }
+}
+
+/// The longest prose that the agent says in a recording of which people see nothing.
+fn unread_prose(case: &Case, recording: &Recording, before: &[Value]) -> Option<Finding> {
+    let (position, entry) = recording
+        .texts()
+        .filter(|(_, _, text)| text.len() >= PROSE_BYTES && text.contains(' '))
+        .filter(|(_, _, text)| !before.iter().any(|action| holds(action, text)))
+        .max_by_key(|(_, _, text)| text.len())
+        .map(|(position, entry, _)| (position.path.clone(), entry))?;
+    let at = case.tape.lines.get(entry).copied();
+    let got = format!("turns end well and show nothing; `{position}` has text that is never shown");
+    Some(finding(case, at, "read as it is".to_owned(), got, Rule::Reads))
+}
+
+/// The answer of a turn that the component lost although the turn ended well.
+fn lost_answer(case: &Case, unread: &Unread) -> Finding {
+    let Unread { turn, entry, position, text } = unread;
+    let at = case.tape.lines.get(*entry).copied();
+    let text = shortened(text, 120);
+    let got = format!(
+        "turn {turn} shows no answer; the agent's text at `{position}` is not shown: {text}"
+    );
+    finding(case, at, "read as it is".to_owned(), got, Rule::Reads)
+}
+
+fn finding(case: &Case, line: Option<usize>, trial: String, got: String, rule: Rule) -> Finding {
+    Finding {
+        rule,
+        trial,
+        recording: Some(case.path.display().to_string()),
+        line,
+        input: String::new(),
+        got,
+        expected: match rule {
+            Rule::Reads => "an answer, or `unrecognised` for the lines that cannot be read",
+            _ => "the same for people, or `unrecognised` for the line that lacks the field",
+        }
+        .to_owned(),
+        advice: rule.advice(),
+        times: 1,
+    }
+}
+
+fn entries(entries: &[Entry]) -> Vec<Value> {
+    entries.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect()
+}
+
+/// Returns the actions that a component makes of the entries; `None` if it fails on them, which
+/// other areas report.
+async fn read(
+    backend: &dyn Backend,
+    entries: &[Value],
+) -> Result<Option<Vec<Value>>, GuestFailure> {
+    let entries: Vec<Entry> =
+        entries.iter().filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect();
+    let replayed = replay(backend, &entries, Batches::Of(BATCH)).await?;
+    Ok(replayed.failure.is_none().then(|| json(&replayed)))
+}
+
+fn json(replayed: &Replayed) -> Vec<Value> {
+    replayed.actions().filter_map(|action| serde_json::to_value(action).ok()).collect()
+}

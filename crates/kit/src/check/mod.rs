@@ -1,0 +1,408 @@
+//! Proving that a component can serve: everything that is tried with it, one area after the other.
+
+mod fields;
+
+use serde::Serialize;
+
+use super::case::Case;
+use super::finding::{self, Finding, Rule};
+use super::golden::actions_differ;
+use super::seeded_rng::SeededRng;
+use super::simulator::{self, Violation};
+use super::trial::{self, Trial};
+use super::{brief, hostile};
+use aetheel_model::agent::descriptor::Sharing;
+use aetheel_model::agent::{Command, Descriptor, Input};
+use aetheel_turn::recording::{FORMAT, Header, What};
+use aetheel_turn::replay::{Batches, Keys, Replayed, Tape, replay, replay_moving};
+use aetheel_turn::{Backend, GuestFailure};
+
+/// Findings after which no more is tried: they will have one cause.
+const MAX_FINDINGS: usize = 20;
+/// Inputs a trial hands over in a call, until something is found; then it is run again one by one.
+const TRIAL_BATCH: usize = 64;
+/// Inputs all trials together are about; many long recordings get fewer trials each.
+const INPUT_BUDGET: usize = 150_000;
+/// Trials of a recording.
+const MAX_TRIALS: usize = 100;
+/// Places in a recording at which a guest hands its state over.
+const MAX_HANDOVERS: usize = 4;
+
+/// One area and what was found in it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Area {
+    /// The name of the area, as reports show it.
+    pub name: &'static str,
+    /// How many trials there were.
+    pub trials: usize,
+    /// The plural of the things tried, for people.
+    pub of: &'static str,
+    /// Why there was nothing to try, where that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The faults that its trials found.
+    pub findings: Vec<Finding>,
+    /// Weaknesses that its trials found. They do not make the check fail.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Finding>,
+}
+
+impl Area {
+    fn new(name: &'static str, of: &'static str) -> Self {
+        Self { name, trials: 0, of, why: None, findings: Vec::new(), notes: Vec::new() }
+    }
+
+    /// A guest that is cut off takes its second every time.
+    fn is_done(&self) -> bool {
+        let cost =
+            |finding: &Finding| finding.times * if is_cut_off(&finding.got) { 20 } else { 1 };
+        self.findings.len() >= MAX_FINDINGS || self.findings.iter().map(cost).sum::<usize>() >= 100
+    }
+}
+
+/// Whether the guest was stopped at a limit.
+fn is_cut_off(got: &str) -> bool {
+    got.contains("cut off")
+}
+
+/// Tries everything: hostile input, determinism, batching, and taking over state where the backend
+/// lives long enough.
+///
+/// # Errors
+/// When no guest can be opened.
+pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, GuestFailure> {
+    // Without a single recording there is still what the descriptor promises.
+    let mut all = vec![made(backend.descriptor())];
+    all.extend_from_slice(cases);
+    Ok(vec![
+        hostile(backend, cases).await?,
+        determinism(backend, &all).await?,
+        batching(backend, &all).await?,
+        handover(backend, cases).await?,
+        fields::fields(backend, cases).await?,
+    ])
+}
+
+/// A recording of every kind of garbage in answer to a first prompt.
+fn made(descriptor: &Descriptor) -> Case {
+    let steps = hostile::of_nothing(descriptor);
+    let lines = (1..=steps.len()).collect();
+    let header = Header {
+        aetheel_recording: FORMAT,
+        link: String::new(),
+        backend: descriptor.name.clone(),
+        backend_version: descriptor.version.clone(),
+        generation: 0,
+        digest: String::new(),
+        agent_version: None,
+        started: String::new(),
+    };
+    let tape = Tape { header, entries: trial::entries(&steps), lines };
+    Case { path: "made of the descriptor".into(), tape, actions: None }
+}
+
+async fn hostile(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("hostile input", "trials");
+    let mut rng = SeededRng::new(5);
+    for trial in hostile::of_descriptor(backend.descriptor()) {
+        run_trial(backend, &Keys::of(&trial::entries(&trial.steps)), &trial, None, &mut area)
+            .await?;
+    }
+    let recorded: Vec<_> = cases.iter().map(|case| (case, trial::steps(&case.tape))).collect();
+    let inputs: usize = recorded.iter().map(|(_, steps)| steps.len()).sum();
+    let most = (INPUT_BUDGET / inputs.max(1)).clamp(12, MAX_TRIALS);
+    for (number, (case, steps)) in recorded.iter().enumerate() {
+        let keys = Keys::of(&case.tape.entries);
+        let mut trials = hostile::of_recording(steps, &mut rng, most);
+        if number == 0 {
+            trials.extend(hostile::oversized(steps, backend.descriptor()));
+        }
+        for trial in trials {
+            run_trial(backend, &keys, &trial, Some(case), &mut area).await?;
+        }
+    }
+    Ok(area)
+}
+
+/// Runs a trial, and once more input by input when something is wrong, to find out at which.
+async fn run_trial(
+    backend: &dyn Backend,
+    keys: &Keys,
+    trial: &Trial,
+    case: Option<&Case>,
+    area: &mut Area,
+) -> Result<(), GuestFailure> {
+    if area.is_done() {
+        return Ok(());
+    }
+    area.trials += 1;
+    let mut violations = simulator::run(backend, keys.clone(), trial, TRIAL_BATCH).await?;
+    if violations.iter().any(|violation| is_cut_off(&violation.got)) {
+        // The limit is of real time, and the machine may have been busy.
+        violations = simulator::run(backend, keys.clone(), trial, TRIAL_BATCH).await?;
+    }
+    if !violations.is_empty() {
+        let exact = simulator::run(backend, keys.clone(), trial, 1).await?;
+        if !exact.is_empty() {
+            violations = exact;
+        }
+    }
+    for Violation { rule, line, input, got, expected } in violations {
+        let finding = Finding {
+            rule,
+            trial: trial.name.clone(),
+            recording: case.map(|case| case.path.display().to_string()),
+            line,
+            input,
+            got,
+            expected,
+            advice: rule.advice(),
+            times: 1,
+        };
+        finding::add(&mut area.findings, finding);
+    }
+    Ok(())
+}
+
+async fn determinism(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("determinism", "recordings read twice");
+    for case in cases {
+        let first = replay(backend, &case.tape.entries, Batches::Single).await?;
+        let second = replay(backend, &case.tape.entries, Batches::Single).await?;
+        area.trials += 1;
+        if let Some((at, failure)) = &first.failure {
+            add(
+                &mut area,
+                Rule::NeverFails,
+                "read as it is",
+                case,
+                Some(*at),
+                failure.to_string(),
+                "no failure".into(),
+            );
+        }
+        compare(&mut area, Rule::Determinism, "read a second time", case, &first, &second);
+    }
+    Ok(area)
+}
+
+async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("batching", "recordings batched otherwise");
+    for (number, case) in cases.iter().enumerate() {
+        let single = replay(backend, &case.tape.entries, Batches::Single).await?;
+        let seed = number as u64;
+        let ways = [
+            ("7 inputs a call", Batches::Of(7)),
+            ("everything in a call", Batches::Whole),
+            ("calls of 1 to 16 inputs", Batches::Seeded(seed)),
+            ("other calls of 1 to 16 inputs", Batches::Seeded(!seed)),
+        ];
+        for (how, batches) in ways {
+            area.trials += 1;
+            let other = replay(backend, &case.tape.entries, batches).await?;
+            compare(&mut area, Rule::Batching, how, case, &single, &other);
+        }
+    }
+    Ok(area)
+}
+
+async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
+    let mut area = Area::new("handover", "times a guest handed its state to another");
+    if backend.descriptor().sharing == Sharing::Turn {
+        area.why =
+            Some("its agent runs once a turn, so there is never anything to hand over".to_owned());
+        return Ok(area);
+    }
+    let (mut places, mut kept_still) = (0, 0);
+    let mut guest = backend.open().await?;
+    if let Err(failure @ (GuestFailure::Trapped(_) | GuestFailure::CutOff(_))) =
+        guest.load("{\"kit\":[", "0.0.0-kit").await
+    {
+        let rule = Rule::Handover;
+        let (trial, input) = ("a state that cannot be read".to_owned(), "load".to_owned());
+        let expected = "the state refused with an error".to_owned();
+        let got = failure.to_string();
+        area.findings.push(Finding {
+            rule,
+            trial,
+            recording: None,
+            line: None,
+            input,
+            got,
+            expected,
+            advice: rule.advice(),
+            times: 1,
+        });
+    }
+    for case in cases.iter().filter(|case| {
+        case.tape.entries.iter().all(|entry| !matches!(entry.what, What::Moved { .. }))
+    }) {
+        let still = replay(backend, &case.tape.entries, Batches::Single).await?;
+        for before in idle(case, &still) {
+            places += 1;
+            match replay_moving(backend, &case.tape.entries, before).await {
+                Ok(Some(moved)) => {
+                    area.trials += 1;
+                    // It may number what it asks its agent anew; the recorded agent answers the old
+                    // numbers.
+                    if asks_otherwise(&still, &moved) {
+                        continue;
+                    }
+                    compare(
+                        &mut area,
+                        Rule::Handover,
+                        "handed over to a fresh guest",
+                        case,
+                        &still,
+                        &moved,
+                    );
+                }
+                Ok(None) => kept_still += 1,
+                Err(failure) => {
+                    area.trials += 1;
+                    let expected = "its own state taken over".to_owned();
+                    add(
+                        &mut area,
+                        Rule::Handover,
+                        "handed over to a fresh guest",
+                        case,
+                        Some(before),
+                        failure.to_string(),
+                        expected,
+                    );
+                }
+            }
+        }
+    }
+    if area.trials == 0 {
+        area.why = Some(match (cases.is_empty(), places) {
+            (true, _) => "there is no recording".to_owned(),
+            (false, 0) => "no recording goes on after the end of a turn".to_owned(),
+            (false, _) => {
+                format!(
+                    "at each of {kept_still} places where it was idle `save` returned none: every reload restarts its agent \
+                     (hint: where `save` should return something, is the state where it sees it?)"
+                )
+            }
+        });
+    }
+    Ok(area)
+}
+
+/// Whether what differs first is something said to the agent.
+fn asks_otherwise(first: &Replayed, second: &Replayed) -> bool {
+    let (actions, others): (Vec<_>, Vec<_>) =
+        (first.actions().cloned().collect(), second.actions().cloned().collect());
+    let path = actions_differ(&actions, &others).and_then(|differ| differ.path);
+    path.is_some_and(|path| path.starts_with("write.") || path.starts_with("http."))
+}
+
+/// The entries before which a guest is idle after a turn, a few of them.
+fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
+    let mut steps = replayed.steps.iter().peekable();
+    let (mut open, mut begun, mut found) = (0_usize, false, Vec::new());
+    for (at, entry) in case.tape.entries.iter().enumerate() {
+        let What::In(input) = &entry.what else { continue };
+        if begun && open == 0 {
+            found.push(at);
+        }
+        if matches!(input, Input::Command(Command::StartTurn(_))) {
+            open += 1;
+            begun = true;
+        }
+        while let Some(step) = steps.next_if(|step| step.entry <= at) {
+            let ends = step
+                .actions
+                .iter()
+                .filter(|action| matches!(action, aetheel_model::agent::Action::TurnDone(_)))
+                .count();
+            open = open.saturating_sub(ends);
+        }
+    }
+    let starts = |at: &usize| {
+        matches!(&case.tape.entries[*at].what, What::In(Input::Command(Command::StartTurn(_))))
+    };
+    // What comes before the next turn tells most: the agent goes on.
+    found.sort_by_key(|at| !starts(at));
+    found.truncate(MAX_HANDOVERS);
+    found
+}
+
+/// Compares what two readings of a recording gave; `first` got one input a call.
+fn compare(
+    area: &mut Area,
+    rule: Rule,
+    trial: &str,
+    case: &Case,
+    first: &Replayed,
+    second: &Replayed,
+) {
+    let actions: Vec<_> = first.actions().cloned().collect();
+    let others: Vec<_> = second.actions().cloned().collect();
+    if let Some(differ) = actions_differ(&actions, &others) {
+        let expected = differ.expected.unwrap_or_else(|| "no further action".to_owned());
+        let got = differ.got.unwrap_or_else(|| "no further action".to_owned());
+        let got = match differ.path {
+            Some(path) => format!("action {}, `{path}`: {got}", differ.number),
+            None => format!("action {}: {got}", differ.number),
+        };
+        add(area, rule, trial, case, entry_of(first, differ.number), got, expected);
+    } else if first.failure.is_none()
+        && let Some((at, failure)) = &second.failure
+    {
+        add(
+            area,
+            rule,
+            trial,
+            case,
+            Some(*at),
+            failure.to_string(),
+            "no failure, as with one input a call".into(),
+        );
+    }
+}
+
+/// The entry an action (counted from 1) came of.
+pub(super) fn entry_of(replayed: &Replayed, number: usize) -> Option<usize> {
+    let mut before = 0;
+    for step in &replayed.steps {
+        before += step.actions.len();
+        if before >= number {
+            return Some(step.entry);
+        }
+    }
+    replayed.failure.as_ref().map(|(at, _)| *at).or(replayed.steps.last().map(|step| step.entry))
+}
+
+fn add(
+    area: &mut Area,
+    rule: Rule,
+    trial: &str,
+    case: &Case,
+    entry: Option<usize>,
+    got: String,
+    expected: String,
+) {
+    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
+        What::In(input) => brief(input),
+        other => super::shortened(&serde_json::to_string(other).unwrap_or_default(), 200),
+    });
+    let finding = Finding {
+        rule,
+        trial: trial.to_owned(),
+        recording: Some(case.path.display().to_string()),
+        line: entry.and_then(|at| case.tape.lines.get(at)).copied(),
+        input: input.unwrap_or_default(),
+        got,
+        expected,
+        advice: rule.advice(),
+        times: 1,
+    };
+    if !area.is_done() {
+        finding::add(&mut area.findings, finding);
+    }
+}
+
+#[cfg(test)]
+mod tests;

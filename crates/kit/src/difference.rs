@@ -1,0 +1,116 @@
+//! The differences between two components that read the same recording, line by line.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use similar::{Algorithm, ChangeTag};
+
+use super::brief;
+use aetheel_model::agent::Action;
+use aetheel_turn::recording::What;
+use aetheel_turn::replay::{Replayed, Tape};
+
+/// A line of a recording that two components understand differently.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LineDifference {
+    /// The line of the recording.
+    pub line: usize,
+    /// Milliseconds since the link was opened.
+    pub t: f64,
+    /// The input on it.
+    pub input: String,
+    /// The actions of the first component.
+    pub first: Vec<Action>,
+    /// The actions of the second component.
+    pub second: Vec<Action>,
+    /// How they failed there, if they did.
+    pub failures: [Option<String>; 2],
+}
+
+/// Longer lists of actions are not compared.
+const SIDE_BY_SIDE: usize = 200;
+
+/// Merges two lists of actions in order: equal ones once, the first list's as
+/// [`ChangeTag::Delete`], the second's as [`ChangeTag::Insert`].
+#[must_use]
+pub fn edits<'a>(first: &'a [Action], second: &'a [Action]) -> Vec<(ChangeTag, &'a Action)> {
+    if first.len().max(second.len()) > SIDE_BY_SIDE {
+        let only = |tag, actions: &'a [Action]| actions.iter().map(move |action| (tag, action));
+        return only(ChangeTag::Delete, first).chain(only(ChangeTag::Insert, second)).collect();
+    }
+    let key = |action: &Action| serde_json::to_string(action).unwrap_or_default();
+    similar::capture_diff_slices_by_key(Algorithm::Lcs, first, second, key)
+        .iter()
+        .flat_map(|op| op.iter_slices(first, second))
+        .flat_map(|(tag, actions)| actions.iter().map(move |action| (tag, action)))
+        .collect()
+}
+
+/// Compares two readings, each made one input a call.
+#[must_use]
+pub fn between(tape: &Tape, first: &Replayed, second: &Replayed) -> Vec<LineDifference> {
+    let actions = |replayed: &Replayed| -> BTreeMap<usize, Vec<Action>> {
+        replayed.steps.iter().map(|step| (step.entry, step.actions.clone())).collect()
+    };
+    let failure = |replayed: &Replayed, at: usize| {
+        replayed
+            .failure
+            .as_ref()
+            .filter(|(entry, _)| *entry == at)
+            .map(|(_, failure)| failure.to_string())
+    };
+    let (mut ones, mut others) = (actions(first), actions(second));
+    let mut differences = Vec::new();
+    for (at, entry) in tape.entries.iter().enumerate() {
+        let (one, other) =
+            (ones.remove(&at).unwrap_or_default(), others.remove(&at).unwrap_or_default());
+        let failures = [failure(first, at), failure(second, at)];
+        if one != other || failures[0] != failures[1] {
+            let text = match &entry.what {
+                What::In(input) => brief(input),
+                _ => String::new(),
+            };
+            differences.push(LineDifference {
+                line: tape.lines[at],
+                t: entry.t,
+                input: text,
+                first: one,
+                second: other,
+                failures,
+            });
+        }
+    }
+    differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_actions_appear_once_and_in_order() {
+        let list = |keys: &[u32]| keys.iter().map(|key| Action::CloseStdin(*key)).collect();
+        let told = |first: &[u32], second: &[u32]| -> String {
+            let (first, second): (Vec<Action>, Vec<Action>) = (list(first), list(second));
+            edits(&first, &second)
+                .into_iter()
+                .map(|(edit, action)| {
+                    let sign = match edit {
+                        ChangeTag::Equal => '=',
+                        ChangeTag::Delete => '-',
+                        ChangeTag::Insert => '+',
+                    };
+                    let Action::CloseStdin(key) = action else { panic!("another action") };
+                    format!("{sign}{key}")
+                })
+                .collect()
+        };
+        assert_eq!(told(&[1, 2, 3], &[1, 4, 3]), "=1-2+4=3");
+        assert_eq!(told(&[], &[1]), "+1");
+        assert_eq!(told(&[1, 2], &[2]), "-1=2");
+        assert_eq!(told(&[1], &[]), "-1");
+        let many: Vec<u32> = (0..300).collect();
+        assert!(told(&many, &many).starts_with("-0-1"), "too many to lay side by side");
+    }
+}

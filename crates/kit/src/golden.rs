@@ -1,0 +1,246 @@
+//! Compares the actions that a recording gives with those agreed on: the first that differs, the line
+//! and the field of the input it came of, and both lists side by side.
+
+use serde::Serialize;
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::case::Case;
+use super::cause;
+use super::check::entry_of;
+use super::{brief, shortened};
+use aetheel_model::agent::Action;
+use aetheel_turn::recording::What;
+use aetheel_turn::replay::{Batches, Replayed, replay};
+use aetheel_turn::{Backend, GuestFailure};
+
+/// Letters of a value that are shown.
+const MAX_SHOWN: usize = 300;
+
+/// Where two lists of actions first differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FirstDifference {
+    /// Number of the action, from 1.
+    pub(super) number: usize,
+    /// The field of the action; none: one of them is not there at all, or is another one.
+    pub(super) path: Option<String>,
+    pub(super) expected: Option<String>,
+    pub(super) got: Option<String>,
+}
+
+/// How a recording did not give what it must.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Difference {
+    /// The first action that differs, from 1.
+    pub action: usize,
+    /// The line of the recording that made it, or should have.
+    pub line: Option<usize>,
+    /// The input on that line.
+    pub input: String,
+    /// The field of the input that holds the value, where it can be found.
+    pub field: Option<String>,
+    /// The field of the action that differs.
+    pub path: Option<String>,
+    /// The value in the kept actions; none: it is not there.
+    pub expected: Option<String>,
+    /// The value the component gave; none: it is not there.
+    pub got: Option<String>,
+    /// Both lists, as a unified difference.
+    pub diff: String,
+}
+
+/// The outcome of a case.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It gives what it must.
+    Same,
+    /// It gives something else.
+    Differs(Box<Difference>),
+    /// The guest failed at an entry.
+    Failed(usize, GuestFailure),
+    /// Its actions depend on how the inputs are batched.
+    Batching(String),
+    /// The case has no kept actions to compare with.
+    Unknown,
+}
+
+/// Reads a recording and compares.
+///
+/// # Errors
+/// When no guest can be opened.
+pub async fn judge(
+    backend: &dyn Backend,
+    case: &Case,
+) -> Result<(Verdict, Vec<Action>), GuestFailure> {
+    let replayed = replay(backend, &case.tape.entries, Batches::Single).await?;
+    let actions: Vec<Action> = replayed.actions().cloned().collect();
+    if let Some((at, failure)) = &replayed.failure {
+        return Ok((Verdict::Failed(*at, failure.clone()), actions));
+    }
+    for (how, batches) in
+        [("7 inputs a call", Batches::Of(7)), ("everything in a call", Batches::Whole)]
+    {
+        let other = replay(backend, &case.tape.entries, batches).await?;
+        if !other.actions().eq(replayed.actions()) {
+            return Ok((Verdict::Batching(how.to_owned()), actions));
+        }
+    }
+    let verdict = match &case.actions {
+        None => Verdict::Unknown,
+        Some(expected) => difference(case, &replayed, expected)
+            .map_or(Verdict::Same, |found| Verdict::Differs(Box::new(found))),
+    };
+    Ok((verdict, actions))
+}
+
+/// Compares the actions a guest gave (one input a call) with those it must give.
+pub(super) fn difference(
+    case: &Case,
+    replayed: &Replayed,
+    expected: &[Action],
+) -> Option<Difference> {
+    let got: Vec<Action> = replayed.actions().cloned().collect();
+    let differ = actions_differ(expected, &got)?;
+    let wanted: Vec<String> = [expected.get(differ.number - 1), got.get(differ.number - 1)]
+        .into_iter()
+        .flatten()
+        .flat_map(cause::texts)
+        .collect();
+    let (entry, field) = match (got.get(differ.number - 1), expected.get(differ.number - 1)) {
+        // An action too few: it should have come of a line between those of its neighbours.
+        (_, Some(_)) if differ.path.is_none() => {
+            let after = if differ.number == 1 {
+                0
+            } else {
+                entry_of(replayed, differ.number - 1).unwrap_or(0)
+            };
+            let until = got
+                .get(differ.number - 1)
+                .and_then(|_| entry_of(replayed, differ.number))
+                .unwrap_or(case.tape.entries.len() - 1);
+            cause::among(&case.tape.entries, after..=until, &wanted)
+                .map_or((Some(until), None), |(at, field)| (Some(at), Some(field)))
+        }
+        _ => {
+            let at = entry_of(replayed, differ.number);
+            let values: Vec<String> =
+                [&differ.expected, &differ.got].into_iter().flatten().cloned().collect();
+            let field = at
+                .and_then(|at| cause::among(&case.tape.entries, at..=at, &values))
+                .map(|(_, field)| field);
+            (at, field)
+        }
+    };
+    let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.what {
+        What::In(input) => brief(input),
+        _ => String::new(),
+    });
+    Some(Difference {
+        action: differ.number,
+        line: entry.and_then(|at| case.tape.lines.get(at)).copied(),
+        input: input.unwrap_or_default(),
+        field,
+        path: differ.path,
+        expected: differ.expected.map(|text| shortened(&text, MAX_SHOWN)),
+        got: differ.got.map(|text| shortened(&text, MAX_SHOWN)),
+        diff: unified(&written(expected), &written(&got)),
+    })
+}
+
+/// Actions as they stand in `NAME.actions.jsonl`.
+#[must_use]
+pub fn written(actions: &[Action]) -> String {
+    actions
+        .iter()
+        .filter_map(|action| serde_json::to_string(action).ok())
+        .map(|line| line + "\n")
+        .collect()
+}
+
+fn unified(expected: &str, got: &str) -> String {
+    let diff = TextDiff::from_lines(expected, got);
+    diff.unified_diff().context_radius(2).header("expected", "got").to_string()
+}
+
+/// Where two lists first differ.
+pub(super) fn actions_differ(expected: &[Action], got: &[Action]) -> Option<FirstDifference> {
+    let at = (0..expected.len().max(got.len())).find(|at| expected.get(*at) != got.get(*at))?;
+    let value =
+        |action: Option<&Action>| action.and_then(|action| serde_json::to_value(action).ok());
+    let (wanted, is) = (value(expected.get(at)), value(got.get(at)));
+    let number = at + 1;
+    if let (Some(wanted), Some(is)) = (&wanted, &is)
+        && let Some((path, wanted, is)) = first_difference(wanted, is, String::new())
+        // Of two different kinds of action no field is the same.
+        && path.contains('.')
+    {
+        return Some(FirstDifference {
+            number,
+            path: Some(path),
+            expected: Some(shown(wanted)),
+            got: Some(shown(is)),
+        });
+    }
+    let whole = |value: Option<Value>| value.map(|value| value.to_string());
+    Some(FirstDifference { number, path: None, expected: whole(wanted), got: whole(is) })
+}
+
+fn first_difference<'a>(
+    a: &'a Value,
+    b: &'a Value,
+    path: String,
+) -> Option<(String, &'a Value, &'a Value)> {
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) if x.keys().eq(y.keys()) => {
+            let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+            x.iter()
+                .zip(y.values())
+                .find_map(|((key, a), b)| first_difference(a, b, format!("{prefix}{key}")))
+        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => x
+            .iter()
+            .zip(y)
+            .enumerate()
+            .find_map(|(index, (a, b))| first_difference(a, b, format!("{path}[{index}]"))),
+        _ => (a != b).then_some((path, a, b)),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::agent::{AgentEvent, EventKind, Text};
+
+    fn text(text: &str) -> Action {
+        Action::Event(AgentEvent {
+            session: 1,
+            turn: 1,
+            kind: EventKind::Text(Text {
+                part: 0,
+                text: text.into(),
+                replace: false,
+                parent: None,
+            }),
+        })
+    }
+
+    #[test]
+    fn the_first_difference_names_action_and_field() {
+        let differ = actions_differ(&[text("a"), text("b")], &[text("a"), text("c")]).unwrap();
+        assert_eq!((differ.number, differ.path.as_deref()), (2, Some("event.kind.text.text")));
+        assert_eq!((differ.expected.as_deref(), differ.got.as_deref()), (Some("b"), Some("c")));
+        let fewer = actions_differ(&[text("a"), text("b")], &[text("a")]).unwrap();
+        assert!(fewer.number == 2 && fewer.path.is_none() && fewer.got.is_none());
+        let other = actions_differ(&[Action::CloseStdin(1)], &[text("a")]).unwrap();
+        assert_eq!((other.path, other.expected.as_deref()), (None, Some("{\"close-stdin\":1}")));
+        assert_eq!(actions_differ(&[text("a")], &[text("a")]), None);
+    }
+}

@@ -1,0 +1,431 @@
+//! Hostile input: recordings disturbed in every way that happens, and prompts with every setting
+//! there is.
+
+use super::damage::{self, GARBAGE};
+use super::seeded_rng::SeededRng;
+use super::simulator::PROMPT;
+use super::trial::{Endings, Step, Trial, stdout_line, turn_at};
+use aetheel_model::agent::descriptor::{Feature, OneShot, Sharing};
+use aetheel_model::agent::{
+    Answer, Attachment, Command, Decision, DeliveryWish, Descriptor, Exit, Exited, HttpFailed,
+    HttpResponse, Input, Line, Mode, Part, Pipe, Query, QueryKind, Safety, Settings, SpawnFailed,
+    Spawned, StartTurn, Steer, StreamClosed, StreamEvent, StreamOpened, TurnRef,
+};
+
+/// A key that no guest uses.
+const UNKNOWN_KEY: u32 = 987_654;
+/// The host's longest line, unless the descriptor has a shorter one.
+const MAX_LINE: usize = 8 << 20;
+
+/// How processes may end.
+const EXITS: [Exit; 5] =
+    [Exit::Code(0), Exit::Code(1), Exit::Code(127), Exit::Signal(9), Exit::Unknown];
+
+/// The trials made of a recording, at most `most`; the first is the recording as it is.
+pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> Vec<Trial> {
+    let mut trials = vec![Trial::new("as recorded", base.to_vec())];
+    let lines: Vec<usize> = (0..base.len()).filter(|at| base[*at].output().is_some()).collect();
+    for exit in EXITS {
+        if let Some(first) = lines.first() {
+            trials.push(Trial::exiting(
+                format!("the agent exits before its first line ({exit:?})"),
+                base[..*first].to_vec(),
+                exit,
+            ));
+        }
+    }
+    // Only the first turn surely starts one.
+    if let Some(at) = base.iter().position(|step| step.start().is_some()) {
+        let failed =
+            SpawnFailed { proc: 1, message: "program not found: kit".into(), not_found: true };
+        trials.push(Trial::new(
+            "the agent cannot be started",
+            with_more(&base[..=at], at + 1, [Step::own(Input::SpawnFailed(failed))]),
+        ));
+    }
+    cuts(base, &lines, rng, &mut trials);
+    garbage(base, &lines, rng, &mut trials);
+    for at in rng.pick(lines.len(), 24).into_iter().map(|at| lines[at]) {
+        let text = &base[at].output().map_or("", |line| &line.text);
+        for (what, text) in damage::broken(text, 2, rng) {
+            trials.push(Trial::forged(
+                format!("line {} with {what}", number(base, at)),
+                with_text(base, at, &text, false),
+            ));
+        }
+    }
+    // A turn begins once, and before everything that is about it: of that a host takes care.
+    let others: Vec<usize> = (0..base.len()).filter(|at| base[*at].start().is_none()).collect();
+    for at in rng.pick(others.len(), 5).into_iter().map(|at| others[at]) {
+        let name = format!("line {} ", number(base, at));
+        trials.push(Trial::new(
+            &(name.clone() + "repeated"),
+            with_more(base, at, [base[at].clone()]),
+        ));
+        if base.get(at + 1).is_some_and(|next| next.start().is_none()) {
+            let mut swapped = base.to_vec();
+            swapped.swap(at, at + 1);
+            trials.push(Trial::new(&(name.clone() + "and the next one swapped"), swapped));
+        }
+        let mut missing = base.to_vec();
+        missing.remove(at);
+        trials.push(Trial::new(&(name + "missing"), missing));
+    }
+    commands(base, rng, &mut trials);
+    for (at, exited) in
+        base.iter().enumerate().filter(|(_, step)| matches!(step.input, Input::Exited(_)))
+    {
+        trials.push(Trial::new("the agent exits twice", with_more(base, at, [exited.clone()])));
+    }
+    // Always the first, and of the others as many as there is time for, from everywhere.
+    let kept = rng.pick(trials.len() - 1, most.saturating_sub(1));
+    let mut all: Vec<Option<Trial>> = trials.into_iter().map(Some).collect();
+    std::iter::once(0)
+        .chain(kept.into_iter().map(|at| at + 1))
+        .filter_map(|at| all[at].take())
+        .collect()
+}
+
+fn cuts(base: &[Step], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
+    for at in rng.pick(base.len(), 10) {
+        trials.push(Trial::exiting(
+            format!("everything ends after line {}", number(base, at)),
+            base[..=at].to_vec(),
+            EXITS[rng.below(EXITS.len())],
+        ));
+    }
+    for at in rng.pick(lines.len(), 4).into_iter().map(|at| lines[at]) {
+        let Some(line) = base[at].output() else { continue };
+        let end = line.text.floor_char_boundary(rng.below(line.text.len().max(1)));
+        let name = format!("line {} cut after {end} bytes", number(base, at));
+        trials.push(Trial::new(&name, with_text(base, at, &line.text[..end], true)));
+        trials.push(Trial::new(
+            &(name + " and the last one"),
+            with_text(&base[..=at], at, &line.text[..end], false),
+        ));
+    }
+}
+
+fn garbage(base: &[Step], lines: &[usize], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
+    if lines.is_empty() {
+        return;
+    }
+    for (what, text) in GARBAGE {
+        let at = lines[rng.below(lines.len())];
+        trials.push(Trial::new(
+            format!("{what} in place of line {}", number(base, at)),
+            with_text(base, at, text, false),
+        ));
+        let proc = base[at].output().map_or(1, |line| line.proc);
+        let more = Step { line: base[at].line, ..Step::own(stdout_line(proc, text)) };
+        trials.push(Trial::new(
+            format!("{what} before line {}", number(base, at)),
+            with_more(base, at, [more]),
+        ));
+    }
+}
+
+fn commands(base: &[Step], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
+    let first = base.iter().position(|step| step.start().is_some()).map_or(0, |at| at + 1);
+    let places: Vec<usize> =
+        rng.pick(base.len().saturating_sub(first), 4).into_iter().map(|at| at + first).collect();
+    for at in places {
+        let Some(turn) = turn_at(base, at) else { continue };
+        let before = format!("before line {}", number(base, at));
+        let interrupt = || Step::foreign(Input::Command(Command::Interrupt(turn)));
+        let mut add = |what: &str, steps: Vec<Step>| {
+            trials.push(Trial::new(format!("{what} {before}"), with_more(base, at, steps)))
+        };
+        add("interrupted", vec![interrupt()]);
+        add("interrupted twice", vec![interrupt(), interrupt()]);
+        add("a turn interrupted that never was", vec![foreign_turn()]);
+        add(
+            "steered",
+            [DeliveryWish::Steer, DeliveryWish::Queue, DeliveryWish::Replace]
+                .map(|wish| steer(turn, wish))
+                .to_vec(),
+        );
+        add("sent every query", queries(turn.session));
+        add("sent inputs with unknown keys", about_unknown_keys());
+        let mut cut = with_more(&base[..at], at, [interrupt()]);
+        trials.push(Trial::new(
+            format!("interrupted {before}, and everything ends"),
+            std::mem::take(&mut cut),
+        ));
+        let close = Step::foreign(Input::Command(Command::CloseSession(turn.session)));
+        let shutdown = Step::foreign(Input::Command(Command::Shutdown));
+        trials.push(Trial::new(
+            format!("shut down {before}"),
+            with_more(base, at, [close, shutdown]),
+        ));
+    }
+}
+
+/// Makes the trials that need no recording: the descriptor says what may come.
+pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for start in starts(descriptor) {
+        let what =
+            format!("a first prompt ({:?}, {:?})", start.settings.safety, start.settings.mode)
+                .to_lowercase();
+        let begun = || Step::own(Input::Command(Command::StartTurn(start.clone())));
+        let spawned =
+            || Step::own(Input::Spawned(Spawned { proc: 1, agent_version: Some("1.2.3".into()) }));
+        for exit in EXITS {
+            trials.push(Trial::exiting(
+                format!("{what}, then the agent exits ({exit:?})"),
+                vec![begun(), spawned()],
+                exit,
+            ));
+        }
+        let all = GARBAGE.iter().map(|(_, text)| Step::own(stdout_line(1, text)));
+        let steps = [begun(), spawned()].into_iter().chain(all).collect();
+        trials.push(Trial::new(format!("{what}, then every kind of garbage"), steps));
+        for (body, decision) in [
+            ("{", Decision::AllowAlways),
+            ("null", Decision::DenyAndStop),
+            ("{\"type\":\"kit\"}", Decision::Deny(None)),
+        ] {
+            let endings = Endings { body: Some(body), decision, ..Endings::default() };
+            let name = format!("{what}, every request answered with `{body}`");
+            trials.push(Trial { endings, ..Trial::new(name, vec![begun(), spawned()]) });
+        }
+    }
+    let begun = || {
+        vec![Step::own(Input::Command(Command::StartTurn(StartTurn {
+            one_shot: one_shot(descriptor),
+            ..StartTurn::plain(PROMPT, Safety::Default)
+        })))]
+    };
+    let spawned = || Step::own(Input::Spawned(Spawned { proc: 1, agent_version: None }));
+    let longest = descriptor.line_limit.map_or(MAX_LINE, |limit| MAX_LINE.min(limit as usize));
+    let huge = |text: String| {
+        Step::own(Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text, truncated: true }))
+    };
+    for (what, text) in [
+        ("a line as long as lines get", "x".repeat(longest)),
+        (
+            "a text as long as lines get",
+            format!(
+                "{{\"type\":\"text\",\"text\":\"{}\"}}",
+                "y".repeat(longest.saturating_sub(40))
+            ),
+        ),
+        ("lists in lists", damage::deep()),
+    ] {
+        trials.push(Trial::new(what, begun().into_iter().chain([spawned(), huge(text)]).collect()));
+    }
+    trials.push(Trial::new(
+        "questions and commands before any turn",
+        queries(1).into_iter().chain([foreign_turn()]).chain(about_unknown_keys()).collect(),
+    ));
+    let many = (0..2_000).map(|number| {
+        Step::own(Input::Line(Line {
+            proc: 1,
+            pipe: Pipe::Stderr,
+            text: format!("warning {number}"),
+            truncated: false,
+        }))
+    });
+    trials.push(Trial::new(
+        "two thousand lines on stderr",
+        begun().into_iter().chain([spawned()]).chain(many).collect(),
+    ));
+    trials
+}
+
+/// A first prompt, and everything there is of garbage for an answer.
+pub(super) fn of_nothing(descriptor: &Descriptor) -> Vec<Step> {
+    let start =
+        StartTurn { one_shot: one_shot(descriptor), ..StartTurn::plain(PROMPT, Safety::Default) };
+    let exited = Exited { proc: 1, how: Exit::Code(1), stderr_tail: "no".into() };
+    let begun = [
+        Input::Command(Command::StartTurn(start)),
+        Input::Spawned(Spawned { proc: 1, agent_version: None }),
+    ];
+    let garbage = GARBAGE.iter().map(|(_, text)| stdout_line(1, text));
+    begun.into_iter().chain(garbage).chain([Input::Exited(exited)]).map(Step::own).collect()
+}
+
+/// The longest text of a recording's line, made as long as lines get.
+pub(super) fn oversized(base: &[Step], descriptor: &Descriptor) -> Option<Trial> {
+    let longest = descriptor.line_limit.map_or(MAX_LINE, |limit| MAX_LINE.min(limit as usize));
+    let (at, line) = base
+        .iter()
+        .enumerate()
+        .filter_map(|(at, step)| step.output().map(|line| (at, line)))
+        .max_by_key(|(_, line)| line.text.len())?;
+    let mut value: serde_json::Value = serde_json::from_str(&line.text).ok()?;
+    let mut places = Vec::new();
+    damage::nodes(&value, &mut String::new(), &mut places);
+    let widest = places.into_iter().max_by_key(|place| {
+        value.pointer(place).and_then(|there| there.as_str()).map_or(0, str::len)
+    })?;
+    let text = value.pointer_mut(&widest).filter(|there| there.is_string())?;
+    *text = "z".repeat(longest.saturating_sub(line.text.len() + 16)).into();
+    Some(Trial::forged(
+        format!("line {} with 8 MiB in `{}`", number(base, at), damage::field(&widest)),
+        with_text(base, at, &value.to_string(), false),
+    ))
+}
+
+/// A first turn for every level, with everything chosen that the descriptor offers, and with
+/// nothing.
+fn starts(descriptor: &Descriptor) -> Vec<StartTurn> {
+    let mut starts = Vec::new();
+    let has = |feature| descriptor.has(feature);
+    let modes: &[Mode] =
+        if has(Feature::Plan) { &[Mode::Build, Mode::Plan] } else { &[Mode::Build] };
+    for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
+        for mode in modes {
+            let plain = StartTurn {
+                one_shot: one_shot(descriptor),
+                settings: Settings { mode: *mode, ..Settings::plain(safety) },
+                ..StartTurn::plain(PROMPT, safety)
+            };
+            let settings = Settings {
+                model: has(Feature::Model).then(|| {
+                    descriptor.models.first().map_or("kit-model".into(), |model| model.id.clone())
+                }),
+                effort: descriptor
+                    .efforts
+                    .last()
+                    .filter(|_| has(Feature::Effort))
+                    .map(|effort| effort.id.clone()),
+                system_prompt: has(Feature::SystemPrompt)
+                    .then(|| format!("--append {PROMPT}\n$(id) \"quoted\" ü")),
+                allowed_tools: if has(Feature::AllowedTools) {
+                    vec!["Read".into(), "--evil".into()]
+                } else {
+                    Vec::new()
+                },
+                max_turns: has(Feature::MaxTurns).then_some(3),
+                ..plain.settings.clone()
+            };
+            let mut parts: Vec<Part> =
+                ["--help", "@/etc/passwd", "/clear", "!ls", "-", "", PROMPT, "a\"b\\c\nd\u{1F600}"]
+                    .map(|text| Part::Text(text.into()))
+                    .into();
+            let file = |blob, media: &str| Attachment {
+                blob,
+                name: "--x.png".into(),
+                media_type: media.into(),
+                size: 3,
+                path: "/tmp/--x.png".into(),
+            };
+            if has(Feature::Images) {
+                parts.push(Part::Image(file(1, "image/png")));
+            }
+            if has(Feature::Files) {
+                parts.push(Part::File(file(2, "text/plain")));
+            }
+            let resumed = has(Feature::Resume).then(|| "5f0c9b1e-kit.session:1".to_owned());
+            let full = StartTurn { native_id: resumed.clone(), settings, parts, ..plain.clone() };
+            if has(Feature::Fork) && resumed.is_some() {
+                starts.push(StartTurn { fork: true, ..full.clone() });
+            }
+            if descriptor.sharing != Sharing::Turn && descriptor.one_shot != OneShot::Never {
+                starts.push(StartTurn { one_shot: true, ..full.clone() });
+                starts.push(StartTurn { one_shot: true, ..plain.clone() });
+            }
+            starts.extend([plain, full]);
+        }
+    }
+    starts
+}
+
+fn one_shot(descriptor: &Descriptor) -> bool {
+    descriptor.sharing == Sharing::Turn
+}
+
+/// The line of the recording, or the place in the trial.
+fn number(base: &[Step], at: usize) -> usize {
+    base.get(at).and_then(|step| step.line).unwrap_or(at + 1)
+}
+
+fn with_more(base: &[Step], at: usize, more: impl IntoIterator<Item = Step>) -> Vec<Step> {
+    let line = base.get(at).or(base.last()).and_then(|step| step.line);
+    let more = more.into_iter().map(|step| Step { line: step.line.or(line), ..step });
+    let end = at.min(base.len());
+    base[..end].iter().cloned().chain(more).chain(base[end..].iter().cloned()).collect()
+}
+
+fn with_text(base: &[Step], at: usize, text: &str, truncated: bool) -> Vec<Step> {
+    let mut steps = base.to_vec();
+    if let Input::Line(line) = &mut steps[at].input {
+        line.text = text.to_owned();
+        line.truncated = truncated;
+    }
+    steps
+}
+
+fn foreign_turn() -> Step {
+    Step::foreign(Input::Command(Command::Interrupt(TurnRef {
+        session: UNKNOWN_KEY,
+        turn: UNKNOWN_KEY,
+    })))
+}
+
+fn steer(turn: TurnRef, delivery: DeliveryWish) -> Step {
+    let (session, turn) = (turn.session, turn.turn);
+    let parts = vec![Part::Text(format!("--stop {PROMPT}"))];
+    let fresh_id = "00000000-0000-4000-8000-000000000001".to_owned();
+    Step::foreign(Input::Command(Command::Steer(Steer {
+        session,
+        turn,
+        message: 900,
+        parts,
+        delivery,
+        fresh_id,
+    })))
+}
+
+fn queries(session: u32) -> Vec<Step> {
+    let kinds = [
+        QueryKind::Health,
+        QueryKind::Models,
+        QueryKind::Sessions,
+        QueryKind::Rename("--x\n".into()),
+        QueryKind::Compact,
+        QueryKind::DeleteSession("--x".into()),
+        QueryKind::Raw("{".into()),
+    ];
+    let ask = |(number, kind): (usize, QueryKind)| {
+        let session = (number % 2 == 0).then_some(session);
+        Step::foreign(Input::Command(Command::Query(Query {
+            query: 900 + u32::try_from(number).unwrap_or_default(),
+            session,
+            kind,
+        })))
+    };
+    kinds.into_iter().enumerate().map(ask).collect()
+}
+
+/// Inputs that refer to keys no guest has.
+fn about_unknown_keys() -> Vec<Step> {
+    let key = UNKNOWN_KEY;
+    let inputs = [
+        stdout_line(key, "{\"type\":\"result\"}"),
+        Input::Spawned(Spawned { proc: key, agent_version: None }),
+        Input::SpawnFailed(SpawnFailed { proc: key, message: String::new(), not_found: false }),
+        Input::Exited(Exited { proc: key, how: Exit::Code(0), stderr_tail: String::new() }),
+        Input::HttpResponse(HttpResponse { request: key, status: 200, body: "{}".into() }),
+        Input::HttpFailed(HttpFailed { request: key, message: String::new(), timed_out: true }),
+        Input::StreamOpened(StreamOpened { stream: key, status: 500 }),
+        Input::StreamEvent(StreamEvent {
+            stream: key,
+            name: Some("x".into()),
+            id: None,
+            data: "{".into(),
+        }),
+        Input::StreamClosed(StreamClosed { stream: key, message: None }),
+        Input::Timer(key),
+        Input::Command(Command::Answer(Answer { ask: key, decision: Decision::AllowAlways })),
+        Input::Command(Command::Answer(Answer {
+            ask: key,
+            decision: Decision::Answers(vec![("q".into(), vec!["a".into()])]),
+        })),
+        Input::Command(Command::CloseSession(key)),
+    ];
+    inputs.map(Step::foreign).into()
+}

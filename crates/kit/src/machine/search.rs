@@ -1,0 +1,68 @@
+//! Looking for words in steps. Blocks.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::film::{Film, Step};
+use super::reading::Reading;
+use aetheel_model::agent::{Action, Input};
+use aetheel_model::redact::Redactor;
+
+/// Longest time for one search.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two looks at the clock, steps.
+const LOOK_EVERY: usize = 256;
+
+/// What a search came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// This step (index).
+    At(usize),
+    /// Nothing further.
+    Nothing,
+    /// It took too long; nothing until this step (index).
+    Stopped(usize),
+}
+
+/// The first step after this one that has all of these words, given in small letters.
+pub(super) fn search(
+    film: &Film,
+    after: usize,
+    words: &str,
+    other: Option<&Reading>,
+    redactor: &Redactor,
+) -> io::Result<Found> {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let began = Instant::now();
+    for at in after.saturating_add(1)..film.len() {
+        if at.is_multiple_of(LOOK_EVERY) && began.elapsed() > TIMEOUT {
+            return Ok(Found::Stopped(at));
+        }
+        let step = film.read(at)?;
+        let more = other.and_then(|other| other.actions(at)).flatten().unwrap_or_default();
+        let text = redactor.clean(text_of(&step, &more)).to_lowercase();
+        if words.iter().all(|word| text.contains(word)) {
+            return Ok(Found::At(at));
+        }
+    }
+    Ok(Found::Nothing)
+}
+
+/// Everything that a step says.
+fn text_of(step: &Step, more: &[Action]) -> String {
+    let mut text = match &step.input {
+        Some(Input::Line(line)) => line.text.clone(),
+        Some(other) => serde_json::to_string(other).unwrap_or_default(),
+        None => String::new(),
+    };
+    for action in step.actions.iter().chain(more) {
+        text.push('\n');
+        text.push_str(&serde_json::to_string(action).unwrap_or_default());
+    }
+    for note in &step.notes {
+        text.push('\n');
+        text.push_str(note);
+    }
+    // As people read it, not as JSON writes it.
+    text.replace("\\\"", "\"").replace("\\n", "\n")
+}

@@ -1,0 +1,115 @@
+//! The recordings a component brings along: `X.cases/*.jsonl` beside `X.wasm`, read again whenever
+//! it is loaded. A component that does not make of them what it should does not serve. Bounded,
+//! because loading waits for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::case::{Case, find};
+use super::golden::difference;
+use aetheel_model::agent::{Action, Command, Input};
+use aetheel_turn::Backend;
+use aetheel_turn::recording::What;
+use aetheel_turn::replay::{Batches, Replayed, replay};
+
+/// Recordings, and bytes of all of them.
+const MAX_RECORDINGS: usize = 64;
+const MAX_BYTES: u64 = 8 << 20;
+/// How long all of them together may take.
+const SELFTEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The folder of a component's own recordings.
+#[must_use]
+pub fn folder_of(component: &Path) -> PathBuf {
+    component.with_extension("cases")
+}
+
+/// Reads the recordings of a folder; a missing one has none. Blocks.
+///
+/// # Errors
+/// More than there may be, or one that is not a recording; names the file and the line.
+pub fn read(folder: &Path) -> Result<Vec<Case>, String> {
+    if !folder.is_dir() || fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none()) {
+        return Ok(Vec::new());
+    }
+    let paths = find(&[folder.to_owned()])?;
+    let bytes: u64 =
+        paths.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
+    if paths.len() > MAX_RECORDINGS || bytes > MAX_BYTES {
+        let (many, most) = (paths.len(), MAX_BYTES >> 20);
+        return Err(format!(
+            "{}: {many} recordings of {bytes} bytes, at most {MAX_RECORDINGS} of {most} MiB together are read",
+            folder.display()
+        ));
+    }
+    paths.iter().map(|path| Case::read(path)).collect()
+}
+
+/// Has a component read them.
+///
+/// # Errors
+/// The first one it fails: file, line and reason.
+pub async fn run(backend: &dyn Backend, cases: &[Case]) -> Result<(), String> {
+    let all = async {
+        for case in cases {
+            one(backend, case).await?;
+        }
+        Ok(())
+    };
+    let late = || Err(format!("they were not read within {} s", SELFTEST_TIMEOUT.as_secs()));
+    tokio::time::timeout(SELFTEST_TIMEOUT, all).await.unwrap_or_else(|_| late())
+}
+
+async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
+    let replayed = replay(backend, &case.tape.entries, Batches::Single)
+        .await
+        .map_err(|failure| format!("{}: {failure}", case.path.display()))?;
+    if let Some((at, failure)) = &replayed.failure {
+        return Err(format!("{}: {failure}", case.place(*at)));
+    }
+    if let Some(found) =
+        case.actions.as_deref().and_then(|expected| difference(case, &replayed, expected))
+    {
+        let place = found.line.map_or_else(
+            || case.path.display().to_string(),
+            |line| format!("{}:{line}", case.path.display()),
+        );
+        let field = found.field.map(|field| format!(" (field `{field}`)")).unwrap_or_default();
+        let what = found.path.map(|path| format!(" in `{path}`")).unwrap_or_default();
+        let nothing = || "nothing".to_owned();
+        return Err(format!(
+            "{place}{field}: action {}{what}: expected {}, got {}",
+            found.action,
+            found.expected.unwrap_or_else(nothing),
+            found.got.unwrap_or_else(nothing),
+        ));
+    }
+    match unended(case, &replayed) {
+        Some(turn) => Err(format!(
+            "{}: turn {turn} does not end",
+            case.place(case.tape.entries.len().saturating_sub(1))
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A turn that ended when it was recorded, or whose agent exited, and that this guest does not end.
+fn unended(case: &Case, replayed: &Replayed) -> Option<u32> {
+    let entries = &case.tape.entries;
+    let ended = |turn: u32| {
+        entries.iter().any(
+            |entry| matches!(&entry.what, What::Out(Action::TurnDone(done)) if done.turn == turn),
+        )
+    };
+    let exited_after = |at: usize| {
+        entries[at..].iter().any(|entry| matches!(entry.what, What::In(Input::Exited(_))))
+    };
+    let starts = entries.iter().enumerate().filter_map(|(at, entry)| match &entry.what {
+        What::In(Input::Command(Command::StartTurn(start))) => Some((at, start.turn)),
+        _ => None,
+    });
+    let mut due =
+        starts.filter(|(at, turn)| ended(*turn) || exited_after(*at)).map(|(_, turn)| turn);
+    due.find(|turn| replayed.turns.get(turn).is_none_or(|turn| turn.done.is_none()))
+}

@@ -1,0 +1,214 @@
+//! The host's side of a link: what the guest was sent, what it asked for, and the rules of the
+//! contract that its actions have to keep.
+
+use std::collections::BTreeSet;
+
+use super::launch::Launches;
+use super::open::{Connections, Processes, Timers, TurnId, Turns};
+use super::report::Report;
+use crate::finding::Rule;
+use crate::shortened;
+use crate::trial::Endings;
+use aetheel_model::agent::{
+    Action, Answer, Chunk, Command, Descriptor, EventKind, Input, PutFile, Spawn,
+};
+use aetheel_store::workspace::SessionId;
+
+/// Bytes of the sample of something unrecognised, and of a private file.
+const MAX_SAMPLE: usize = 2 << 10;
+const MAX_FILE: usize = 1 << 20;
+/// Private files of a link.
+const MAX_FILES: usize = 8;
+
+pub(super) struct Host<'a> {
+    pub(super) turns: Turns,
+    pub(super) processes: Processes,
+    pub(super) timers: Timers,
+    connections: Connections,
+    asks: BTreeSet<u32>,
+    launches: Launches<'a>,
+    /// Ids that the agent tells are not judged.
+    forged: bool,
+}
+
+impl<'a> Host<'a> {
+    pub(super) fn of(descriptor: &'a Descriptor, forged: bool) -> Self {
+        Self {
+            turns: Turns::default(),
+            processes: Processes::default(),
+            timers: Timers::default(),
+            connections: Connections::default(),
+            asks: BTreeSet::new(),
+            launches: Launches::of(descriptor),
+            forged,
+        }
+    }
+
+    /// Takes note of an input the guest gets.
+    pub(super) fn send(&mut self, input: &Input) {
+        match input {
+            Input::Command(Command::StartTurn(start)) => {
+                self.launches.begin(start);
+                self.turns.begin((start.session, start.turn));
+            }
+            Input::Command(Command::Shutdown | Command::CloseSession(_)) => self.turns.shut_down(),
+            Input::Command(Command::Answer(answer)) => drop(self.asks.remove(&answer.ask)),
+            Input::Spawned(spawned) => self.processes.confirm(spawned.proc),
+            Input::SpawnFailed(failed) => self.processes.exited(failed.proc),
+            Input::Exited(exited) => self.processes.exited(exited.proc),
+            Input::HttpResponse(response) => {
+                self.connections.requests.remove(&response.request);
+            }
+            Input::HttpFailed(failed) => drop(self.connections.requests.remove(&failed.request)),
+            Input::StreamClosed(closed) => drop(self.connections.streams.remove(&closed.stream)),
+            Input::Timer(timer) => self.timers.remove(*timer),
+            _ => {}
+        }
+    }
+
+    /// The inputs that end everything that is open now.
+    pub(super) fn endings(&self, endings: &Endings) -> Vec<Input> {
+        let mut ends = Vec::new();
+        let stay = endings.body.is_some() && !self.connections.is_empty();
+        self.processes.endings(endings.exit, stay, &mut ends);
+        self.connections.endings(endings.body, &mut ends);
+        let answers =
+            self.asks.iter().map(|ask| Answer { ask: *ask, decision: endings.decision.clone() });
+        ends.extend(answers.map(|answer| Input::Command(Command::Answer(answer))));
+        ends
+    }
+
+    /// Does what an action asks for, as far as a host keeps books of it, and reports what the guest
+    /// must not do.
+    pub(super) fn act(&mut self, action: &Action, report: &mut Report) {
+        match action {
+            Action::Spawn(spawn) => self.spawn(spawn, report),
+            Action::Write(write) => self.known_process("write", write.proc, report),
+            Action::CloseStdin(proc) => self.known_process("close-stdin", *proc, report),
+            Action::Stop(stop) => {
+                self.known_process("stop", stop.proc, report);
+                report.over("stop.grace-ms", stop.grace_ms as usize, 10_000, "at most 10000");
+            }
+            Action::PutFile(file) => self.put_file(file, report),
+            Action::Http(request) => {
+                self.known_process("http", request.proc, report);
+                path(&request.path, report);
+                let timeout = request.timeout_ms as usize;
+                report.over("http.timeout-ms", timeout, 600_000, "at most 600000");
+                self.connections.requests.insert(request.request);
+            }
+            Action::OpenStream(open) => {
+                self.known_process("open-stream", open.proc, report);
+                path(&open.path, report);
+                self.connections.streams.insert(open.stream);
+            }
+            Action::SetTimer(timer) => self.timers.set(timer.timer, timer.after_ms),
+            Action::CancelTimer(timer) => self.timers.remove(*timer),
+            Action::SessionReady(ready) => {
+                if !self.forged && SessionId::new(&ready.native_id).is_err() {
+                    let id = shortened(&ready.native_id, 150);
+                    report.add(
+                        Rule::Limits,
+                        format!("session-ready with native-id {id:?}"),
+                        "1 to 128 letters, digits, `_`, `.`, `:`, `-`, not beginning with `-`",
+                    );
+                }
+            }
+            Action::TurnBegun(turn) => {
+                if turn.turn < 0x8000_0000 {
+                    let got = format!("turn-begun with key {}", turn.turn);
+                    report.add(Rule::Keys, got, "a key from 0x8000_0000 up");
+                }
+                self.turns.begin((turn.session, turn.turn));
+            }
+            Action::Event(event) => {
+                self.running("an event", (event.session, event.turn), report);
+                if let EventKind::Unrecognised(unknown) = &event.kind {
+                    let size = unknown.sample.len();
+                    report.over("bytes of unrecognised.sample", size, MAX_SAMPLE, "at most 2 KiB");
+                }
+            }
+            Action::Ask(ask) => {
+                self.running("an ask", (ask.session, ask.turn), report);
+                self.asks.insert(ask.ask);
+            }
+            Action::AskWithdrawn(ask) => drop(self.asks.remove(ask)),
+            Action::TurnDone(done) => match self.turns.end((done.session, done.turn)) {
+                Some(2) => report.add(
+                    Rule::EndsOnce,
+                    "a second turn-done for the same turn".into(),
+                    "one turn-done a turn",
+                ),
+                Some(_) => {}
+                None => report.add(
+                    Rule::Keys,
+                    format!("turn-done for turn {}", done.turn),
+                    "a turn that was begun",
+                ),
+            },
+            Action::CloseStream(_)
+            | Action::Steered(_)
+            | Action::QueryAnswer(_)
+            | Action::Diagnostic(_) => {}
+        }
+    }
+
+    fn spawn(&mut self, spawn: &Spawn, report: &mut Report) {
+        if !self.processes.start(spawn.proc) {
+            let got = format!("spawn with process key {} a second time", spawn.proc);
+            report.add(Rule::Keys, got, "a fresh key for every process");
+        }
+        if let Err((got, expected)) = self.launches.check(spawn) {
+            report.add(Rule::Plan, got, expected);
+        }
+    }
+
+    fn put_file(&mut self, file: &PutFile, report: &mut Report) {
+        let named = (1..=64).contains(&file.name.len())
+            && file.name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b))
+            && !file.name.starts_with('.');
+        if !named {
+            report.add(
+                Rule::Limits,
+                format!("put-file {:?}", file.name),
+                "a plain name of letters, digits, `.`, `-`, `_`",
+            );
+        }
+        report.over("bytes of put-file", size(&file.body), MAX_FILE, "at most 1 MiB");
+        report.over("files", self.launches.put_file(&file.name), MAX_FILES, "at most 8");
+    }
+
+    fn known_process(&self, what: &str, proc: u32, report: &mut Report) {
+        if !self.processes.was_started(proc) {
+            let got = format!("{what} for process {proc}");
+            report.add(Rule::Keys, got, "a process it started");
+        }
+    }
+
+    fn running(&self, what: &str, turn: TurnId, report: &mut Report) {
+        match self.turns.ends_of(turn) {
+            Some(0) => {}
+            Some(_) => report.add(
+                Rule::EndsOnce,
+                format!("{what} after the turn's end"),
+                "nothing about a turn after its turn-done",
+            ),
+            None => report.add(
+                Rule::Keys,
+                format!("{what} of turn {} of session {}", turn.1, turn.0),
+                "a turn that was begun",
+            ),
+        }
+    }
+}
+
+fn path(path: &str, report: &mut Report) {
+    if !path.starts_with('/') {
+        let got = format!("a request for {:?}", shortened(path, 100));
+        report.add(Rule::Limits, got, "a path that begins with `/`");
+    }
+}
+
+fn size(body: &[Chunk]) -> usize {
+    body.iter().map(|chunk| if let Chunk::Text(text) = chunk { text.len() } else { 0 }).sum()
+}

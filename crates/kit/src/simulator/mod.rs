@@ -1,0 +1,156 @@
+//! A simulated host: it sends a guest the inputs of a trial, keeps the books a host keeps, and
+//! checks that the guest keeps to the contract. It starts nothing and waits for nothing; at the end
+//! everything still open ends.
+//!
+//! [`host`] has the rules, [`open`] what is open and how it ends, [`launch`] the check of command
+//! lines, [`report`] the violations that were found.
+
+mod host;
+mod launch;
+mod open;
+mod report;
+
+use self::host::Host;
+use self::report::Report;
+pub(super) use self::report::Violation;
+use super::finding::Rule;
+use super::trial::{Step, Trial};
+use aetheel_model::agent::{Command, Exited, Input, TimedInput};
+use aetheel_turn::replay::Keys;
+use aetheel_turn::{Backend, Guest, GuestFailure};
+
+/// A marker in every prompt of the kit's own, to be found again where it must not be.
+pub(super) const PROMPT: &str = "kit-prompt-7c1f7e52";
+/// Rounds in which everything open ends, each because of what the guest did in the one before.
+const MAX_ROUNDS: usize = 64;
+
+/// Runs a trial, `batch` inputs a call, and returns the guest's violations.
+///
+/// # Errors
+/// When no guest can be opened.
+pub(super) async fn run(
+    backend: &dyn Backend,
+    keys: Keys,
+    trial: &Trial,
+    batch: usize,
+) -> Result<Vec<Violation>, GuestFailure> {
+    let mut simulator = Simulator {
+        guest: backend.open().await?,
+        keys,
+        trial,
+        host: Host::of(backend.descriptor(), trial.forged),
+        report: Report::default(),
+        pending: Vec::new(),
+        failed: false,
+    };
+    for step in &trial.steps {
+        if let Some(start) = step.start() {
+            simulator.flush().await;
+            // A host begins no turn before the session's last one is over.
+            if simulator.host.turns.open_in(start.session) {
+                break;
+            }
+        }
+        simulator.send(step, batch).await;
+    }
+    simulator.flush().await;
+    simulator.end_all().await;
+    Ok(simulator.report.violations)
+}
+
+struct Simulator<'a> {
+    guest: Box<dyn Guest>,
+    keys: Keys,
+    trial: &'a Trial,
+    host: Host<'a>,
+    report: Report,
+    /// Inputs of the next call.
+    pending: Vec<TimedInput>,
+    failed: bool,
+}
+
+impl Simulator<'_> {
+    async fn send(&mut self, step: &Step, batch: usize) {
+        if self.failed {
+            return;
+        }
+        if self.pending.len() >= batch || (!step.foreign && self.keys.is_open(&step.input)) {
+            self.flush().await;
+        }
+        let input = match step.foreign {
+            true => step.input.clone(),
+            false => match self.keys.translate(&step.input) {
+                Some(input) => input,
+                None => return,
+            },
+        };
+        self.report.after(step.line, &input);
+        self.host.send(&input);
+        self.host.timers.now += 1.0;
+        self.pending.push(TimedInput { at_ms: self.host.timers.now, input });
+    }
+
+    /// Sends an input that is not the trial's, in a call of its own.
+    async fn send_own(&mut self, input: Input) {
+        self.send(&Step { line: self.report.line, ..Step::foreign(input) }, 1).await;
+    }
+
+    async fn flush(&mut self) {
+        if self.pending.is_empty() || self.failed {
+            return;
+        }
+        match self.guest.handle(std::mem::take(&mut self.pending)).await {
+            Ok(actions) => {
+                for action in &actions {
+                    self.keys.note(action);
+                    self.host.act(action, &mut self.report);
+                }
+            }
+            Err(failure) => {
+                self.failed = true;
+                let expected = "no failure, whatever comes";
+                self.report.add(Rule::NeverFails, failure.to_string(), expected);
+            }
+        }
+    }
+
+    /// Ends everything that is still open, as a host does whose agents die; timers run out while a
+    /// turn waits for them.
+    async fn end_all(&mut self) {
+        for _ in 0..MAX_ROUNDS {
+            if self.failed {
+                return;
+            }
+            let mut ends = self.host.endings(&self.trial.endings);
+            if ends.is_empty() && self.host.turns.any_open() {
+                ends.extend(self.host.timers.run_out());
+            }
+            if ends.is_empty() {
+                break;
+            }
+            for input in ends {
+                self.send_own(input).await;
+            }
+            self.flush().await;
+        }
+        self.check_end().await;
+    }
+
+    /// With everything at its end: no turn was forgotten, and none begins anew.
+    async fn check_end(&mut self) {
+        let last = self.host.processes.last();
+        let got = match last {
+            None => "no process and no turn-done",
+            Some(_) => "no turn-done after all its processes had exited",
+        };
+        for _ in 0..self.host.turns.end_forgotten() {
+            self.report.add(Rule::EndsOnce, got.to_owned(), "one turn-done a turn");
+        }
+        if let Some(proc) = last {
+            let how = self.trial.endings.exit;
+            self.send_own(Input::Exited(Exited { proc, how, stderr_tail: String::new() })).await;
+        }
+        self.send_own(Input::Command(Command::Shutdown)).await;
+        self.flush().await;
+    }
+}

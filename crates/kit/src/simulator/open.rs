@@ -1,0 +1,181 @@
+//! The things a host keeps open for a guest: turns, processes, connections and timers. Each knows
+//! how it ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aetheel_model::agent::{
+    Exit, Exited, HttpFailed, HttpResponse, Input, SpawnFailed, Spawned, StreamClosed, StreamEvent,
+    StreamOpened,
+};
+
+/// Processes a turn may start.
+const MAX_SPAWNS: usize = 8;
+
+/// The session and the turn within it, by the numbers the host gave.
+pub(super) type TurnId = (u32, u32);
+
+#[derive(Default)]
+pub(super) struct Turns {
+    /// How often each turn ended.
+    ends: BTreeMap<TurnId, usize>,
+    /// The guest had to leave in the middle of a turn, which no host asks for: turns need not end.
+    excused: bool,
+}
+
+impl Turns {
+    pub(super) fn begin(&mut self, turn: TurnId) {
+        self.ends.entry(turn).or_default();
+    }
+
+    /// Counts an end, and returns how many the turn has now; none: it never began.
+    pub(super) fn end(&mut self, turn: TurnId) -> Option<usize> {
+        let ends = self.ends.get_mut(&turn)?;
+        *ends += 1;
+        Some(*ends)
+    }
+
+    /// How often a turn ended; none: it never began.
+    pub(super) fn ends_of(&self, turn: TurnId) -> Option<usize> {
+        self.ends.get(&turn).copied()
+    }
+
+    pub(super) fn any_open(&self) -> bool {
+        self.ends.values().any(|ends| *ends == 0)
+    }
+
+    pub(super) fn open_in(&self, session: u32) -> bool {
+        self.ends.iter().any(|((of, _), ends)| *of == session && *ends == 0)
+    }
+
+    pub(super) fn shut_down(&mut self) {
+        self.excused |= self.any_open();
+    }
+
+    /// Ends what should have ended by now, and returns how many turns that were.
+    pub(super) fn end_forgotten(&mut self) -> usize {
+        let mut forgotten = 0;
+        for ends in self.ends.values_mut().filter(|ends| **ends == 0 && !self.excused) {
+            *ends = 1;
+            forgotten += 1;
+        }
+        forgotten
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Processes {
+    /// All there ever were.
+    started: BTreeSet<u32>,
+    /// Those that run, and whether the guest knows.
+    alive: BTreeMap<u32, bool>,
+}
+
+impl Processes {
+    /// Returns false when the key is not fresh.
+    pub(super) fn start(&mut self, proc: u32) -> bool {
+        self.alive.insert(proc, false);
+        self.started.insert(proc)
+    }
+
+    pub(super) fn confirm(&mut self, proc: u32) {
+        if let Some(known) = self.alive.get_mut(&proc) {
+            *known = true;
+        }
+    }
+
+    pub(super) fn exited(&mut self, proc: u32) {
+        self.alive.remove(&proc);
+    }
+
+    pub(super) fn was_started(&self, proc: u32) -> bool {
+        self.started.contains(&proc)
+    }
+
+    /// The highest key there ever was.
+    pub(super) fn last(&self) -> Option<u32> {
+        self.started.last().copied()
+    }
+
+    /// The inputs that end all processes; those that `stay` only learn that they were started.
+    pub(super) fn endings(&self, exit: Exit, stay: bool, ends: &mut Vec<Input>) {
+        for (&proc, known) in &self.alive {
+            if !known && self.started.len() > MAX_SPAWNS {
+                ends.push(Input::SpawnFailed(SpawnFailed {
+                    proc,
+                    message: "a turn starts at most 8 processes".into(),
+                    not_found: false,
+                }));
+                continue;
+            }
+            if !known {
+                ends.push(Input::Spawned(Spawned { proc, agent_version: None }));
+            }
+            if !stay {
+                let stderr_tail = "the kit ended it".into();
+                ends.push(Input::Exited(Exited { proc, how: exit, stderr_tail }));
+            }
+        }
+    }
+}
+
+/// Requests without a response, and streams of events.
+#[derive(Default)]
+pub(super) struct Connections {
+    pub(super) requests: BTreeSet<u32>,
+    pub(super) streams: BTreeSet<u32>,
+}
+
+impl Connections {
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.streams.is_empty()
+    }
+
+    /// The inputs that end all of them: with a body, or by failing.
+    pub(super) fn endings(&self, body: Option<&str>, ends: &mut Vec<Input>) {
+        for &request in &self.requests {
+            ends.push(match body {
+                Some(body) => {
+                    Input::HttpResponse(HttpResponse { request, status: 200, body: body.into() })
+                }
+                None => Input::HttpFailed(HttpFailed {
+                    request,
+                    message: "connection refused".into(),
+                    timed_out: false,
+                }),
+            });
+        }
+        for &stream in &self.streams {
+            if let Some(body) = body {
+                let data = body.into();
+                ends.push(Input::StreamOpened(StreamOpened { stream, status: 200 }));
+                ends.push(Input::StreamEvent(StreamEvent { stream, name: None, id: None, data }));
+            }
+            let message = Some("the connection broke".into());
+            ends.push(Input::StreamClosed(StreamClosed { stream, message }));
+        }
+    }
+}
+
+/// The clock of the trial, in milliseconds, and the timers that run on it.
+#[derive(Default)]
+pub(super) struct Timers {
+    pub(super) now: f64,
+    due: BTreeMap<u32, f64>,
+}
+
+impl Timers {
+    pub(super) fn set(&mut self, timer: u32, after_ms: u32) {
+        self.due.insert(timer, self.now + f64::from(after_ms));
+    }
+
+    pub(super) fn remove(&mut self, timer: u32) {
+        self.due.remove(&timer);
+    }
+
+    /// Lets time pass until the next timer runs out.
+    pub(super) fn run_out(&mut self) -> Option<Input> {
+        let (timer, due) = self.due.iter().min_by(|a, b| a.1.total_cmp(b.1))?;
+        self.now = self.now.max(*due);
+        Some(Input::Timer(*timer))
+    }
+}

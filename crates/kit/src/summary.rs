@@ -1,0 +1,327 @@
+//! A summary of a recording for people: one entry for each thing the agent did, texts joined.
+
+use super::shortened;
+use super::unread::unread;
+use aetheel_model::agent::{
+    Action, AskKind, EventKind, Failure, Outcome, PlanStatus, ToolStatus, Usage,
+};
+use aetheel_turn::replay::{Replayed, Tape};
+
+/// One thing the agent did, or its backend had done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryEntry {
+    /// Milliseconds since the link was opened.
+    pub t: f64,
+    /// The line of the recording it came of; of a joined text, the first.
+    pub line: usize,
+    /// The turn, where it belongs to one.
+    pub turn: Option<u32>,
+    /// `text`, `bash`, `usage` …
+    pub what: String,
+    /// The text to read. May have several lines.
+    pub text: String,
+    /// How it is shown.
+    pub style: Style,
+}
+
+/// How an entry is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Text that people would read.
+    Plain,
+    /// Work that happens behind it.
+    Quiet,
+    /// Something ended well, shown in green.
+    Good,
+    /// Something is wrong, shown in red.
+    Bad,
+}
+
+/// Summarizes what a guest made of a recording, read one input a call.
+#[must_use]
+pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
+    let mut entries: Vec<SummaryEntry> = Vec::new();
+    // The text that is still going on: turn, thinking or not, part.
+    let mut open: Option<(u32, bool, u32)> = None;
+    for step in &replayed.steps {
+        let (t, line) = (tape.entries[step.entry].t, tape.lines[step.entry]);
+        for action in &step.actions {
+            if let Action::Event(event) = action
+                && let EventKind::Text(text) | EventKind::Thinking(text) = &event.kind
+            {
+                let thinking = matches!(event.kind, EventKind::Thinking(_));
+                let this = (event.turn, thinking, text.part);
+                let last = entries.last_mut().filter(|_| open == Some(this));
+                match last {
+                    Some(last) if text.replace => last.text.clone_from(&text.text),
+                    Some(last) => last.text.push_str(&text.text),
+                    None => {
+                        let (what, style) = if thinking {
+                            ("thinking", Style::Quiet)
+                        } else {
+                            ("text", Style::Plain)
+                        };
+                        let text = text.text.clone();
+                        entries.push(SummaryEntry {
+                            t,
+                            line,
+                            turn: Some(event.turn),
+                            what: what.into(),
+                            text,
+                            style,
+                        });
+                    }
+                }
+                open = Some(this);
+                continue;
+            }
+            let Some((turn, what, text, style)) = one(action) else { continue };
+            open = None;
+            entries.push(SummaryEntry { t, line, turn, what, text, style });
+        }
+    }
+    for lost in unread(tape, replayed) {
+        let (t, line) = (tape.entries[lost.entry].t, tape.lines[lost.entry]);
+        let after = entries.iter().rposition(|entry| entry.turn == Some(lost.turn));
+        let text = match shortened(&lost.text, 2_000) {
+            text if text.is_empty() => format!("the agent's text at `{}`", lost.position),
+            text => format!("`{}`: {text}", lost.position),
+        };
+        let (turn, what) = (Some(lost.turn), "unread".to_owned());
+        let entry = SummaryEntry { t, line, turn, what, text, style: Style::Bad };
+        entries.insert(after.unwrap_or(entries.len()), entry);
+    }
+    // A part that came in pieces and then whole, with something else between, is shown once.
+    entries.retain(|entry| !entry.text.is_empty() || entry.what != "text");
+    if let Some((at, failure)) = &replayed.failure {
+        let (t, line) = (tape.entries[*at].t, tape.lines[*at]);
+        entries.push(SummaryEntry {
+            t,
+            line,
+            turn: None,
+            what: "failed".into(),
+            text: failure.to_string(),
+            style: Style::Bad,
+        });
+    }
+    entries
+}
+
+/// An action in a few words: what it is, and what of it.
+#[must_use]
+pub fn line(action: &Action) -> (String, String) {
+    if let Action::Event(event) = action {
+        match &event.kind {
+            EventKind::Text(text) => return ("text".to_owned(), shortened(&text.text, 160)),
+            EventKind::Thinking(text) => {
+                return ("thinking".to_owned(), shortened(&text.text, 160));
+            }
+            _ => {}
+        }
+    }
+    match one(action) {
+        Some((_, what, text, _)) => (what, text),
+        None => {
+            let json = serde_json::to_string(action).unwrap_or_default();
+            ("wants".to_owned(), shortened(&json, 160))
+        }
+    }
+}
+
+type Line = (Option<u32>, String, String, Style);
+
+fn one(action: &Action) -> Option<Line> {
+    let quiet = |what: &str, text: String| Some((None, what.to_owned(), text, Style::Quiet));
+    match action {
+        Action::Spawn(spawn) => {
+            let arguments = spawn.arguments.iter().map(|value| match value {
+                aetheel_model::agent::Value::Text(text) => shortened(text, 80),
+                other => serde_json::to_string(other).unwrap_or_default(),
+            });
+            quiet(
+                "start",
+                std::iter::once(spawn.program.clone())
+                    .chain(arguments)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
+        }
+        Action::Stop(stop) => quiet("stop", format!("{:?}", stop.signal).to_lowercase()),
+        Action::SessionReady(ready) => {
+            let model = ready.model.as_ref().map(|model| format!(" ({model})")).unwrap_or_default();
+            quiet("session", format!("{}{model}", ready.native_id))
+        }
+        Action::Http(request) => {
+            quiet("request", format!("{} {}", request.method, shortened(&request.path, 120)))
+        }
+        Action::TurnBegun(turn) => Some((
+            Some(turn.turn),
+            "begun".into(),
+            "the agent began a turn by itself".into(),
+            Style::Quiet,
+        )),
+        Action::Event(event) => {
+            event_line(&event.kind).map(|(what, text, style)| (Some(event.turn), what, text, style))
+        }
+        Action::Ask(ask) => {
+            let about = match &ask.kind {
+                AskKind::Permission(tool) => {
+                    tool.target.clone().unwrap_or_else(|| tool.title.clone())
+                }
+                AskKind::PlanApproval(plan) => plan.clone(),
+                AskKind::Questions(questions) => questions
+                    .iter()
+                    .map(|question| question.text.clone())
+                    .collect::<Vec<_>>()
+                    .join("; "),
+                AskKind::SignIn(address) => address.clone(),
+            };
+            Some((
+                Some(ask.turn),
+                "asks".into(),
+                format!("{}: {}", ask.title, shortened(&about, 160)),
+                Style::Plain,
+            ))
+        }
+        Action::AskWithdrawn(_) => quiet("asks", "no longer".into()),
+        Action::Steered(steered) => {
+            quiet("steered", format!("{:?}", steered.outcome).to_lowercase())
+        }
+        Action::TurnDone(done) => {
+            let (text, style) = match &done.outcome {
+                Outcome::Completed => ("completed".to_owned(), Style::Good),
+                Outcome::Interrupted => ("interrupted".to_owned(), Style::Plain),
+                Outcome::Failed(failure) => (format!("failed: {}", failed(failure)), Style::Bad),
+                Outcome::Lost(failure) => (format!("lost: {}", failed(failure)), Style::Bad),
+                Outcome::Limit(limit) => (format!("a limit: {limit}"), Style::Bad),
+            };
+            let usage = done
+                .usage
+                .as_ref()
+                .map(|usage| format!(" · {}", tokens(usage)))
+                .unwrap_or_default();
+            Some((Some(done.turn), "end".into(), text + &usage, style))
+        }
+        Action::QueryAnswer(answer) => quiet(
+            "answer",
+            shortened(&serde_json::to_string(&answer.answer).unwrap_or_default(), 200),
+        ),
+        Action::Diagnostic(line) => quiet("log", shortened(&line.text, 200)),
+        Action::Write(_)
+        | Action::CloseStdin(_)
+        | Action::PutFile(_)
+        | Action::OpenStream(_)
+        | Action::CloseStream(_)
+        | Action::SetTimer(_)
+        | Action::CancelTimer(_) => None,
+    }
+}
+
+fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
+    let line = |what: &str, text: String, style| Some((what.to_owned(), text, style));
+    match event {
+        // SummaryEntry joined, by the caller.
+        EventKind::Text(_) | EventKind::Thinking(_) => None,
+        EventKind::ToolStart(tool) => {
+            let about =
+                tool.target.as_ref().filter(|target| !target.is_empty()).unwrap_or(&tool.title);
+            line(
+                &tool.kind,
+                format!("{} · {}", tool.native_name, shortened(about, 160)),
+                Style::Plain,
+            )
+        }
+        EventKind::ToolOutput(output) => {
+            line("output", shortened(output.text.trim_end(), 160), Style::Quiet)
+        }
+        EventKind::ToolEnd(end) => {
+            let mut text = format!("{:?}", end.status).to_lowercase();
+            if let Some(code) = end.exit_code {
+                text.push_str(&format!(" (exit {code})"));
+            }
+            let output = end.output.as_deref().map(str::trim).filter(|output| !output.is_empty());
+            if let Some(output) = output {
+                text.push_str(&format!(": {}", shortened(output, 160)));
+            }
+            for diff in &end.diffs {
+                text.push_str(&format!(" · changed {}", diff.path));
+            }
+            let style = if end.status == ToolStatus::Ok { Style::Quiet } else { Style::Bad };
+            line("result", text, style)
+        }
+        EventKind::Plan(plan) => {
+            let done = plan.iter().filter(|entry| entry.status == PlanStatus::Done).count();
+            let active = plan
+                .iter()
+                .find(|entry| entry.status == PlanStatus::Active)
+                .map(|entry| format!(", now: {}", entry.text));
+            line(
+                "plan",
+                format!("{done} of {} done{}", plan.len(), active.unwrap_or_default()),
+                Style::Quiet,
+            )
+        }
+        EventKind::Usage(usage) => line("usage", tokens(usage), Style::Quiet),
+        EventKind::Artifact(artifact) => {
+            let name = artifact.name.as_deref().unwrap_or_default();
+            line(
+                "artifact",
+                format!("{} {}", artifact.media_type, shortened(name, 160)).trim().to_owned(),
+                Style::Plain,
+            )
+        }
+        EventKind::Task(task) => {
+            let status = format!("{:?}", task.status).to_lowercase();
+            line("task", format!("{}: {status}", shortened(&task.title, 160)), Style::Quiet)
+        }
+        EventKind::Quota(all) => {
+            let used = |quota: &aetheel_model::agent::Quota| match quota.used_percent {
+                Some(percent) => format!("{} {percent:.0}% used", quota.label),
+                None => quota.label.clone(),
+            };
+            line("quota", all.iter().map(used).collect::<Vec<_>>().join(", "), Style::Quiet)
+        }
+        EventKind::Retry(failure) => line("retry", failed(failure), Style::Bad),
+        EventKind::Notice(text) => line("notice", shortened(text, 200), Style::Plain),
+        EventKind::Mode(mode) => line("mode", mode.clone(), Style::Quiet),
+        EventKind::Title(title) => line("title", title.clone(), Style::Quiet),
+        EventKind::Unrecognised(unknown) => {
+            let at = unknown.path.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
+            line(
+                "unknown",
+                format!("{}{at}: {}", unknown.what, shortened(&unknown.sample, 160)),
+                Style::Bad,
+            )
+        }
+        EventKind::Raw(json) => line("raw", shortened(json, 160), Style::Quiet),
+    }
+}
+
+fn failed(failure: &Failure) -> String {
+    let kind = serde_json::to_value(failure.kind)
+        .ok()
+        .and_then(|kind| kind.as_str().map(str::to_owned))
+        .unwrap_or_default();
+    let after = failure
+        .retry_after_ms
+        .map(|ms| format!(" (again after {} s)", f64::from(ms) / 1000.0))
+        .unwrap_or_default();
+    format!("{kind}: {}{after}", shortened(&failure.message, 300))
+}
+
+fn tokens(usage: &Usage) -> String {
+    let mut text = format!("{} in, {} out", usage.input, usage.output);
+    if usage.cached > 0 {
+        text.push_str(&format!(", {} cached", usage.cached));
+    }
+    if usage.cache_write > 0 {
+        text.push_str(&format!(", {} written to the cache", usage.cache_write));
+    }
+    if usage.reasoning > 0 {
+        text.push_str(&format!(", {} of it reasoning", usage.reasoning));
+    }
+    if let Some(cost) = usage.cost_usd {
+        text.push_str(&format!(", ${cost:.4}"));
+    }
+    text
+}

@@ -1,0 +1,130 @@
+//! Capabilities in sentences, for the person who decides about them.
+
+use super::lines::quoted;
+use super::{Capabilities, Capability, Kept, Limit};
+use crate::agent::Safety;
+use crate::agent::descriptor::{Access, Expands, FlagValue, Sharing, State};
+
+/// Programs that run whatever they are given, or lend rights.
+const RUN_ANYTHING: [&str; 36] = [
+    "ash", "bash", "busybox", "bun", "chroot", "csh", "curl", "dash", "deno", "doas", "env",
+    "find", "fish", "java", "ksh", "lua", "make", "nice", "node", "nohup", "npx", "perl", "php",
+    "pkexec", "python", "ruby", "setsid", "sh", "ssh", "su", "sudo", "timeout", "uvx", "wget",
+    "xargs", "zsh",
+];
+
+/// Each as what a backend would do, what matters most first: what follows `it wants to`.
+#[must_use]
+pub fn say(all: &Capabilities) -> Vec<String> {
+    all.iter().map(sentence).collect()
+}
+
+fn sentence(capability: &Capability) -> String {
+    let code = |word: &str| format!("`{}`", quoted(word));
+    match capability {
+        Capability::Program { name, .. } => {
+            format!("start the program {}{}", code(name), warning(name))
+        }
+        Capability::Version { program, arguments } => {
+            let arguments: Vec<String> =
+                arguments.iter().map(|argument| quoted(argument)).collect();
+            format!("ask {} for its version with `{}`", code(program), arguments.join(" "))
+        }
+        Capability::Word { program, word } => {
+            format!("give {} the argument {}", code(program), code(word))
+        }
+        Capability::Flag { program, flag, takes, value, from } => {
+            let from = match from {
+                Safety::Default => "at every safety level",
+                Safety::Edit => "from safety level `edit` on",
+                Safety::Danger => "at safety level `danger`",
+            };
+            let value = match (takes, value.as_str()) {
+                (FlagValue::None, _) => String::new(),
+                (_, "*") => " with any value".to_owned(),
+                (_, value) => format!(" with {}", code(value)),
+            };
+            format!("give {} the flag {}{value}, {from}", code(program), code(flag))
+        }
+        Capability::Sets(name) => format!("set the variable {} for its agent", code(name)),
+        Capability::Passes(name) => {
+            format!("pass the gateway's variable {} to its agent", code(name))
+        }
+        Capability::Secret(name) => format!("pass the secret {} to its agent", code(name)),
+        Capability::SignInFile(path) => {
+            format!("take {} for a proof that its agent is signed in", code(path))
+        }
+        Capability::Keeps(State { path, access, moved_by, below }) => {
+            let may = if *access == Access::Write { "change" } else { "read" };
+            let moved = moved_by.as_ref().map(|name| {
+                let below = if below.is_empty() {
+                    String::new()
+                } else {
+                    format!("{} below ", code(below))
+                };
+                format!(", or {below}the folder that {} names", code(name))
+            });
+            format!("let its agent {may} {}{}", code(path), moved.unwrap_or_default())
+        }
+        Capability::OwnSandbox => {
+            "have its agent confined by bubblewrap rather than Landlock, so that it can mount"
+                .to_owned()
+        }
+        Capability::AsRoot { at, unless } => {
+            let at = match at {
+                Safety::Default => "default",
+                Safety::Edit => "edit",
+                Safety::Danger => "danger",
+            };
+            let unless = unless
+                .as_ref()
+                .map(|unless| format!(" where {} is set", code(unless)))
+                .unwrap_or_default();
+            format!("run as the root user at safety level `{at}`{unless}")
+        }
+        Capability::Leaves(kind) => {
+            let what = match kind {
+                Expands::AtPath => "`@path`, which may become a file's content,",
+                Expands::SlashCommand => "a leading `/name`, which may be a command,",
+                Expands::Bang => "a leading `!`, which may run a command,",
+                Expands::LeadingDash => "a leading dash, which may be a flag,",
+            };
+            format!("leave {what} in people's text as it is")
+        }
+        Capability::Tool { kind, name } => {
+            format!("take its tool {} for one of kind {} in ALLOWED_TOOLS", code(name), code(kind))
+        }
+        Capability::Limit { limit, kept } => {
+            let limit = match limit {
+                Limit::Tools => "ALLOWED_TOOLS",
+                Limit::Plan => "the mode `plan`",
+            };
+            match kept {
+                Kept::Always => format!("be believed that it keeps {limit}"),
+                Kept::Live => format!(
+                    "be believed that it keeps {limit} where it runs live, and not elsewhere"
+                ),
+                Kept::Never => format!("not keep {limit}"),
+            }
+        }
+        Capability::Shares(sharing) => match sharing {
+            Sharing::Turn => "start one agent a turn".to_owned(),
+            Sharing::Session => "have one agent serve all turns of a conversation".to_owned(),
+            Sharing::Link => "have one agent serve all conversations".to_owned(),
+        },
+    }
+}
+
+/// A warning to stand beside a program that deserves a thought before it is accepted, or nothing.
+fn warning(name: &str) -> &'static str {
+    let plain = name
+        .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
+        .to_ascii_lowercase();
+    if RUN_ANYTHING.contains(&plain.as_str()) {
+        " (CAREFUL: it runs whatever it is given)"
+    } else if name == "aetheel" {
+        " (CAREFUL: that is the gateway's own program)"
+    } else {
+        ""
+    }
+}

@@ -1,0 +1,82 @@
+//! The words of choices, the same for every agent.
+
+use super::{AskOption, Scope};
+
+/// The label of an option that allows one call of a tool.
+pub const ALLOW_ONCE: &str = "Allow once";
+/// The label of an option that allows a tool until the session ends.
+pub const ALLOW_SESSION: &str = "Allow for this session";
+
+/// Labels of agents that say nothing beyond the kind of the option.
+const PLAIN_LABELS: [&str; 11] = [
+    "allow",
+    "allow always",
+    "always",
+    "approve",
+    "deny",
+    "never",
+    "no",
+    "proceed",
+    "reject",
+    "reject always",
+    "yes",
+];
+
+impl AskOption {
+    /// Returns what this answer does, in the same words for every agent, followed by the agent's
+    /// own label where that says more.
+    ///
+    /// The first words come from the option's kind, so that a label cannot claim the opposite.
+    #[must_use]
+    pub fn full_label(&self) -> String {
+        let does = match (self.allows, self.scope) {
+            (true, Scope::Once) => ALLOW_ONCE,
+            (true, Scope::Session) => ALLOW_SESSION,
+            (true, Scope::Project) => "Always allow in this project",
+            (true, Scope::User | Scope::Always) => "Always allow",
+            (false, Scope::Once) => "Deny",
+            (false, Scope::Session) => "Deny for this session",
+            (false, Scope::Project) => "Always deny in this project",
+            (false, Scope::User | Scope::Always) => "Always deny",
+        };
+        let own = self.label.trim();
+        let lower = own.to_lowercase();
+        if own.is_empty() || PLAIN_LABELS.contains(&lower.as_str()) || lower == does.to_lowercase()
+        {
+            return does.to_owned();
+        }
+        // "Always Allow npm test" need not say "Always allow" twice.
+        match lower.strip_prefix("always allow ") {
+            Some(rest) if does == "Always allow" && own.is_ascii() => {
+                format!("{does}: {}", &own[own.len() - rest.len()..])
+            }
+            _ => format!("{does}: {own}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_begins_with_what_the_answer_does() {
+        let option = |id: &str, label: &str, allows, scope| AskOption {
+            id: id.to_owned(),
+            label: label.to_owned(),
+            allows,
+            scope,
+        };
+        for (option, label) in [
+            (option("a", "Yes", true, Scope::Once), "Allow once"),
+            (option("a", "Deny", true, Scope::Once), "Allow once"),
+            (option("a", "Never do it", true, Scope::Always), "Always allow: Never do it"),
+            (option("a", "Always Allow npm test", true, Scope::Always), "Always allow: npm test"),
+            (option("a", "Allow for this session", true, Scope::Session), "Allow for this session"),
+            (option("a", "Allow", false, Scope::Once), "Deny"),
+            (option("a", "No, keep planning", false, Scope::Once), "Deny: No, keep planning"),
+        ] {
+            assert_eq!(option.full_label(), label);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Server-sent events from lines, after the WHATWG HTML standard, 9.2.6 "Interpreting an event
+//! stream".
+//!
+//! Pure. Lines come from [`LineSplitter`](crate::lines); bytes never do.
+
+/// One server-sent event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The field `event`, if the stream names one.
+    pub name: Option<String>,
+    /// The last `id` of the stream.
+    pub id: Option<String>,
+    /// The lines of `data`, joined with newlines.
+    pub data: String,
+}
+
+/// Collects the lines of an event.
+#[derive(Debug, Default)]
+pub struct Frames {
+    name: Option<String>,
+    id: Option<String>,
+    data: Option<String>,
+}
+
+impl Frames {
+    /// Takes a line without its terminator; returns an event when it is complete.
+    pub fn line(&mut self, line: &str) -> Option<Frame> {
+        if line.is_empty() {
+            let (name, data) = (self.name.take(), self.data.take());
+            // An id stays in force until another one comes; an event without data is none.
+            return data.map(|data| Frame { name, id: self.id.clone(), data });
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => match &mut self.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(value);
+                }
+                None => self.data = Some(value.to_owned()),
+            },
+            "event" => self.name = Some(value.to_owned()),
+            "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
+            // Comments, `retry`, and what is not known.
+            _ => {}
+        }
+        None
+    }
+
+    /// Bytes of the event that is not complete yet.
+    pub fn held(&self) -> usize {
+        self.data.as_ref().map_or(0, String::len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(text: &str) -> Vec<Frame> {
+        let mut frames = Frames::default();
+        text.lines().filter_map(|line| frames.line(line)).collect()
+    }
+
+    fn frame(name: Option<&str>, id: Option<&str>, data: &str) -> Frame {
+        Frame { name: name.map(str::to_owned), id: id.map(str::to_owned), data: data.to_owned() }
+    }
+
+    /// The examples of the standard.
+    #[test]
+    fn the_standards_examples_read_as_it_says() {
+        assert_eq!(
+            frames("data: YHOO\ndata: +2\ndata: 10\n\n"),
+            [frame(None, None, "YHOO\n+2\n10")]
+        );
+        assert_eq!(
+            frames(
+                ": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n"
+            ),
+            [
+                frame(None, Some("1"), "first event"),
+                frame(None, Some(""), "second event"),
+                frame(None, Some(""), " third event")
+            ]
+        );
+        assert_eq!(
+            frames("data\n\ndata\ndata\n\ndata:"),
+            [frame(None, None, ""), frame(None, None, "\n")]
+        );
+        assert_eq!(
+            frames("event: add\ndata: 73857293\n\nevent: gone\n\ndata: x\n\n"),
+            [frame(Some("add"), None, "73857293"), frame(None, None, "x")]
+        );
+    }
+
+    #[test]
+    fn an_event_that_never_ends_is_not_told() {
+        assert_eq!(frames("data: half"), []);
+        assert_eq!(frames(": heartbeat\n\n:\n\nretry: 5\n\n"), []);
+    }
+}

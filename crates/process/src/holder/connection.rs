@@ -1,0 +1,387 @@
+//! The gateway's side of one connection to a holder: requests go out together, what comes back goes
+//! to the process it is about.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::outbox::Outbox;
+use super::place::{self, HolderError};
+use super::protocol::{Answer, FRAME, GREETING, Hello, Refusal, Request, VERSION, read_frame};
+use super::wire::{Failure, Started, WireRun};
+use aetheel_model::agent::Exit;
+use aetheel_turn::{Process, ProcessCommand, ProcessEvent};
+
+/// How long a holder may take to say who it is; it may be sweeping.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long leaving may take.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Events that may wait for a slow reader: more than a holder sends before they are recorded.
+const EVENTS: usize = 2048;
+/// Bytes read at once.
+const READ: usize = 64 << 10;
+/// What is told of a process whose holder died.
+const GONE: &str = "the process that holds agents is gone";
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// What the holder said of itself.
+    pub(super) hello: Hello,
+    outbox: Outbox,
+    routes: Mutex<Routes>,
+    streams: AtomicU64,
+    leaving: CancellationToken,
+    /// The holder has ended.
+    lost: CancellationToken,
+    /// Passes commands on, a task for each process.
+    forwarding: TaskTracker,
+    /// Everything that was to be written is.
+    written: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Routes {
+    processes: HashMap<u64, Route>,
+    asking: VecDeque<oneshot::Sender<Vec<WireRun>>>,
+    /// The holder is.
+    gone: bool,
+}
+
+/// The way to one process.
+#[derive(Debug)]
+struct Route {
+    events: mpsc::Sender<ProcessEvent>,
+    started: Option<oneshot::Sender<Result<Started, Failure>>>,
+    over: CancellationToken,
+}
+
+/// Why a process could not be had.
+#[derive(Debug)]
+pub(super) enum NoProcess {
+    /// The holder says so.
+    Failed(Failure),
+    /// There is no holder any more.
+    Gone,
+}
+
+impl Connection {
+    /// Connects to the holder of a folder.
+    ///
+    /// # Errors
+    /// There is none, or it sends us away.
+    pub(super) async fn open(folder: &Path) -> Result<Arc<Self>, Refused> {
+        let stream = place::connect(folder).map_err(Refused::Other)?;
+        let silent =
+            |source| Refused::Other(HolderError::Silent { folder: folder.to_owned(), source });
+        // Read when it is known to be there: it writes the key before it listens.
+        let key = place::key(folder).map_err(silent)?;
+        let (hello, reader, mut writer) = match timeout(HELLO_TIMEOUT, greet(stream, key)).await {
+            Ok(greeted) => greeted.map_err(silent)?,
+            Err(error) => return Err(silent(error.into())),
+        };
+        let hello = match hello {
+            Ok(hello) if hello.protocol == VERSION => hello,
+            Ok(hello) => {
+                return Err(Refused::Other(HolderError::Refused(format!(
+                    "the holder is of version {} and does not understand version {}; stop it when its agents are done, and start it again",
+                    hello.program,
+                    env!("CARGO_PKG_VERSION")
+                ))));
+            }
+            Err(Refusal { busy: true, why }) => return Err(Refused::Busy(why)),
+            Err(Refusal { why, .. }) => return Err(Refused::Other(HolderError::Refused(why))),
+        };
+        let connection = Arc::new(Self {
+            hello,
+            outbox: Outbox::default(),
+            routes: Mutex::default(),
+            streams: AtomicU64::new(1),
+            leaving: CancellationToken::new(),
+            lost: CancellationToken::new(),
+            forwarding: TaskTracker::new(),
+            written: CancellationToken::new(),
+        });
+        let (heard, told) = (Arc::clone(&connection), Arc::clone(&connection));
+        tokio::spawn(async move { heard.listen(reader).await });
+        tokio::spawn(async move {
+            if let Err(error) = told.outbox.write_to(&mut writer).await {
+                tracing::debug!(%error, "cannot write to the holder");
+            }
+            told.written.cancel();
+        });
+        Ok(connection)
+    }
+
+    /// Whether nothing comes of it any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.routes.lock().gone
+    }
+
+    /// Returns a token that is cancelled once the holder has ended.
+    pub(super) fn lost(&self) -> CancellationToken {
+        self.lost.clone()
+    }
+
+    /// Says something that has no answer.
+    pub(super) fn say(&self, request: &Request) {
+        self.outbox.put(|out| request.encode(out));
+    }
+
+    /// Asks for the runs that nobody hears; none when the holder is gone.
+    pub(super) async fn survivors(&self) -> Vec<WireRun> {
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut routes = self.routes.lock();
+            if routes.gone {
+                return Vec::new();
+            }
+            routes.asking.push_back(sender);
+            // Under the lock: answers come in the order of the questions.
+            self.say(&Request::Survivors);
+        }
+        answer.await.unwrap_or_default()
+    }
+
+    /// Asks for a process and waits until it is there. Dropping the future ends it.
+    ///
+    /// # Errors
+    /// [`NoProcess`]
+    pub(super) async fn process(
+        self: &Arc<Self>,
+        request: impl FnOnce(u64) -> Request,
+    ) -> Result<Process, NoProcess> {
+        let stream = self.streams.fetch_add(1, Ordering::Relaxed);
+        let (sender, events) = mpsc::channel(EVENTS);
+        let (started, answer) = oneshot::channel();
+        let over = CancellationToken::new();
+        let route = Route { events: sender.clone(), started: Some(started), over: over.clone() };
+        {
+            let mut routes = self.routes.lock();
+            if routes.gone {
+                return Err(NoProcess::Gone);
+            }
+            routes.processes.insert(stream, route);
+        }
+        self.say(&request(stream));
+        let mut asking = Asking { connection: self, stream, answered: false };
+        let answer = answer.await.map_err(|_| NoProcess::Gone);
+        asking.answered = true;
+        let started = answer?.map_err(|failure| {
+            // The holder need not remember the stream.
+            self.abandon(stream);
+            NoProcess::Failed(failure)
+        })?;
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let forward = Forward {
+            connection: Arc::clone(self),
+            stream,
+            count: started.commands,
+            events: Some(sender),
+            over,
+        };
+        self.forwarding.spawn(forward.run(receiver));
+        Ok(Process { events, commands, pid: started.pid, held: true })
+    }
+
+    /// Writes what is to be written and goes; nothing is ended.
+    pub(super) async fn leave(&self) {
+        self.leaving.cancel();
+        self.forwarding.close();
+        let _ = timeout(LEAVE_TIMEOUT, self.forwarding.wait()).await;
+        self.outbox.close();
+        // A holder that does not read is left all the same.
+        let _ = timeout(LEAVE_TIMEOUT, self.written.cancelled()).await;
+    }
+
+    fn abandon(&self, stream: u64) {
+        self.routes.lock().processes.remove(&stream);
+        self.say(&Request::Abandon { stream });
+    }
+
+    async fn listen(&self, mut reader: BufReader<OwnedReadHalf>) {
+        let mut body = Vec::new();
+        let ended = loop {
+            match read_frame(&mut reader, &mut body, FRAME).await {
+                Ok(Some(kind)) => match Answer::decode(kind, &body) {
+                    Ok(answer) => self.hear(answer),
+                    Err(error) => break Err(error),
+                },
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let mut routes = self.routes.lock();
+        routes.gone = true;
+        routes.asking.clear();
+        self.outbox.close();
+        if self.leaving.is_cancelled() {
+            // Whoever still listens hears nothing any more, not even an end: there was none.
+            return;
+        }
+        tracing::error!(error = ended.err().map(tracing::field::display), "{GONE}");
+        for (_, route) in routes.processes.drain() {
+            let ended = ProcessEvent::Exited { how: Exit::Unknown, stderr_tail: GONE.to_owned() };
+            // Fails when nobody listens.
+            let _ = route.events.try_send(ended);
+            route.over.cancel();
+        }
+        drop(routes);
+        self.lost.cancel();
+    }
+
+    fn hear(&self, answer: Answer) {
+        match answer {
+            Answer::Lines { stream, lines } if !lines.is_empty() => {
+                self.pass(stream, ProcessEvent::Lines(lines));
+            }
+            Answer::Lines { .. } | Answer::Hello(_) | Answer::Refused(_) => {}
+            Answer::OutputLimit { stream } => self.pass(stream, ProcessEvent::OutputLimit),
+            Answer::Exited { stream, how, stderr_tail } => {
+                self.pass(stream, ProcessEvent::Exited { how, stderr_tail });
+                if let Some(route) = self.routes.lock().processes.remove(&stream) {
+                    route.over.cancel();
+                }
+            }
+            Answer::Started { stream, started } => {
+                if let Some(route) = self.routes.lock().processes.get_mut(&stream)
+                    && let Some(sender) = route.started.take()
+                {
+                    let _ = sender.send(Ok(started));
+                }
+            }
+            Answer::Failed { stream, failure } => {
+                if let Some(route) = self.routes.lock().processes.remove(&stream)
+                    && let Some(sender) = route.started
+                {
+                    let _ = sender.send(Err(failure));
+                }
+            }
+            Answer::Survivors(runs) => {
+                if let Some(sender) = self.routes.lock().asking.pop_front() {
+                    let _ = sender.send(runs);
+                }
+            }
+        }
+    }
+
+    fn pass(&self, stream: u64, event: ProcessEvent) {
+        let full = {
+            let routes = self.routes.lock();
+            let Some(route) = routes.processes.get(&stream) else { return };
+            matches!(route.events.try_send(event), Err(mpsc::error::TrySendError::Full(_)))
+        };
+        if full {
+            tracing::error!("the holder sent more than was agreed on; the process is ended");
+            self.abandon(stream);
+        }
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// Another gateway is there, perhaps for a moment only.
+    Busy(String),
+    Other(HolderError),
+}
+
+impl From<Refused> for HolderError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Busy(why) => Self::Refused(why),
+            Refused::Other(error) => error,
+        }
+    }
+}
+
+type Greeted = (Result<Hello, Refusal>, BufReader<OwnedReadHalf>, tokio::net::unix::OwnedWriteHalf);
+
+async fn greet(stream: UnixStream, key: String) -> io::Result<Greeted> {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::with_capacity(READ, reader);
+    let (mut out, mut body) = (Vec::new(), Vec::new());
+    Request::Hello(Hello::gateway(key)).encode(&mut out);
+    writer.write_all(&out).await?;
+    let kind = read_frame(&mut reader, &mut body, GREETING).await?;
+    let kind = kind.ok_or(io::ErrorKind::UnexpectedEof)?;
+    match Answer::decode(kind, &body)? {
+        Answer::Hello(hello) => Ok((Ok(hello), reader, writer)),
+        Answer::Refused(refusal) => Ok((Err(refusal), reader, writer)),
+        _ => Err(io::Error::other("it does not speak the holder's protocol")),
+    }
+}
+
+/// A process that was asked for.
+struct Asking<'a> {
+    connection: &'a Connection,
+    stream: u64,
+    answered: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if !self.answered && !self.connection.leaving.is_cancelled() {
+            self.connection.abandon(self.stream);
+        }
+    }
+}
+
+/// Passes a process's commands on, and its end when nobody wants it any more.
+struct Forward {
+    connection: Arc<Connection>,
+    stream: u64,
+    /// Commands so far.
+    count: u64,
+    /// None once it has ended.
+    events: Option<mpsc::Sender<ProcessEvent>>,
+    over: CancellationToken,
+}
+
+impl Forward {
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<ProcessCommand>) {
+        let mut commanded = true;
+        while commanded || self.events.is_some() {
+            let closed = async {
+                match &self.events {
+                    Some(events) => events.closed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                command = commands.recv(), if commanded => match command {
+                    Some(command) => self.pass(command),
+                    None => commanded = false,
+                },
+                () = self.over.cancelled(), if self.events.is_some() => self.events = None,
+                () = closed => break,
+                // After what was commanded until then.
+                () = self.connection.leaving.cancelled() => return,
+            }
+        }
+        self.connection.abandon(self.stream);
+    }
+
+    fn pass(&mut self, command: ProcessCommand) {
+        let stream = self.stream;
+        if let ProcessCommand::Recorded(lines) = command {
+            self.connection.outbox.put_recorded(stream, lines);
+            return;
+        }
+        self.count += 1;
+        self.connection.say(&Request::Command { stream, number: self.count, command });
+    }
+}

@@ -1,0 +1,315 @@
+//! The launcher of processes that a holder keeps.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::bound::BoundLauncher;
+use super::connection::{Connection, Refused};
+use super::latest;
+use super::log;
+use super::place::HolderError;
+use super::protocol::Request;
+use super::start::start;
+use crate::Sandbox;
+use crate::gateway::Gateway;
+use aetheel_turn::{Launch, LaunchError, Launcher, Process, Survivor};
+
+/// How long another gateway may take to be gone: one that was killed a moment ago.
+const BUSY_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a holder that was started may take to be there.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it is looked for.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// Time a service manager has to restart a lost holder before an idle gateway starts its own, and
+/// the delay before a failed attempt is repeated.
+const RENEW_DELAY: Duration = Duration::from_secs(2);
+
+/// How a holder is started where there is none.
+#[derive(Clone, Debug, Default)]
+pub struct Holding {
+    /// The program; none: the one that runs.
+    pub program: Option<PathBuf>,
+    /// How long it keeps agents without a gateway.
+    pub claim_within: Duration,
+}
+
+/// Starts agents through a holder, so that they outlive this process. Cheap to clone.
+///
+/// Whoever hears a held process must say what it has recorded
+/// ([`aetheel_turn::ProcessCommand::Recorded`]): the holder keeps 1,024 lines beyond that and then
+/// lets the process wait.
+#[derive(Clone, Debug)]
+pub struct HeldLauncher(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: PathBuf,
+    sandbox: Sandbox,
+    /// None: a holder is somebody else's business.
+    holding: Option<Holding>,
+    connection: Mutex<Arc<Connection>>,
+    /// The last gateway had another holder.
+    is_successor: bool,
+    /// Held while a lost holder is replaced.
+    renewing: tokio::sync::Mutex<()>,
+    left: AtomicBool,
+    /// Until when agents may run, where that was said.
+    until_ms: Mutex<Option<u64>>,
+}
+
+impl HeldLauncher {
+    /// Connects to the holder that serves a state folder; what it starts is confined as `sandbox`
+    /// says. Within a Tokio runtime.
+    ///
+    /// # Errors
+    /// None runs, or it sends us away.
+    pub async fn connect(state: &Path, sandbox: Sandbox) -> Result<Self, HolderError> {
+        Ok(Self::over(open(state).await?, state, sandbox, None, false))
+    }
+
+    /// Connects to the holder that serves a state folder, and starts one where there is none; also
+    /// later, should it die.
+    ///
+    /// # Errors
+    /// It sends us away, or none can be started.
+    pub async fn start_or_connect(
+        state: &Path,
+        sandbox: Sandbox,
+        holding: Holding,
+    ) -> Result<Self, HolderError> {
+        let connection = open_or_start(state, &holding).await?;
+        let (latest, name) = (latest::read(state), &connection.hello.scratch);
+        let is_successor = latest.as_ref().is_some_and(|latest| latest != name);
+        if latest.is_none() {
+            latest::write(state, name);
+        }
+        Ok(Self::over(connection, state, sandbox, Some(holding), is_successor))
+    }
+
+    fn over(
+        connection: Arc<Connection>,
+        state: &Path,
+        sandbox: Sandbox,
+        holding: Option<Holding>,
+        is_successor: bool,
+    ) -> Self {
+        let launcher = Self(Arc::new(Inner {
+            state: state.to_owned(),
+            sandbox,
+            holding,
+            connection: Mutex::new(Arc::clone(&connection)),
+            is_successor,
+            renewing: tokio::sync::Mutex::default(),
+            left: AtomicBool::new(false),
+            until_ms: Mutex::default(),
+        }));
+        launcher.renew_when_lost(&connection);
+        launcher
+    }
+
+    /// Replaces a holder that is lost although nothing is launched: the next one ends the agents
+    /// that a killed holder left behind.
+    fn renew_when_lost(&self, connection: &Arc<Connection>) {
+        let (inner, lost) = (Arc::downgrade(&self.0), connection.lost());
+        tokio::spawn(async move {
+            lost.cancelled().await;
+            loop {
+                sleep(RENEW_DELAY).await;
+                let Some(inner) = inner.upgrade() else { return };
+                if inner.left.load(Ordering::SeqCst) {
+                    return;
+                }
+                match Self(inner).living().await {
+                    Ok(_) => return,
+                    Err(error) => tracing::warn!(%error, "cannot replace the lost holder yet"),
+                }
+            }
+        });
+    }
+
+    /// Whether the last gateway had another holder: then its agents may have worked after it ended,
+    /// and their output is lost.
+    #[must_use]
+    pub fn is_successor(&self) -> bool {
+        self.0.is_successor
+    }
+
+    /// Notes on disk that this holder keeps agents from now on. To be called once the events of the
+    /// last gateway are taken up, so that a gateway that dies before that leaves the next one to
+    /// find the holder changed.
+    pub fn note_holder(&self) {
+        latest::write(&self.0.state, &self.connection().hello.scratch);
+    }
+
+    /// Notes on disk that the output of the held agents is lost, even if the holder then leaves
+    /// without agents. To be called before they are ended.
+    pub fn note_lost_output(&self) {
+        latest::keep(&self.0.state);
+    }
+
+    /// Notes on disk that agents end with the gateway from now on. Returns whether the last gateway
+    /// had a holder.
+    #[must_use]
+    pub fn note_no_holder(state: &Path) -> bool {
+        latest::remove(state)
+    }
+
+    /// The version of the holder's program.
+    #[must_use]
+    pub fn version(&self) -> String {
+        self.connection().hello.program.clone()
+    }
+
+    /// Whether the holder stays when the gateway's service is stopped: nobody who ends the
+    /// gateway's whole cgroup, or its container, ends the holder with it.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        let scratch = self.connection().hello.scratch.clone();
+        let holder = scratch.strip_prefix("aetheel-").and_then(Gateway::parse);
+        let cgroup = |pid: i32| std::fs::read(format!("/proc/{pid}/cgroup")).ok();
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let managed = std::env::var_os("INVOCATION_ID").is_some();
+        let together = holder.is_none_or(|holder| cgroup(holder.pid) == cgroup(own));
+        own != 1 && !(managed && together)
+    }
+
+    /// Whether the holder can end agents by itself ([`HeldLauncher::until`]); one of an earlier
+    /// version cannot.
+    #[must_use]
+    pub fn fences(&self) -> bool {
+        self.connection().hello.fences
+    }
+
+    /// Agents may run until this instant of [`boot_ms`](aetheel_model::lease::boot_ms), and longer if that
+    /// is said before. Then the holder ends them, whatever has become of the gateway.
+    pub fn until(&self, until_ms: u64) {
+        *self.0.until_ms.lock() = Some(until_ms);
+        self.connection().say(&Request::Until(until_ms));
+    }
+
+    /// Lets go of all processes: they go on in the holder, and nothing more is heard of them here.
+    /// To be called before anything drops a [`Process`] at shutdown; what was commanded and
+    /// recorded until then is passed on. Nothing can be launched any more.
+    pub async fn leave(&self) {
+        self.0.left.store(true, Ordering::SeqCst);
+        let connection = self.connection();
+        connection.leave().await;
+    }
+
+    fn connection(&self) -> Arc<Connection> {
+        Arc::clone(&self.0.connection.lock())
+    }
+
+    async fn bound(&self) -> BoundLauncher {
+        let (connection, unavailable) = match self.living().await {
+            Ok(connection) => (connection, None),
+            Err(error) => (self.connection(), Some(error.to_string())),
+        };
+        BoundLauncher { connection, unavailable, sandbox: self.0.sandbox.clone() }
+    }
+
+    /// Returns the connection to the holder, which is replaced first if it is lost.
+    async fn living(&self) -> io::Result<Arc<Connection>> {
+        let inner = &self.0;
+        let _renewing = inner.renewing.lock().await;
+        let connection = self.connection();
+        if inner.left.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the gateway is leaving"));
+        }
+        if !connection.is_gone() {
+            return Ok(connection);
+        }
+        let opened = match &inner.holding {
+            Some(holding) => open_or_start(&inner.state, holding).await,
+            None => open(&inner.state).await,
+        };
+        let connection = opened.map_err(io::Error::other)?;
+        tracing::info!(version = connection.hello.program, "a new holder keeps agents");
+        if let Some(until_ms) = *inner.until_ms.lock() {
+            connection.say(&Request::Until(until_ms));
+        }
+        inner.connection.lock().clone_from(&connection);
+        latest::write(&inner.state, &connection.hello.scratch);
+        self.renew_when_lost(&connection);
+        Ok(connection)
+    }
+}
+
+/// Connects, and waits a moment where another gateway is just going.
+async fn open(state: &Path) -> Result<Arc<Connection>, HolderError> {
+    let until = Instant::now() + BUSY_PATIENCE;
+    loop {
+        match Connection::open(state).await {
+            Err(Refused::Busy(_)) if Instant::now() < until => sleep(INTERVAL).await,
+            opened => return opened.map_err(HolderError::from),
+        }
+    }
+}
+
+async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection>, HolderError> {
+    log::truncate_long(state);
+    match open(state).await {
+        Err(HolderError::Silent { .. }) => {}
+        opened => return opened,
+    }
+    let started = start(state, holding.program.as_deref(), holding.claim_within)
+        .map_err(HolderError::Start)?;
+    let until = Instant::now() + START_TIMEOUT;
+    loop {
+        // Asked before: one that is not alone leaves the place to the other.
+        let ended = started.has_ended();
+        match open(state).await {
+            Err(HolderError::Silent { .. }) if !ended && Instant::now() < until => {
+                sleep(INTERVAL).await;
+            }
+            Err(HolderError::Silent { source, .. }) if ended => {
+                let log = log::path(state);
+                let why = format!("it ended at once; its log is `{}` ({source})", log.display());
+                return Err(HolderError::Start(io::Error::other(why)));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+#[async_trait]
+impl Launcher for HeldLauncher {
+    async fn bind(&self) -> Option<Arc<dyn Launcher>> {
+        Some(Arc::new(self.bound().await))
+    }
+
+    async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
+        self.bound().await.launch(launch).await
+    }
+
+    fn holds(&self) -> bool {
+        true
+    }
+
+    fn scratch(&self) -> String {
+        self.connection().hello.scratch.clone()
+    }
+
+    async fn survivors(&self) -> Vec<Survivor> {
+        self.connection().survivors().await.into_iter().map(Survivor::from).collect()
+    }
+
+    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
+        self.bound().await.adopt(run, proc, heard).await
+    }
+
+    fn keep(&self, run: &str, keepsake: Vec<u8>) {
+        self.connection().say(&Request::Keep { run: run.to_owned(), keepsake });
+    }
+
+    fn end(&self, run: &str) {
+        self.connection().say(&Request::End { run: run.to_owned() });
+    }
+}

@@ -1,0 +1,465 @@
+//! What gateway and holder say to each other: frames of a length (four bytes, little-endian, of the
+//! body), a kind (one byte) and a body.
+//!
+//! Lines, commands and everything else that is frequent or large has a tight form; the rest is JSON.
+//! A peer is not trusted to be whole: what cannot be read is an error, never a panic, and nothing is
+//! allocated for bytes that did not come.
+
+use std::io;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use super::wire::{Failure, Started, WireLaunch, WireRun, WireSandbox};
+use aetheel_model::agent::{Exit, Pipe, Signal};
+use aetheel_turn::{OutputLine, ProcessCommand};
+
+/// Goes up with every change that an older program cannot read.
+pub(super) const VERSION: u32 = 1;
+/// Largest body of a frame, bytes: the longest line there may be, all of it replaced for want of UTF-8,
+/// and what came with it.
+pub(super) const FRAME: usize = (3 << 30) + (16 << 20);
+/// Largest body before it is known who speaks.
+pub(super) const GREETING: usize = 4 << 10;
+
+/// Bytes before a body.
+const HEAD: usize = 5;
+
+/// What each side says first. Its form never changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    /// [`VERSION`].
+    pub(super) protocol: u32,
+    /// The program's version.
+    pub(super) program: String,
+    /// The beginning of the names of temporary folders that live as long as the holder; empty from a
+    /// gateway.
+    #[serde(default)]
+    pub(super) scratch: String,
+    /// What only those know who can read the state folder; empty from a holder.
+    #[serde(default)]
+    pub(super) key: String,
+    /// It ends agents at the instant that it is given for that ([`Request::Until`]).
+    #[serde(default)]
+    pub(super) fences: bool,
+}
+
+impl Hello {
+    /// That of a gateway.
+    pub(super) fn gateway(key: String) -> Self {
+        Self { protocol: VERSION, program: program(), scratch: String::new(), key, fences: false }
+    }
+
+    /// That of a holder.
+    pub(super) fn holder(scratch: String) -> Self {
+        Self { protocol: VERSION, program: program(), scratch, key: String::new(), fences: true }
+    }
+}
+
+fn program() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// Why a gateway is sent away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Refusal {
+    /// Another gateway has the place: it may be free in a moment.
+    pub(super) busy: bool,
+    /// In words for people.
+    pub(super) why: String,
+}
+
+/// What a gateway says. A stream is the gateway's number for one process on this connection.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Request {
+    Hello(Hello),
+    Launch {
+        stream: u64,
+        launch: Box<WireLaunch>,
+        sandbox: WireSandbox,
+    },
+    Adopt {
+        stream: u64,
+        run: String,
+        proc: u32,
+        heard: u64,
+    },
+    Survivors,
+    /// The number counts the commands to this process over all lives of the gateway, from 1.
+    Command {
+        stream: u64,
+        number: u64,
+        command: ProcessCommand,
+    },
+    Recorded {
+        stream: u64,
+        lines: u64,
+    },
+    /// Nobody wants the process any more.
+    Abandon {
+        stream: u64,
+    },
+    Keep {
+        run: String,
+        keepsake: Vec<u8>,
+    },
+    End {
+        run: String,
+    },
+    /// Agents may run until this instant of [`boot_ms`](aetheel_model::lease::boot_ms), whatever becomes of
+    /// the gateway, and longer if it says so before.
+    Until(u64),
+}
+
+/// What the holder says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Answer {
+    Hello(Hello),
+    Refused(Refusal),
+    Started { stream: u64, started: Started },
+    Failed { stream: u64, failure: Failure },
+    Survivors(Vec<WireRun>),
+    Lines { stream: u64, lines: Vec<OutputLine> },
+    OutputLimit { stream: u64 },
+    Exited { stream: u64, how: Exit, stderr_tail: String },
+}
+
+/// Not what was agreed on.
+fn garbled(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("garbled frame: {what}"))
+}
+
+/// Appends a frame whose body `write` writes.
+pub(super) fn frame(out: &mut Vec<u8>, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend([0, 0, 0, 0, kind]);
+    write(out);
+    let length = u32::try_from(out.len() - start - HEAD).unwrap_or(u32::MAX);
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn json(out: &mut Vec<u8>, value: &impl Serialize) {
+    // Fails for maps with keys that are no text; there are none.
+    let _ = serde_json::to_writer(out, value);
+}
+
+fn number(out: &mut Vec<u8>, number: u64) {
+    out.extend(number.to_le_bytes());
+}
+
+fn text(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend(text);
+}
+
+/// Reads a body from its beginning.
+struct Body<'a>(&'a [u8]);
+
+impl<'a> Body<'a> {
+    fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
+        let (taken, rest) =
+            self.0.split_at_checked(count).ok_or_else(|| garbled("it ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> io::Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn length(&mut self) -> io::Result<usize> {
+        let bytes = self.take(4)?.try_into().map_err(|_| garbled("a length"))?;
+        Ok(u32::from_le_bytes(bytes) as usize)
+    }
+
+    fn number(&mut self) -> io::Result<u64> {
+        let bytes = self.take(8)?.try_into().map_err(|_| garbled("a number"))?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn bytes(&mut self) -> io::Result<&'a [u8]> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    fn text(&mut self) -> io::Result<String> {
+        let text = str::from_utf8(self.bytes()?).map_err(|_| garbled("text that is no UTF-8"))?;
+        Ok(text.to_owned())
+    }
+
+    fn json<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        let body = std::mem::take(&mut self.0);
+        serde_json::from_slice(body).map_err(|error| garbled(&error.to_string()))
+    }
+
+    fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0).to_vec()
+    }
+
+    fn end(self) -> io::Result<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(garbled("it goes on too long")) }
+    }
+}
+
+/// Appends a line in the form in which it is kept, spooled and sent.
+pub(super) fn encode_line(out: &mut Vec<u8>, line: &OutputLine) {
+    out.push(u8::from(line.pipe == Pipe::Stderr) | u8::from(line.truncated) << 1);
+    text(out, line.text.as_bytes());
+}
+
+/// Reads lines to the end.
+///
+/// # Errors
+/// They are not in that form.
+pub(super) fn decode_lines(bytes: &[u8]) -> io::Result<Vec<OutputLine>> {
+    let (mut body, mut lines) = (Body(bytes), Vec::new());
+    while !body.0.is_empty() {
+        let flags = body.byte()?;
+        let pipe = if flags & 1 == 0 { Pipe::Stdout } else { Pipe::Stderr };
+        lines.push(OutputLine { pipe, text: body.text()?, truncated: flags & 2 != 0 });
+    }
+    Ok(lines)
+}
+
+/// The bytes of so many lines after the first `skip` ones, fewer where there are not so many.
+pub(super) fn lines_between(bytes: &[u8], skip: u64, most: u64) -> &[u8] {
+    let place = |from: usize, count: u64| {
+        let mut at = from;
+        for _ in 0..count {
+            let mut body = Body(&bytes[at..]);
+            if body.byte().and_then(|_| body.bytes()).is_err() {
+                break;
+            }
+            at = bytes.len() - body.0.len();
+        }
+        at
+    };
+    let begin = place(0, skip);
+    &bytes[begin..place(begin, most)]
+}
+
+/// Appends lines that are encoded already.
+pub(super) fn encode_lines(out: &mut Vec<u8>, stream: u64, lines: &[u8]) {
+    frame(out, kind::LINES, |out| {
+        number(out, stream);
+        out.extend(lines);
+    });
+}
+
+mod kind {
+    pub(super) const HELLO: u8 = 1;
+    pub(super) const LAUNCH: u8 = 2;
+    pub(super) const ADOPT: u8 = 3;
+    pub(super) const SURVIVORS: u8 = 4;
+    pub(super) const COMMAND: u8 = 5;
+    pub(super) const RECORDED: u8 = 6;
+    pub(super) const ABANDON: u8 = 7;
+    pub(super) const KEEP: u8 = 8;
+    pub(super) const END: u8 = 9;
+    pub(super) const UNTIL: u8 = 10;
+    pub(super) const REFUSED: u8 = 65;
+    pub(super) const STARTED: u8 = 66;
+    pub(super) const FAILED: u8 = 67;
+    pub(super) const LINES: u8 = 68;
+    pub(super) const OUTPUT_LIMIT: u8 = 69;
+    pub(super) const EXITED: u8 = 70;
+}
+
+impl Request {
+    /// Appends its frame.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Hello(hello) => frame(out, kind::HELLO, |out| json(out, hello)),
+            Self::Launch { stream, launch, sandbox } => frame(out, kind::LAUNCH, |out| {
+                number(out, *stream);
+                text(out, &launch.stdin);
+                json(out, &(launch, sandbox));
+            }),
+            Self::Adopt { stream, run, proc, heard } => {
+                frame(out, kind::ADOPT, |out| json(out, &(stream, run, proc, heard)));
+            }
+            Self::Survivors => frame(out, kind::SURVIVORS, |_| {}),
+            Self::Command { stream, number: count, command } => frame(out, kind::COMMAND, |out| {
+                number(out, *stream);
+                number(out, *count);
+                encode_command(out, command);
+            }),
+            Self::Recorded { stream, lines } => frame(out, kind::RECORDED, |out| {
+                number(out, *stream);
+                number(out, *lines);
+            }),
+            Self::Abandon { stream } => frame(out, kind::ABANDON, |out| number(out, *stream)),
+            Self::Keep { run, keepsake } => frame(out, kind::KEEP, |out| {
+                text(out, run.as_bytes());
+                out.extend(keepsake);
+            }),
+            Self::End { run } => frame(out, kind::END, |out| text(out, run.as_bytes())),
+            Self::Until(until_ms) => frame(out, kind::UNTIL, |out| number(out, *until_ms)),
+        }
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn decode(kind: u8, body: &[u8]) -> io::Result<Self> {
+        let mut body = Body(body);
+        let request = match kind {
+            kind::HELLO => Self::Hello(body.json()?),
+            kind::LAUNCH => {
+                let (stream, stdin) = (body.number()?, body.bytes()?.to_vec());
+                let (mut launch, sandbox): (Box<WireLaunch>, _) = body.json()?;
+                launch.stdin = stdin;
+                Self::Launch { stream, launch, sandbox }
+            }
+            kind::ADOPT => {
+                let (stream, run, proc, heard) = body.json()?;
+                Self::Adopt { stream, run, proc, heard }
+            }
+            kind::SURVIVORS => Self::Survivors,
+            kind::COMMAND => Self::Command {
+                stream: body.number()?,
+                number: body.number()?,
+                command: decode_command(&mut body)?,
+            },
+            kind::RECORDED => Self::Recorded { stream: body.number()?, lines: body.number()? },
+            kind::UNTIL => Self::Until(body.number()?),
+            kind::ABANDON => Self::Abandon { stream: body.number()? },
+            kind::KEEP => Self::Keep { run: body.text()?, keepsake: body.rest() },
+            kind::END => Self::End { run: body.text()? },
+            _ => return Err(garbled("unknown kind")),
+        };
+        body.end()?;
+        Ok(request)
+    }
+}
+
+fn encode_command(out: &mut Vec<u8>, command: &ProcessCommand) {
+    match command {
+        ProcessCommand::Write(bytes) => {
+            out.push(1);
+            out.extend(bytes);
+        }
+        ProcessCommand::CloseStdin => out.push(2),
+        ProcessCommand::Stop { signal, grace } => {
+            out.push(match signal {
+                Signal::Interrupt => 3,
+                Signal::Terminate => 4,
+                Signal::Kill => 5,
+            });
+            number(out, u64::try_from(grace.as_millis()).unwrap_or(u64::MAX));
+        }
+        ProcessCommand::Recorded(lines) => {
+            out.push(6);
+            number(out, *lines);
+        }
+    }
+}
+
+fn decode_command(body: &mut Body<'_>) -> io::Result<ProcessCommand> {
+    let signal = match body.byte()? {
+        1 => return Ok(ProcessCommand::Write(body.rest())),
+        2 => return Ok(ProcessCommand::CloseStdin),
+        3 => Signal::Interrupt,
+        4 => Signal::Terminate,
+        5 => Signal::Kill,
+        6 => return Ok(ProcessCommand::Recorded(body.number()?)),
+        _ => return Err(garbled("unknown command")),
+    };
+    Ok(ProcessCommand::Stop { signal, grace: Duration::from_millis(body.number()?) })
+}
+
+impl Answer {
+    /// Appends its frame.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Hello(hello) => frame(out, kind::HELLO, |out| json(out, hello)),
+            Self::Refused(refusal) => frame(out, kind::REFUSED, |out| json(out, refusal)),
+            Self::Started { stream, started } => {
+                frame(out, kind::STARTED, |out| json(out, &(stream, started)));
+            }
+            Self::Failed { stream, failure } => {
+                frame(out, kind::FAILED, |out| json(out, &(stream, failure)));
+            }
+            Self::Survivors(runs) => frame(out, kind::SURVIVORS, |out| json(out, runs)),
+            Self::Lines { stream, lines } => frame(out, kind::LINES, |out| {
+                number(out, *stream);
+                lines.iter().for_each(|line| encode_line(out, line));
+            }),
+            Self::OutputLimit { stream } => {
+                frame(out, kind::OUTPUT_LIMIT, |out| number(out, *stream));
+            }
+            Self::Exited { stream, how, stderr_tail } => {
+                frame(out, kind::EXITED, |out| json(out, &(stream, how, stderr_tail)));
+            }
+        }
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn decode(kind: u8, body: &[u8]) -> io::Result<Self> {
+        let mut body = Body(body);
+        let answer = match kind {
+            kind::LINES => {
+                let stream = body.number()?;
+                let lines = decode_lines(std::mem::take(&mut body.0))?;
+                Self::Lines { stream, lines }
+            }
+            kind::HELLO => Self::Hello(body.json()?),
+            kind::REFUSED => Self::Refused(body.json()?),
+            kind::STARTED => {
+                let (stream, started) = body.json()?;
+                Self::Started { stream, started }
+            }
+            kind::FAILED => {
+                let (stream, failure) = body.json()?;
+                Self::Failed { stream, failure }
+            }
+            kind::SURVIVORS => Self::Survivors(body.json()?),
+            kind::OUTPUT_LIMIT => Self::OutputLimit { stream: body.number()? },
+            kind::EXITED => {
+                let (stream, how, stderr_tail) = body.json()?;
+                Self::Exited { stream, how, stderr_tail }
+            }
+            _ => return Err(garbled("unknown kind")),
+        };
+        body.end()?;
+        Ok(answer)
+    }
+}
+
+/// Reads the next frame into `body` and returns its kind; none at the end.
+///
+/// # Errors
+/// The connection is broken, it ends within a frame, or a body is longer than `most`.
+pub(super) async fn read_frame(
+    from: &mut (impl AsyncRead + Unpin),
+    body: &mut Vec<u8>,
+    most: usize,
+) -> io::Result<Option<u8>> {
+    let mut head = [0; HEAD];
+    if from.read(&mut head[..1]).await? == 0 {
+        return Ok(None);
+    }
+    from.read_exact(&mut head[1..]).await?;
+    let [a, b, c, d, kind] = head;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    if length > most {
+        return Err(garbled("it is too long"));
+    }
+    body.clear();
+    // What was once needed for a large one is not kept.
+    body.shrink_to(64 << 10);
+    // Grows with what comes.
+    if from.take(length as u64).read_to_end(body).await? < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Some(kind))
+}
+
+#[cfg(test)]
+mod tests;

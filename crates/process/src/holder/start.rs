@@ -1,0 +1,104 @@
+//! Starting a holder, and what it does to be nobody's child.
+#![allow(unsafe_code, reason = "each use gives its reason")]
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::log;
+use crate::{cgroup, family};
+use aetheel_model::vigil;
+
+/// Variables a holder gets: those of a plain program, and how it logs.
+const VARIABLES: [&str; 9] =
+    ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LOG_LEVEL", "LOG_FORMAT", "NO_COLOR"];
+
+/// A holder that was started.
+#[derive(Debug)]
+pub(super) struct StartedHolder(Arc<AtomicBool>);
+
+impl StartedHolder {
+    /// Whether it has ended again.
+    pub(super) fn has_ended(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Starts one for a state folder; `program`: another than ours.
+///
+/// # Errors
+/// What the system said.
+pub(super) fn start(
+    state: &Path,
+    program: Option<&Path>,
+    claim_within: Duration,
+) -> io::Result<StartedHolder> {
+    let program = program.map_or_else(own_program, Path::to_owned);
+    let environment = VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut command = Command::new(program);
+    command
+        .arg0("aetheel")
+        .arg("hold")
+        .arg("--state")
+        .arg(std::path::absolute(state)?)
+        .arg("--claim-within")
+        .arg(claim_within.as_secs().to_string())
+        .args(["--leave-when-empty", "--detach"])
+        .env_clear()
+        .envs(environment)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log::open(state)?);
+    let mut child = {
+        // Searches for strays must not see it before they know it.
+        let mut leaders = family::leaders();
+        let child = command.spawn()?;
+        leaders.spare(child.id() as i32);
+        child
+    };
+    let ended = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&ended);
+    let waiting = vigil::thread("holder", move || {
+        // Nobody else takes its status.
+        let _ = child.wait();
+        family::leaders().forget_spared(child.id() as i32);
+        told.store(true, Ordering::SeqCst);
+    });
+    waiting.map(|_| StartedHolder(ended))
+}
+
+/// This program, also where its file was replaced or removed.
+fn own_program() -> PathBuf {
+    let own = std::env::current_exe().ok().filter(|path| path.exists());
+    own.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
+}
+
+/// Leaves everything behind that ties this process to whoever started it: descriptors, session,
+/// cgroup. To be called before anything is opened and any other thread exists.
+///
+/// # Errors
+/// The session cannot be left.
+pub fn detach() -> io::Result<()> {
+    // SAFETY: nothing of this process has opened a descriptor yet but the first three; what is
+    // closed belongs to whoever started us. As a system call: musl has no function for it.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+    match rustix::process::setsid() {
+        // It leads a group already: a shell started it, and it is nobody's job then.
+        Ok(_) | Err(Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Leaves the cgroup of whoever started this process, and says what it means where that cannot be.
+pub fn leave_cgroup() {
+    if let Err(error) = cgroup::step_aside() {
+        tracing::info!(%error, "agents end with this service when a service manager stops it; to keep them over restarts, install the holder's unit: `aetheel init --yes --then install-unit`");
+    }
+}

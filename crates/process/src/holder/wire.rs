@@ -1,0 +1,284 @@
+//! Requests, errors and survivors in the form in which they are sent.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Sandbox;
+use aetheel_model::agent::descriptor::Framing;
+use aetheel_turn::{Launch, LaunchError, Reach, SurvivingProcess, Survivor};
+
+/// A path or an argument, which need not be UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Raw {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<OsString> for Raw {
+    fn from(text: OsString) -> Self {
+        text.into_string().map_or_else(|text| Self::Bytes(text.into_vec()), Self::Text)
+    }
+}
+
+impl From<&Path> for Raw {
+    fn from(path: &Path) -> Self {
+        path.to_str().map_or_else(
+            || Self::Bytes(path.as_os_str().as_bytes().to_vec()),
+            |text| Self::Text(text.to_owned()),
+        )
+    }
+}
+
+impl From<Raw> for OsString {
+    fn from(raw: Raw) -> Self {
+        match raw {
+            Raw::Text(text) => text.into(),
+            Raw::Bytes(bytes) => Self::from_vec(bytes),
+        }
+    }
+}
+
+impl From<Raw> for PathBuf {
+    fn from(raw: Raw) -> Self {
+        OsString::from(raw).into()
+    }
+}
+
+fn raws(paths: &[PathBuf]) -> Vec<Raw> {
+    paths.iter().map(|path| Raw::from(path.as_path())).collect()
+}
+
+fn paths(raws: Vec<Raw>) -> Vec<PathBuf> {
+    raws.into_iter().map(PathBuf::from).collect()
+}
+
+/// [`Launch`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WireLaunch {
+    pub(super) run: String,
+    pub(super) proc: u32,
+    program: Raw,
+    arguments: Vec<Raw>,
+    environment: Vec<(String, String)>,
+    cwd: Raw,
+    /// Sent apart: it may be long.
+    #[serde(skip)]
+    pub(super) stdin: Vec<u8>,
+    keep_open: bool,
+    framing: Framing,
+    line_limit: usize,
+    output_limit: u64,
+    reach: WireReach,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct WireReach {
+    programs: Vec<Raw>,
+    read: Vec<Raw>,
+    write: Vec<Raw>,
+    hidden: Vec<Raw>,
+    kept: Vec<Raw>,
+    own_sandbox: bool,
+}
+
+impl From<Launch> for WireLaunch {
+    fn from(launch: Launch) -> Self {
+        let reach = &launch.reach;
+        Self {
+            reach: WireReach {
+                programs: raws(&reach.programs),
+                read: raws(&reach.read),
+                write: raws(&reach.write),
+                hidden: raws(&reach.hidden),
+                kept: raws(&reach.kept),
+                own_sandbox: reach.own_sandbox,
+            },
+            run: launch.run,
+            proc: launch.proc,
+            program: launch.program.into_os_string().into(),
+            arguments: launch.arguments.into_iter().map(Raw::from).collect(),
+            environment: launch.environment,
+            cwd: launch.cwd.into_os_string().into(),
+            stdin: launch.stdin,
+            keep_open: launch.keep_open,
+            framing: launch.framing,
+            line_limit: launch.line_limit,
+            output_limit: launch.output_limit,
+        }
+    }
+}
+
+impl From<WireLaunch> for Launch {
+    fn from(launch: WireLaunch) -> Self {
+        let reach = launch.reach;
+        Self {
+            run: launch.run,
+            proc: launch.proc,
+            program: launch.program.into(),
+            arguments: launch.arguments.into_iter().map(OsString::from).collect(),
+            environment: launch.environment,
+            cwd: launch.cwd.into(),
+            stdin: launch.stdin,
+            keep_open: launch.keep_open,
+            framing: launch.framing,
+            line_limit: launch.line_limit,
+            output_limit: launch.output_limit,
+            reach: Reach {
+                programs: paths(reach.programs),
+                read: paths(reach.read),
+                write: paths(reach.write),
+                hidden: paths(reach.hidden),
+                kept: paths(reach.kept),
+                own_sandbox: reach.own_sandbox,
+            },
+        }
+    }
+}
+
+/// [`Sandbox`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum WireSandbox {
+    Off,
+    Landlock { abi: i32, bubblewrap: Option<Raw> },
+    Bubblewrap(Raw),
+}
+
+impl From<&Sandbox> for WireSandbox {
+    fn from(sandbox: &Sandbox) -> Self {
+        match sandbox {
+            Sandbox::Off => Self::Off,
+            Sandbox::Landlock { abi, bubblewrap } => {
+                Self::Landlock { abi: *abi, bubblewrap: bubblewrap.as_deref().map(Raw::from) }
+            }
+            Sandbox::Bubblewrap(program) => Self::Bubblewrap(program.as_path().into()),
+        }
+    }
+}
+
+impl From<WireSandbox> for Sandbox {
+    fn from(sandbox: WireSandbox) -> Self {
+        match sandbox {
+            WireSandbox::Off => Self::Off,
+            WireSandbox::Landlock { abi, bubblewrap } => {
+                Self::Landlock { abi, bubblewrap: bubblewrap.map(PathBuf::from) }
+            }
+            WireSandbox::Bubblewrap(program) => Self::Bubblewrap(program.into()),
+        }
+    }
+}
+
+/// A process that was started or taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Started {
+    pub(super) pid: Option<u32>,
+    /// Commands it was given so far.
+    pub(super) commands: u64,
+}
+
+/// [`LaunchError`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Failure {
+    NotFound(Raw),
+    NoDirectory(Raw),
+    Start { program: Raw, fault: Fault },
+}
+
+/// [`io::Error`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Fault {
+    /// The system's number, where the error is the system's own.
+    number: Option<i32>,
+    kind: FaultKind,
+    words: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum FaultKind {
+    NotFound,
+    PermissionDenied,
+    InvalidInput,
+    Other,
+}
+
+impl From<&io::Error> for Fault {
+    fn from(error: &io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound => FaultKind::NotFound,
+            io::ErrorKind::PermissionDenied => FaultKind::PermissionDenied,
+            io::ErrorKind::InvalidInput => FaultKind::InvalidInput,
+            _ => FaultKind::Other,
+        };
+        Self { number: error.raw_os_error(), kind, words: error.to_string() }
+    }
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        if let Some(number) = fault.number {
+            return Self::from_raw_os_error(number);
+        }
+        let kind = match fault.kind {
+            FaultKind::NotFound => io::ErrorKind::NotFound,
+            FaultKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+            FaultKind::InvalidInput => io::ErrorKind::InvalidInput,
+            FaultKind::Other => io::ErrorKind::Other,
+        };
+        Self::new(kind, fault.words)
+    }
+}
+
+impl From<&LaunchError> for Failure {
+    fn from(error: &LaunchError) -> Self {
+        match error {
+            LaunchError::NotFound(program) => Self::NotFound(program.as_path().into()),
+            LaunchError::NoDirectory(folder) => Self::NoDirectory(folder.as_path().into()),
+            LaunchError::Start { program, source } => {
+                Self::Start { program: program.as_path().into(), fault: source.into() }
+            }
+            // Only a gateway finds that out.
+            LaunchError::HolderLost(program) => Self::Start {
+                program: program.as_path().into(),
+                fault: (&io::Error::other(error.to_string())).into(),
+            },
+        }
+    }
+}
+
+impl From<Failure> for LaunchError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotFound(program) => Self::NotFound(program.into()),
+            Failure::NoDirectory(folder) => Self::NoDirectory(folder.into()),
+            Failure::Start { program, fault } => {
+                Self::Start { program: program.into(), source: fault.into() }
+            }
+        }
+    }
+}
+
+/// [`Survivor`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WireRun {
+    pub(super) run: String,
+    pub(super) keepsake: Vec<u8>,
+    pub(super) asked: u32,
+    /// Key, commands, recorded.
+    pub(super) processes: Vec<(u32, u64, u64)>,
+}
+
+impl From<WireRun> for Survivor {
+    fn from(run: WireRun) -> Self {
+        let process = |(proc, commands, recorded)| SurvivingProcess { proc, commands, recorded };
+        Self {
+            run: run.run,
+            keepsake: run.keepsake,
+            asked: run.asked,
+            processes: run.processes.into_iter().map(process).collect(),
+        }
+    }
+}

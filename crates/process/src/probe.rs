@@ -1,0 +1,122 @@
+//! Asking a program for its version.
+
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::Custody;
+use aetheel_model::agent::descriptor::Framing;
+use aetheel_model::agent::{Exit, Pipe};
+use aetheel_turn::{Launch, LaunchError, Launcher, ProcessEvent, Reach};
+
+/// Bytes of an answer.
+const ANSWER: u64 = 4 << 10;
+
+/// Why a program did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// It did not start.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// It took too long.
+    #[error("{} did not answer within {} ms", program.display(), limit.as_millis())]
+    Timeout {
+        /// What was asked.
+        program: PathBuf,
+        /// For how long.
+        limit: Duration,
+    },
+    /// It ended with an error.
+    #[error("{} failed{}: {stderr}", program.display(), code.map(|code| format!(" with code {code}")).unwrap_or_default())]
+    Failed {
+        /// What was asked.
+        program: PathBuf,
+        /// Its exit code; none when a signal ended it.
+        code: Option<u32>,
+        /// What it said, at most 64 KiB.
+        stderr: String,
+    },
+}
+
+impl Custody {
+    /// Runs a program that answers and ends, such as `claude --version`, and returns what it wrote
+    /// to stdout, or else to stderr: at most 4 KiB, trimmed. It runs in `/` with the given
+    /// environment and reach only, and a temporary folder of its own (`TMPDIR`); dropping the
+    /// future kills it.
+    ///
+    /// # Errors
+    /// [`ProbeError`]; nothing of the program is left in any case.
+    pub async fn probe(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        mut environment: Vec<(String, String)>,
+        mut reach: Reach,
+        limit: Duration,
+    ) -> Result<String, ProbeError> {
+        let temporary = tempfile::Builder::new()
+            .prefix(&self.scratch())
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir();
+        let temporary = temporary
+            .map_err(|source| LaunchError::Start { program: program.to_owned(), source })?;
+        environment.retain(|(name, _)| name != "TMPDIR");
+        environment.push(("TMPDIR".to_owned(), temporary.path().to_string_lossy().into_owned()));
+        reach.write.push(temporary.path().to_owned());
+        let launch = Launch {
+            run: "probe".to_owned(),
+            proc: 1,
+            program: program.to_owned(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            environment,
+            cwd: PathBuf::from("/"),
+            stdin: Vec::new(),
+            keep_open: false,
+            framing: Framing::Lines,
+            line_limit: ANSWER as usize,
+            output_limit: 16 * ANSWER,
+            reach,
+        };
+        let asked = async {
+            let mut process = self.launch(launch).await?;
+            let mut answer = String::new();
+            while let Some(event) = process.events.recv().await {
+                match event {
+                    ProcessEvent::Lines(lines) => {
+                        for line in lines.iter().filter(|line| line.pipe == Pipe::Stdout) {
+                            answer.push_str(&line.text);
+                            answer.push('\n');
+                        }
+                    }
+                    ProcessEvent::OutputLimit => {}
+                    ProcessEvent::Exited { how: Exit::Code(0), stderr_tail } => {
+                        let answer = if answer.trim().is_empty() { stderr_tail } else { answer };
+                        let end = answer.floor_char_boundary(ANSWER as usize);
+                        return Ok(answer[..end].trim().to_owned());
+                    }
+                    ProcessEvent::Exited { how, stderr_tail } => {
+                        let code = if let Exit::Code(code) = how { Some(code) } else { None };
+                        let stderr = stderr_tail.trim().to_owned();
+                        return Err(ProbeError::Failed {
+                            program: program.to_owned(),
+                            code,
+                            stderr,
+                        });
+                    }
+                }
+            }
+            Err(ProbeError::Failed {
+                program: program.to_owned(),
+                code: None,
+                stderr: String::new(),
+            })
+        };
+        timeout(limit, asked)
+            .await
+            .unwrap_or_else(|_| Err(ProbeError::Timeout { program: program.to_owned(), limit }))
+    }
+}

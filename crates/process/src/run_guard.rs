@@ -1,0 +1,253 @@
+//! A run that is held: whatever happens to the holder, all of its processes die.
+//!
+//! The leader stays unreaped until the very end, so that its pid and process group cannot become
+//! anyone else's while we signal them. Pinned by `a_dropped_process_takes_all_of_its_run_with_it`
+//! and `a_dropped_runtime_kills_its_runs`.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::cgroup::Cgroup;
+use super::family::RunProcesses;
+use super::{KILL_LIMIT, family, wait_until};
+use aetheel_model::agent::{self, Exit};
+use aetheel_model::figures;
+use aetheel_model::vigil;
+
+/// How long the reaper waits for what does not die.
+const REAP_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often it looks after a run that does not end at once.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
+/// How often orphans are looked for; the end of a run looks too.
+const ORPHANS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Whether orphans become our children: we are their subreaper, or the first process of a container.
+static ADOPTING: AtomicBool = AtomicBool::new(false);
+
+/// Sees to it that orphans become our children, and are reaped.
+pub(super) fn adopt_orphans() {
+    if !ADOPTING.swap(true, Ordering::Relaxed) {
+        family::adopt_orphans();
+        reaper();
+    }
+}
+
+/// A run and the duty to end it.
+#[derive(Debug)]
+pub(super) struct RunGuard(Option<Run>);
+
+#[derive(Debug)]
+pub(super) struct Run {
+    /// The leader; also the id of its process group and session.
+    pub(super) leader: Pid,
+    pub(super) processes: RunProcesses,
+    pub(super) pidfd: OwnedFd,
+    /// Without one: by descent.
+    pub(super) cgroup: Option<Cgroup>,
+    /// What logs call it.
+    pub(super) name: String,
+}
+
+impl RunGuard {
+    pub(super) fn new(run: Run) -> Self {
+        Self(Some(run))
+    }
+
+    /// The leader, where there is one.
+    pub(super) fn leader(&self) -> Option<u32> {
+        self.0.as_ref().map(|run| run.leader.as_raw_nonzero().get().unsigned_abs())
+    }
+
+    /// Returns a handle that becomes readable when the leader has ended.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub(super) fn pidfd(&self) -> io::Result<OwnedFd> {
+        self.0
+            .as_ref()
+            .map_or_else(|| Err(io::Error::other("the run has ended")), |run| run.pidfd.try_clone())
+    }
+
+    /// Signals the leader's process group; what is stopped goes on, to see the signal.
+    pub(super) fn signal(&self, signal: agent::Signal) {
+        let Some(run) = &self.0 else { return };
+        let signal = match signal {
+            agent::Signal::Interrupt => Signal::INT,
+            agent::Signal::Terminate => Signal::TERM,
+            agent::Signal::Kill => return self.kill(),
+        };
+        run.signal(signal);
+        run.signal(Signal::CONT);
+    }
+
+    /// Kills what is there now. Quick; [`RunGuard::finish`] makes sure.
+    pub(super) fn kill(&self) {
+        if let Some(run) = &self.0 {
+            figures::process_killed();
+            run.kill();
+        }
+    }
+
+    /// Ends the run: kills until nothing is left, and says how the leader ended. Blocks, for 5
+    /// seconds at most.
+    pub(super) fn finish(mut self) -> Exit {
+        let Some(run) = self.0.take() else { return Exit::Unknown };
+        if let Some(how) = run.end(KILL_LIMIT) {
+            return how;
+        }
+        tracing::error!(
+            run = run.name,
+            pid = run.leader.as_raw_nonzero(),
+            "processes of a run do not die; going on without them"
+        );
+        bury(run);
+        Exit::Unknown
+    }
+}
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            figures::process_killed();
+            run.kill();
+            bury(run);
+        }
+    }
+}
+
+impl Run {
+    fn signal(&self, signal: Signal) {
+        // Fails when everyone in the group has ended.
+        let _ = kill_process_group(self.leader, signal);
+    }
+
+    fn kill(&self) {
+        self.signal(Signal::KILL);
+        match &self.cgroup {
+            Some(cgroup) => {
+                if let Err(error) = cgroup.kill() {
+                    tracing::warn!(run = self.name, %error, "cannot kill a cgroup");
+                }
+            }
+            None => {
+                self.processes.kill_round();
+            }
+        }
+    }
+
+    /// Returns how the leader ended, once nothing of the run is left; none when the time is over
+    /// first.
+    fn end(&self, limit: Duration) -> Option<Exit> {
+        let gone = match &self.cgroup {
+            // The common case: everything has ended, and removing the folder shows it.
+            Some(cgroup) => {
+                cgroup.remove()
+                    || wait_until(limit, || {
+                        self.kill();
+                        cgroup.remove()
+                    })
+            }
+            None => wait_until(limit, || {
+                self.signal(Signal::KILL);
+                // While `/proc` is read a parent may end: its child then names a process that is
+                // not in the table. The next look finds it with us.
+                self.processes.kill_round() == 0 && self.processes.kill_round() == 0
+            }),
+        };
+        if !gone {
+            return None;
+        }
+        let mut how = None;
+        // In a cgroup the leader may still be about to become a zombie.
+        wait_until(limit, || {
+            how = self.reap();
+            how.is_some()
+        });
+        how
+    }
+
+    /// Takes the leader's status, if it has ended.
+    fn reap(&self) -> Option<Exit> {
+        let mut leaders = family::leaders();
+        let status = match waitid(
+            WaitId::PidFd(self.pidfd.as_fd()),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+        ) {
+            Ok(None) => return None,
+            Ok(Some(status)) => status,
+            // Someone else took it; nobody is left to wait for.
+            Err(error) => {
+                tracing::warn!(run = self.name, %error, "cannot tell how an agent ended");
+                leaders.forget(self.leader.as_raw_nonzero().get());
+                return Some(Exit::Unknown);
+            }
+        };
+        leaders.forget(self.leader.as_raw_nonzero().get());
+        Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Exit::Code(code as u32),
+            (None, Some(signal)) => Exit::Signal(signal as u32),
+            (None, None) => Exit::Unknown,
+        })
+    }
+}
+
+/// Hands a killed run to the reaper.
+fn bury(run: Run) {
+    let refused = match reaper() {
+        Some(sender) => sender.send(run).err().map(|refused| refused.0),
+        None => Some(run),
+    };
+    if let Some(run) = refused {
+        run.end(KILL_LIMIT);
+    }
+}
+
+/// Returns the way to the reaper: a thread, outliving every runtime, that ends runs nobody
+/// waits for and reaps orphans.
+fn reaper() -> Option<&'static Sender<Run>> {
+    static REAPER: OnceLock<Option<Sender<Run>>> = OnceLock::new();
+    let start = || {
+        let (sender, receiver) = channel();
+        let thread = vigil::thread("reaper", move || reap_runs(&receiver));
+        thread
+            .map(|_| sender)
+            .inspect_err(|error| tracing::error!(%error, "cannot start the reaper thread"))
+            .ok()
+    };
+    REAPER.get_or_init(start).as_ref()
+}
+
+fn reap_runs(receiver: &Receiver<Run>) {
+    let mut buried: Vec<(Run, Instant)> = Vec::new();
+    loop {
+        let pause = if buried.is_empty() { ORPHANS_INTERVAL } else { RETRY_INTERVAL };
+        match receiver.recv_timeout(pause) {
+            Ok(run) => buried.push((run, Instant::now())),
+            Err(RecvTimeoutError::Timeout)
+                if buried.is_empty() && ADOPTING.load(Ordering::Relaxed) =>
+            {
+                family::reap_strays()
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        buried.retain(|(run, since)| {
+            let ended = run.end(Duration::ZERO).is_some();
+            if !ended && since.elapsed() > REAP_TIMEOUT {
+                tracing::error!(
+                    run = run.name,
+                    pid = run.leader.as_raw_nonzero(),
+                    "processes of a run cannot be killed"
+                );
+                return false;
+            }
+            !ended
+        });
+    }
+}

@@ -1,0 +1,209 @@
+//! From what an agent may reach to the paths that are granted: resolved, around what is hidden, and
+//! never wider than meant.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::installation;
+use aetheel_turn::Reach;
+
+/// Folders of the system, read by everybody. What of them is missing is no fault.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/etc",
+    "/nix/store",
+    "/run/current-system",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/nscd",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/var/lib/ca-certificates",
+];
+
+/// Paths without links, each existing when it was looked at.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Grants {
+    pub(super) read: BTreeSet<PathBuf>,
+    pub(super) write: BTreeSet<PathBuf>,
+}
+
+/// Works out what is granted to a program.
+///
+/// What lies below another place that may be written is not looked at by itself: whoever writes
+/// there could have put a link to anywhere in its stead.
+///
+/// # Errors
+/// Something would be granted that contains, or lies in, what must not be reached: says both.
+pub(super) fn grants(reach: &Reach, program: &Path, path: &OsStr) -> Result<Grants, String> {
+    let resolved =
+        |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| real(path)).collect() };
+    let (hidden, kept) = (resolved(&reach.hidden), resolved(&reach.kept));
+    let mut granted = Grants::default();
+    let mut write: Vec<&PathBuf> = reach.write.iter().collect();
+    write.sort();
+    let mut asked: Vec<&Path> = Vec::new();
+    for wanted in write {
+        if asked.iter().any(|wider| wanted.starts_with(wider)) {
+            continue;
+        }
+        let Ok(place) = fs::canonicalize(wanted) else { continue };
+        if let Some(own) =
+            hidden.iter().chain(&kept).find(|own| own.starts_with(&place) || place.starts_with(own))
+        {
+            let (which, place) =
+                (if place.starts_with(own) { "lies in" } else { "contains" }, wanted.display());
+            return Err(format!(
+                "{place}, where agents may write, {which} {}, which is the gateway's own; keep them apart",
+                own.display()
+            ));
+        }
+        asked.push(wanted);
+        granted.write.insert(place);
+    }
+    for wanted in &reach.read {
+        if asked.iter().any(|wider| wanted.starts_with(wider)) {
+            continue;
+        }
+        let Ok(place) = fs::canonicalize(wanted) else { continue };
+        if let Some(own) = hidden.iter().find(|own| place.starts_with(own)) {
+            let own = own.display();
+            return Err(format!(
+                "{}, which agents may read, lies in {own}, which is the gateway's own; keep them apart",
+                wanted.display()
+            ));
+        }
+        around(&place, &hidden, &mut granted.read);
+    }
+    let programs = reach.programs.iter().map(PathBuf::as_path).chain([program]);
+    let installed = programs.flat_map(|program| installation::of(program, path));
+    for place in SYSTEM
+        .iter()
+        .map(PathBuf::from)
+        .chain(installed)
+        .filter_map(|place| fs::canonicalize(place).ok())
+    {
+        around(&place, &hidden, &mut granted.read);
+    }
+    Ok(granted)
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    fs::canonicalize(&path).unwrap_or_else(|_| match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => real(parent).join(name),
+        _ => path,
+    })
+}
+
+/// Grants a place, or all in it but what is hidden. Links need no grant: what they lead to does.
+fn around(place: &Path, hidden: &[PathBuf], granted: &mut BTreeSet<PathBuf>) {
+    if hidden.iter().any(|own| place.starts_with(own)) {
+        return;
+    }
+    if !hidden.iter().any(|own| own.starts_with(place)) {
+        granted.insert(place.to_owned());
+        return;
+    }
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+            around(&entry.path(), hidden, granted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["config/state", "work/project", "shared/a", "shared/config"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        (folder, root)
+    }
+
+    fn of(reach: &Reach) -> Result<Grants, String> {
+        grants(reach, Path::new("/bin/sh"), OsStr::new("/usr/bin:/bin"))
+    }
+
+    #[test]
+    fn what_may_be_written_never_contains_what_is_the_gateways_own_nor_lies_in_it() {
+        let (_folder, root) = folder();
+        let hidden = vec![root.join("config"), root.join("work/.env")];
+        let write = |place: PathBuf| {
+            of(&Reach { write: vec![place], hidden: hidden.clone(), ..Reach::default() })
+        };
+        assert!(
+            write(root.join("work/project")).unwrap().write.contains(&root.join("work/project"))
+        );
+        for (place, word) in [
+            ("", "contains"),
+            ("config", "lies in"),
+            ("config/state", "lies in"),
+            ("work", "contains"),
+        ] {
+            let fault = write(root.join(place)).unwrap_err();
+            assert!(
+                fault.contains(word) && fault.contains("the gateway's own"),
+                "{place}: {fault}"
+            );
+        }
+        symlink(root.join("config"), root.join("link")).unwrap();
+        assert!(
+            write(root.join("link")).unwrap_err().contains("lies in"),
+            "a link is what it leads to"
+        );
+        let kept = of(&Reach {
+            write: vec![root.join("work")],
+            kept: vec![root.join("work/project")],
+            ..Reach::default()
+        });
+        assert!(kept.unwrap_err().contains("contains"));
+    }
+
+    #[test]
+    fn what_may_be_read_is_granted_around_what_is_hidden() {
+        let (_folder, root) = folder();
+        let reach = |place: PathBuf| Reach {
+            read: vec![place],
+            hidden: vec![root.join("shared/config")],
+            ..Reach::default()
+        };
+        let granted = of(&reach(root.clone())).unwrap().read;
+        for inside in ["config", "work", "shared/a"] {
+            assert!(granted.contains(&root.join(inside)), "{inside}: {granted:?}");
+        }
+        assert!(
+            !granted.iter().any(|place| root.join("shared/config").starts_with(place)),
+            "{granted:?}"
+        );
+        assert!(of(&reach(root.join("shared/config"))).unwrap_err().contains("lies in"));
+    }
+
+    #[test]
+    fn a_link_put_where_an_agent_may_write_widens_nothing() {
+        let (_folder, root) = folder();
+        symlink(root.join("config"), root.join("work/state.json")).unwrap();
+        let reach = Reach {
+            write: vec![root.join("work/state.json"), root.join("work")],
+            ..Reach::default()
+        };
+        assert_eq!(of(&reach).unwrap().write, BTreeSet::from([root.join("work")]));
+    }
+}

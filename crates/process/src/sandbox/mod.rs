@@ -1,0 +1,193 @@
+//! Confinement of agents: what is not granted they neither read nor write, and nobody outside do
+//! they signal or trace.
+//!
+//! Two ways of enforcing one list of grants ([`grants`]): Landlock (landlock(7)), whose rules are
+//! built in the gateway and applied in the child just before it becomes the agent, and bubblewrap,
+//! a program that shows the agent only what is mounted for it. Landlock costs microseconds and
+//! needs nothing installed; bubblewrap also hides processes and sockets, and is the only one under
+//! which an agent can use a sandbox of its own. Pinned by `tests/process/confined.rs`.
+
+mod bubblewrap;
+mod calls;
+mod grants;
+mod installation;
+mod landlock;
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use aetheel_model::config::SandboxWish;
+use aetheel_turn::Reach;
+
+/// The first Landlock that keeps files from being emptied from inside: Linux 6.2.
+const NEEDED: i32 = 3;
+
+/// How agents are confined here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sandbox {
+    /// Not at all.
+    #[default]
+    Off,
+    /// By the kernel.
+    Landlock {
+        /// What of it this kernel has.
+        abi: i32,
+        /// For agents with a sandbox of their own, where it works.
+        bubblewrap: Option<PathBuf>,
+    },
+    /// By what is mounted for them.
+    Bubblewrap(PathBuf),
+}
+
+/// Instructions of a seccomp filter.
+pub(super) type Filter = &'static [seccompiler::sock_filter];
+
+/// How a launch is confined.
+pub(super) enum Cage {
+    /// Not at all.
+    None,
+    /// The child applies a Landlock ruleset and a seccomp filter to itself.
+    Rules(OwnedFd, Filter),
+    /// Another program starts the agent, and reads the seccomp filter from descriptor 3.
+    Program(PathBuf, Vec<OsString>, OwnedFd),
+}
+
+impl Sandbox {
+    /// Finds out what can be had. Blocks for as long as bubblewrap takes to start, where it is
+    /// looked at.
+    ///
+    /// # Errors
+    /// What the operator named is not to be had; says what to do.
+    pub fn probe(wish: SandboxWish) -> Result<Self, String> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let abi = landlock::abi();
+        match wish {
+            SandboxWish::Off => Ok(Self::Off),
+            SandboxWish::Landlock | SandboxWish::Auto if abi >= NEEDED => {
+                Ok(Self::Landlock { abi, bubblewrap: bubblewrap::probe(&path).ok() })
+            }
+            SandboxWish::Auto => Ok(Self::Off),
+            SandboxWish::Landlock => Err(format!(
+                "AGENT_SANDBOX=landlock: this kernel has {}; use Linux 6.2 or later with Landlock among its security modules, `bwrap`, or `off`",
+                if abi < 1 { "no Landlock".to_owned() } else { format!("Landlock version {abi}, needed is {NEEDED}") }
+            )),
+            SandboxWish::Bwrap => bubblewrap::probe(&path).map(Self::Bubblewrap).map_err(|why| {
+                format!("AGENT_SANDBOX=bwrap: {why}; install bubblewrap and allow user namespaces, or choose `landlock` or `off`")
+            }),
+        }
+    }
+
+    /// Whether agents are confined.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        *self != Self::Off
+    }
+
+    /// What holds, for people: `Landlock (version 7)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Off => "off: agents reach everything the gateway's user may".to_owned(),
+            Self::Landlock { abi, .. } => format!("Landlock (version {abi})"),
+            Self::Bubblewrap(_) => "bubblewrap".to_owned(),
+        }
+    }
+
+    /// What does not hold although agents are confined, one line each.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let Self::Landlock { abi, .. } = self else { return Vec::new() };
+        let mut missing = Vec::new();
+        if *abi < 5 {
+            missing.push("terminals and devices of the user can be operated (Linux 6.10 keeps agents from it)".to_owned());
+        }
+        if *abi < 6 {
+            missing.push(
+                "the gateway's processes can be signalled, and abstract sockets reached (Linux 6.12 keeps agents from it)".to_owned(),
+            );
+        }
+        if *abi < 9 {
+            let user = rustix::process::geteuid().as_raw();
+            let found = service_managers(&PathBuf::from(format!("/run/user/{user}")));
+            missing.extend(found.iter().map(|socket| {
+                format!(
+                    "agents can start programs outside of the sandbox through {} (Linux 7.1 keeps agents from it); hint: run the gateway as a user without a systemd user manager, or use AGENT_SANDBOX=bwrap",
+                    socket.display()
+                )
+            }));
+        }
+        missing
+    }
+
+    /// Whether agents that confine their own commands by mounts can do so within it.
+    #[must_use]
+    pub fn allows_mounts(&self) -> bool {
+        !matches!(self, Self::Landlock { bubblewrap: None, .. })
+    }
+
+    /// Whether a process could be confined so.
+    ///
+    /// # Errors
+    /// What is granted contains what must not be reached, in words for the operator.
+    pub fn check(&self, reach: &Reach) -> Result<(), String> {
+        if self.is_on() {
+            grants::grants(reach, Path::new("/bin/sh"), OsStr::new("")).map(drop)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Prepares the confinement of one process.
+    ///
+    /// # Errors
+    /// In words for the operator: it cannot be confined, so it must not start.
+    pub(super) fn cage(
+        &self,
+        reach: &Reach,
+        program: &Path,
+        arguments: &[OsString],
+        cwd: &Path,
+        path: &OsStr,
+    ) -> Result<Cage, String> {
+        let bwrap = match self {
+            Self::Off => return Ok(Cage::None),
+            Self::Bubblewrap(bwrap) => Some(bwrap),
+            Self::Landlock { bubblewrap, .. } => bubblewrap.as_ref().filter(|_| reach.own_sandbox),
+        };
+        let granted = grants::grants(reach, program, path)?;
+        match bwrap {
+            Some(bwrap) => Ok(Cage::Program(
+                bwrap.clone(),
+                bubblewrap::arguments(&granted, program, arguments, cwd),
+                calls::file()?,
+            )),
+            None => Ok(Cage::Rules(landlock::rules(&granted)?, calls::filter()?)),
+        }
+    }
+}
+
+/// Returns the sockets below the user's runtime folder through which the user's systemd starts
+/// programs.
+fn service_managers(runtime: &Path) -> Vec<PathBuf> {
+    ["systemd/private", "bus"]
+        .map(|name| runtime.join(name))
+        .into_iter()
+        .filter(|path| std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_of_the_users_systemd_are_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(service_managers(folder.path()).is_empty());
+        let bus = folder.path().join("bus");
+        let _listener = std::os::unix::net::UnixListener::bind(&bus).expect("a socket");
+        assert_eq!(service_managers(folder.path()), [bus]);
+    }
+}

@@ -1,0 +1,225 @@
+//! From a checked request to a held run with its three pipes.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io::{self, PipeReader, PipeWriter, pipe};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, waitpid,
+};
+
+use super::cgroup::Cgroup;
+use super::clone::{self, Plan, Stage};
+use super::family::{RunProcesses, Starting};
+use super::gateway::MARK;
+use super::program::{ProgramError, find_program};
+use super::run_guard::{Run, RunGuard};
+use super::sandbox::{Cage, Filter, Sandbox};
+use aetheel_turn::{Launch, LaunchError};
+
+/// Room in the pipe of stdout, bytes: the most that may be asked for without privileges
+/// (`/proc/sys/fs/pipe-max-size`).
+const ROOM: libc::c_int = 1 << 20;
+
+/// Our ends of the pipes.
+pub(super) struct Pipes {
+    pub(super) stdin: PipeWriter,
+    pub(super) stdout: PipeReader,
+    pub(super) stderr: PipeReader,
+}
+
+/// What did not work, so that the caller may try without a cgroup.
+pub(super) enum Refusal {
+    /// The process could not be made.
+    Clone(io::Error),
+    /// Anything else.
+    Final(LaunchError),
+}
+
+/// A request in the form the system wants it.
+pub(super) struct Prepared<'a> {
+    launch: &'a Launch,
+    program: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    cwd: CString,
+    rules: Option<OwnedFd>,
+    filter: Option<Filter>,
+    handed: Option<OwnedFd>,
+    mark: String,
+    tag: u64,
+}
+
+/// Checks a request and makes it ready.
+///
+/// # Errors
+/// As [`aetheel_turn::Launcher::launch`].
+pub(super) fn prepare<'a>(
+    launch: &'a Launch,
+    sandbox: &Sandbox,
+    mark: String,
+    tag: u64,
+) -> Result<Prepared<'a>, LaunchError> {
+    let failed = |source: io::Error| LaunchError::Start { program: launch.program.clone(), source };
+    let path = match launch.environment.iter().find(|(name, _)| name == "PATH") {
+        Some((_, path)) => OsString::from(path),
+        None => std::env::var_os("PATH").unwrap_or_default(),
+    };
+    let program = find_program(&launch.program, &path).map_err(|error| match error {
+        ProgramError::NotFound(program) => LaunchError::NotFound(program),
+        error @ ProgramError::NotExecutable(_) => {
+            failed(io::Error::new(io::ErrorKind::PermissionDenied, error))
+        }
+    })?;
+    let refused = |why: String| {
+        failed(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("it cannot be confined: {why}"),
+        ))
+    };
+    let cage = sandbox
+        .cage(&launch.reach, &program, &launch.arguments, &launch.cwd, &path)
+        .map_err(refused)?;
+    let string = |bytes: &[u8]| CString::new(bytes).map_err(|error| failed(error.into()));
+    let (mut rules, mut filter, mut handed) = (None, None, None);
+    let (program, name, given) = match cage {
+        Cage::None => (program, launch.program.clone(), launch.arguments.clone()),
+        Cage::Rules(ruleset, calls) => {
+            (rules, filter) = (Some(ruleset), Some(calls));
+            (program, launch.program.clone(), launch.arguments.clone())
+        }
+        Cage::Program(wrapper, arguments, calls) => {
+            handed = Some(calls);
+            (wrapper.clone(), wrapper, arguments)
+        }
+    };
+    let arguments = std::iter::once(name.as_os_str()).chain(given.iter().map(OsString::as_os_str));
+    let variable = |name: &str, value: &str| string(format!("{name}={value}").as_bytes());
+    let given = launch
+        .environment
+        .iter()
+        .filter(|(name, _)| name != MARK)
+        .map(|(name, value)| variable(name, value));
+    Ok(Prepared {
+        launch,
+        program: string(program.as_os_str().as_bytes())?,
+        arguments: arguments.map(OsStr::as_bytes).map(string).collect::<Result<_, _>>()?,
+        environment: given.chain([variable(MARK, &mark)]).collect::<Result<_, _>>()?,
+        cwd: string(launch.cwd.as_os_str().as_bytes())?,
+        rules,
+        filter,
+        handed,
+        mark,
+        tag,
+    })
+}
+
+impl Prepared<'_> {
+    /// Starts it. Blocks until the program is loaded.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing is left behind.
+    pub(super) fn start(&self, cgroup: Option<Cgroup>) -> Result<(RunGuard, Pipes), Refusal> {
+        let failed = |source: io::Error| {
+            Refusal::Final(LaunchError::Start { program: self.launch.program.clone(), source })
+        };
+        let (child_stdin, stdin) = pipe().map_err(failed)?;
+        let (stdout, child_stdout) = pipe().map_err(failed)?;
+        let (stderr, child_stderr) = pipe().map_err(failed)?;
+        make_room(&stdout);
+        let plan = Plan {
+            program: &self.program,
+            arguments: &self.arguments,
+            environment: &self.environment,
+            cwd: &self.cwd,
+            stdio: [child_stdin.as_fd(), child_stdout.as_fd(), child_stderr.as_fd()],
+            rules: self.rules.as_ref().map(AsFd::as_fd),
+            filter: self.filter,
+            handed: self.handed.as_ref().map(AsFd::as_fd),
+            tag: self.tag,
+            cgroup: cgroup.as_ref().map(Cgroup::handle),
+        };
+        let starting = Starting::announce(self.tag);
+        let leader = match clone::start(&plan) {
+            Ok(leader) => leader,
+            Err((stage, error)) => {
+                if let Some(cgroup) = &cgroup {
+                    cgroup.remove();
+                }
+                return Err(match stage {
+                    // Not the cgroup's fault: there are too many processes, or too little memory.
+                    Stage::Clone
+                        if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM)) =>
+                    {
+                        failed(error)
+                    }
+                    Stage::Clone => Refusal::Clone(error),
+                    Stage::Directory => match error.kind() {
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                            Refusal::Final(LaunchError::NoDirectory(self.launch.cwd.clone()))
+                        }
+                        kind => failed(io::Error::new(
+                            kind,
+                            format!("working directory {}: {error}", self.launch.cwd.display()),
+                        )),
+                    },
+                    // The file was there a moment ago, so it is the interpreter in its first line
+                    // that is missing.
+                    Stage::Program if error.kind() == io::ErrorKind::NotFound => {
+                        failed(io::Error::new(
+                            error.kind(),
+                            "the program or its interpreter (first line of a script) does not exist",
+                        ))
+                    }
+                    Stage::Rules => failed(io::Error::new(
+                        error.kind(),
+                        format!("it cannot be confined: the kernel refuses: {error}"),
+                    )),
+                    Stage::Program | Stage::Stdio => failed(error),
+                });
+            }
+        };
+        let pidfd = match pidfd_open(leader, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                abandon(leader, cgroup.as_ref());
+                return Err(failed(error.into()));
+            }
+        };
+        starting.started(leader.as_raw_nonzero().get(), &self.mark);
+        let processes = RunProcesses {
+            leader: leader.as_raw_nonzero().get(),
+            mark: self.mark.clone(),
+            tag: self.tag,
+        };
+        let run = Run { leader, processes, pidfd, cgroup, name: self.launch.run.clone() };
+        Ok((RunGuard::new(run), Pipes { stdin, stdout, stderr }))
+    }
+}
+
+/// Gives a pipe room for everything that is said at the end. Programs on Node and Bun write without
+/// waiting, and some exit before it is done: Claude Code 2.1.197 loses what the pipe does not hold
+/// at that moment, and of a long answer its last lines are two thirds. Where it is refused the pipe
+/// stays as it is.
+fn make_room(pipe: &PipeReader) {
+    // SAFETY: takes and gives plain numbers; the descriptor is open, because it is borrowed.
+    #[expect(
+        unsafe_code,
+        reason = "rustix has it in a part of its own that nothing else here needs"
+    )]
+    let made = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM) };
+    if made < 0 {
+        tracing::debug!(error = %io::Error::last_os_error(), "the pipe of stdout stays small");
+    }
+}
+
+/// Kills a leader that cannot be held; it had no time to start anything.
+fn abandon(leader: Pid, cgroup: Option<&Cgroup>) {
+    let _ = kill_process_group(leader, Signal::KILL);
+    let _ = waitpid(Some(leader), WaitOptions::empty());
+    if let Some(cgroup) = cgroup {
+        let _ = cgroup.kill();
+        super::wait_until(super::KILL_LIMIT, || cgroup.remove());
+    }
+}

@@ -1,0 +1,377 @@
+//! `backends.md`: what an operator decided about backends, one section each: which components they
+//! trust, by their SHA-256, what a backend may do beyond what the shipped ones of its name do, and
+//! its own options.
+//!
+//! Followed like every file of operators; written only to add what the operator agreed to, and then
+//! nothing else in it changes. `docs/backends.md` has the format.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::followed::Followed;
+use super::{DOCUMENT_LIMIT, FileError};
+use crate::disk::{read_ordinary, replace, text_of};
+use aetheel_model::agent::capability::{self, Capabilities};
+use aetheel_model::markdown::sections::sections;
+use aetheel_model::markdown::{Entry, bare};
+
+/// The beginning of a file that is made for its first entry.
+const HEADING: &str = "# Backends\n\nWhat was decided about backends: which components are trusted (`sha256`), their options (`option`), and what they may\n\
+     do (all else).\n";
+
+/// All that the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackendNotes {
+    /// The backends that each digest is pinned for.
+    pins: BTreeMap<String, BTreeSet<String>>,
+    /// The capabilities accepted of each backend.
+    accepted: BTreeMap<String, Capabilities>,
+    /// The options chosen of each backend's own.
+    options: BTreeMap<String, Vec<ChosenOption>>,
+    /// Parts that were left out, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// An option of a backend, as the operator wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenOption {
+    /// The name the descriptor's schema gives it.
+    pub name: String,
+    /// Its value: JSON, or words.
+    pub value: String,
+    /// Where it stands, from 1.
+    pub line: usize,
+}
+
+impl BackendNotes {
+    /// Reads a file's text. Parts that cannot be meant are left out and named.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut notes = Self::default();
+        let (sections, strange) = sections(text);
+        notes.warnings.extend(
+            strange.into_iter().map(|(line, fault)| format!("backends.md line {line}: {fault}")),
+        );
+        for section in &sections {
+            let backend = section.title.to_lowercase();
+            for entry in &section.entries {
+                if let Err(fault) = notes.read(&backend, entry) {
+                    notes
+                        .warnings
+                        .push(format!("backends.md line {}: {fault}; it is ignored", entry.line));
+                }
+            }
+        }
+        notes
+    }
+
+    fn read(&mut self, backend: &str, entry: &Entry) -> Result<(), String> {
+        if let Some(read) = capability::parse(&entry.key, entry.text()) {
+            let read = read.map_err(|fault| format!("`{}` {fault}", entry.key))?;
+            self.accepted.entry(backend.to_owned()).or_default().extend(read);
+            return Ok(());
+        }
+        if entry.key == "option" {
+            let (name, value) =
+                entry.text().split_once('=').ok_or("`option` is not `NAME = VALUE`")?;
+            let (name, value) = (bare(name).to_owned(), bare(value).to_owned());
+            self.options.entry(backend.to_owned()).or_default().push(ChosenOption {
+                name,
+                value,
+                line: entry.line,
+            });
+            return Ok(());
+        }
+        if entry.key != "sha256" {
+            return Err(format!("`{}` means nothing here", entry.key));
+        }
+        let mut strange = Vec::new();
+        for item in entry.list() {
+            let digest = item.to_ascii_lowercase();
+            if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                self.pins.entry(digest).or_default().insert(backend.to_owned());
+            } else {
+                strange.push(format!("{item:?}"));
+            }
+        }
+        if strange.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{} is no SHA-256 (64 hexadecimal digits)", strange.join(", ")))
+        }
+    }
+
+    /// The backends a digest (lower-case hex) is pinned for; none: it is not pinned.
+    #[must_use]
+    pub fn of(&self, digest: &str) -> Option<&BTreeSet<String>> {
+        self.pins.get(digest)
+    }
+
+    /// The options that were chosen, by backend.
+    #[must_use]
+    pub fn options(&self) -> &BTreeMap<String, Vec<ChosenOption>> {
+        &self.options
+    }
+
+    /// The capabilities accepted of a backend; none: nothing ever was.
+    #[must_use]
+    pub fn accepted(&self, backend: &str) -> Option<&Capabilities> {
+        self.accepted.get(backend)
+    }
+}
+
+/// The file. Clones share what was read.
+#[derive(Clone, Debug)]
+pub struct BackendFile {
+    path: PathBuf,
+    followed: Arc<Mutex<Followed<BackendNotes>>>,
+}
+
+impl BackendFile {
+    /// The one of a configuration folder; not read yet.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        let path = folder.join("backends.md");
+        Self {
+            followed: Arc::new(Mutex::new(Followed::new(path.clone(), BackendNotes::parse))),
+            path,
+        }
+    }
+
+    /// Reads it again if it changed; returns what it says, and whether it did.
+    pub async fn refresh(&self) -> (Arc<BackendNotes>, bool) {
+        let followed = self.followed.clone();
+        super::blocking(move || {
+            let mut followed = followed.lock();
+            let changed = followed.refresh();
+            (followed.value(), changed)
+        })
+        .await
+    }
+
+    /// Makes sure that the file was read whole, or does not exist. To be called before it counts.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file exists but cannot be read.
+    pub async fn require(&self) -> Result<(), FileError> {
+        let followed = self.followed.clone();
+        super::blocking(move || followed.lock().require()).await
+    }
+
+    /// Adds a pin, unless it is there; everything else stays as it stands. Returns whether it was
+    /// added.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be read or replaced; it is then as it was.
+    pub async fn pin(&self, backend: &str, digest: &str) -> Result<bool, FileError> {
+        let (backend, digest) = (backend.to_owned(), digest.to_owned());
+        self.change(move |text| {
+            let pinned = BackendNotes::parse(text)
+                .of(&digest)
+                .is_some_and(|backends| backends.contains(&backend));
+            (!pinned).then(|| with_entries(text, &backend, &[format!("sha256: {digest}")]))
+        })
+        .await
+    }
+
+    /// Adds what the operator agreed that a backend may do, as far as it is not there; everything
+    /// else stays as it stands. Returns whether anything was added.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be read or replaced, or would be too long; it is then as
+    /// it was.
+    pub async fn accept(&self, backend: &str, more: &Capabilities) -> Result<bool, FileError> {
+        let (backend, more) = (backend.to_owned(), more.clone());
+        self.change(move |text| {
+            let notes = BackendNotes::parse(text);
+            let nothing = Capabilities::new();
+            let missing = capability::beyond(notes.accepted(&backend).unwrap_or(&nothing), &more);
+            (!missing.is_empty())
+                .then(|| with_entries(text, &backend, &capability::lines(&missing)))
+        })
+        .await
+    }
+
+    /// Replaces the file's text by what a function makes of it; none: it stays.
+    async fn change(
+        &self,
+        change: impl FnOnce(&str) -> Option<String> + Send + 'static,
+    ) -> Result<bool, FileError> {
+        let path = self.path.clone();
+        super::blocking(move || {
+            let text = match read_ordinary(&path, DOCUMENT_LIMIT).and_then(text_of) {
+                Ok(text) => text,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => HEADING.to_owned(),
+                Err(error) => return Err(FileError::new("read", &path, error)),
+            };
+            let Some(text) = change(&text) else { return Ok(false) };
+            if text.len() as u64 > DOCUMENT_LIMIT {
+                return Err(FileError::new(
+                    "write",
+                    &path,
+                    std::io::Error::other(format!(
+                        "it would be longer than {DOCUMENT_LIMIT} bytes"
+                    )),
+                ));
+            }
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)
+                    .map_err(|error| FileError::new("make the folder", folder, error))?;
+            }
+            replace(&path, text.as_bytes())
+                .map_err(|error| FileError::new("write", &path, error))?;
+            Ok(true)
+        })
+        .await
+    }
+}
+
+/// The text with more entries of one kind in a backend's section.
+fn with_entries(text: &str, backend: &str, entries: &[String]) -> String {
+    let added: String = entries.iter().map(|entry| format!("- {entry}\n")).collect();
+    let (sections, _) = sections(text);
+    let Some(section) = sections.iter().rfind(|section| section.title.to_lowercase() == backend)
+    else {
+        let gap = if text.is_empty() || text.ends_with("\n\n") {
+            ""
+        } else if text.ends_with('\n') {
+            "\n"
+        } else {
+            "\n\n"
+        };
+        return format!("{text}{gap}## {backend}\n\n{added}");
+    };
+    // Below the last one of its kind in the section, or right below its title.
+    let is_pin = |key: &str| key == "sha256";
+    let pins = entries.iter().all(|entry| entry.starts_with("sha256:"));
+    let after = section
+        .entries
+        .iter()
+        .rfind(|entry| is_pin(&entry.key) == pins)
+        .map_or(section.line, |entry| entry.line);
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    if let Some(line) = lines.get_mut(after - 1).filter(|line| !line.ends_with('\n')) {
+        line.push('\n');
+    }
+    lines.insert(after.min(lines.len()), added);
+    lines.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_pins_any_number_and_what_is_no_digest_is_named() {
+        let (a, b) = ("a".repeat(64), "B".repeat(64));
+        let text = format!(
+            "# x\n\n## `Gemini`\nmade by me\n- sha256: `{a}`, {b}\n- SHA256: short\n- colour: blue\n\n## codex\n- sha256: {a}\n"
+        );
+        let pins = BackendNotes::parse(&text);
+        assert_eq!(
+            pins.of(&a).map(|backends| backends.iter().map(String::as_str).collect()),
+            Some(vec!["codex", "gemini"])
+        );
+        assert!(pins.of(&b.to_lowercase()).is_some_and(|backends| backends.contains("gemini")));
+        assert_eq!(pins.of(&"c".repeat(64)), None);
+        assert_eq!(pins.warnings.len(), 2, "{:?}", pins.warnings);
+        assert!(
+            pins.warnings[0].contains("line 6") && pins.warnings[0].contains("\"short\""),
+            "{:?}",
+            pins.warnings
+        );
+        assert!(
+            pins.warnings[1].contains("line 7") && pins.warnings[1].contains("`colour`"),
+            "{:?}",
+            pins.warnings
+        );
+    }
+
+    /// The text with one pin more.
+    fn with_pin(text: &str, backend: &str, digest: &str) -> String {
+        with_entries(text, backend, &[format!("sha256: {digest}")])
+    }
+
+    #[test]
+    fn a_pin_is_added_below_its_like_and_nothing_else_changes() {
+        let (a, b) = ("a".repeat(64), "b".repeat(64));
+        let text =
+            &format!("mine\n## gemini\nfrom the release\n\n- sha256: {a}\n\nmore words\n## codex");
+        let wanted = format!(
+            "mine\n## gemini\nfrom the release\n\n- sha256: {a}\n- sha256: {b}\n\nmore words\n## codex"
+        );
+        assert_eq!(with_pin(text, "gemini", &b), wanted);
+        assert_eq!(
+            with_pin(text, "codex", &a),
+            format!("{text}\n- sha256: {a}\n"),
+            "it is pinned for another backend only"
+        );
+        assert_eq!(with_pin("x", "droid", &a), format!("x\n\n## droid\n\n- sha256: {a}\n"));
+        let fenced = format!("## gemini\n```\n- sha256: {a}\n```\n");
+        assert_eq!(
+            with_pin(&fenced, "gemini", &a),
+            format!("## gemini\n- sha256: {a}\n```\n- sha256: {a}\n```\n")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_pin_counts_from_the_next_look_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, digest) = (BackendFile::new(folder.path()), "d".repeat(64));
+        assert!(file.refresh().await.0.of(&digest).is_none());
+        assert!(file.pin("demo", &digest).await.expect("added"));
+        assert!(!file.pin("demo", &digest).await.expect("there"));
+        let (pins, changed) = file.refresh().await;
+        assert!(changed && pins.of(&digest).is_some() && pins.warnings.is_empty(), "{pins:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_accepted_is_added_once_in_lines_that_can_be_read_and_mended() {
+        use aetheel_model::agent::Descriptor;
+        use aetheel_model::agent::capability::Capability;
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = BackendFile::new(folder.path());
+        let of = |flags: &str| {
+            let json = format!(
+                r#"{{"name":"mini","version":"1","programs":[{{"name":"mini","flags":[{flags}]}}],"environment":{{"pass":["M"]}}}}"#
+            );
+            Capability::of(&Descriptor::parse(&json).expect("valid"))
+        };
+        let first = of(r#"{"name":"--go"}"#);
+        assert_eq!(file.refresh().await.0.accepted("mini"), None);
+        assert!(file.accept("mini", &first).await.expect("added"));
+        assert!(!file.accept("mini", &first).await.expect("there"));
+        assert_eq!(file.refresh().await.0.accepted("mini"), Some(&first));
+        let text = std::fs::read_to_string(folder.path().join("backends.md")).expect("written");
+        assert!(
+            text.contains("\n## mini\n\n- program: mini\n- flag: mini --go\n- passes: M\n"),
+            "{text}"
+        );
+        assert!(file.pin("mini", &"a".repeat(64)).await.expect("added"));
+        let second = of(r#"{"name":"--go"},{"name":"--stop","value":"one","values":["now"]}"#);
+        assert!(file.accept("mini", &second).await.expect("added"));
+        let (notes, _) = file.refresh().await;
+        assert!(
+            notes.warnings.is_empty()
+                && capability::beyond(notes.accepted("mini").expect("some"), &second).is_empty(),
+            "{notes:?}"
+        );
+        let text = std::fs::read_to_string(folder.path().join("backends.md")).expect("written");
+        assert!(
+            text.ends_with("\n- flag: mini --stop = now\n")
+                && text.matches("- program").count() == 1,
+            "{text}"
+        );
+        let strange = BackendNotes::parse("## mini\n- program: a b\n- flag: mini --x y\n");
+        assert_eq!(
+            (strange.accepted("mini"), strange.warnings.len()),
+            (None, 2),
+            "{:?}",
+            strange.warnings
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! A line of `state/sessions.md`.
+
+use std::collections::BTreeMap;
+
+use super::SessionId;
+use crate::workspace::ledger::{Entry, Token, code};
+use aetheel_model::event::Lane;
+
+/// A line of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::workspace) struct Item {
+    pub(super) lane: Lane,
+    pub(super) backend: String,
+    pub(super) current: bool,
+    /// Its session was on another machine, and there has been none since.
+    pub(super) moved: bool,
+    pub(super) session: Option<SessionId>,
+    pub(super) settings: BTreeMap<String, String>,
+}
+
+impl Item {
+    pub(super) fn new(lane: &Lane, backend: &str) -> Self {
+        Self {
+            lane: lane.clone(),
+            backend: backend.to_owned(),
+            current: false,
+            moved: false,
+            session: None,
+            settings: BTreeMap::new(),
+        }
+    }
+
+    /// Binds it to a session, or to none.
+    pub(super) fn bind(&mut self, session: Option<SessionId>) {
+        self.moved &= session.is_none();
+        self.session = session;
+    }
+
+    /// Whether its line would be worth keeping.
+    pub(super) fn says_something(&self) -> bool {
+        self.current || self.moved || self.session.is_some() || !self.settings.is_empty()
+    }
+}
+
+impl Entry for Item {
+    type Key = (Lane, String);
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        Some(read(tokens))
+    }
+
+    fn key(&self) -> Self::Key {
+        (self.lane.clone(), self.backend.clone())
+    }
+
+    fn write(&self) -> String {
+        let mut line = format!("{} with {}", code(&self.lane.to_string()), code(&self.backend));
+        if self.current {
+            line.push_str(" (current)");
+        }
+        if self.moved {
+            line.push_str(" (moved)");
+        }
+        let session = self.session.as_ref().map(|session| ("session", session.as_str()));
+        let settings = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (n, (name, value)) in session.into_iter().chain(settings).enumerate() {
+            line.push_str(if n == 0 { ": " } else { ", " });
+            line.push_str(&format!("{name} {}", code(value)));
+        }
+        line
+    }
+}
+
+fn read(tokens: &[Token]) -> Result<Item, String> {
+    let form =
+        "expected: `lane` with `backend` (current): session `id`, and settings as name `value`";
+    let mut tokens = tokens.iter().peekable();
+    let Some(Token::Code(lane)) = tokens.next() else { return Err(form.to_owned()) };
+    let lane: Lane = lane.parse()?;
+    tokens.next_if(|token| **token == Token::Word("with".to_owned()));
+    let Some(Token::Code(backend)) = tokens.next() else { return Err(form.to_owned()) };
+    let mut item = Item::new(&lane, backend);
+    while let Some(token) = tokens.next() {
+        match (token, tokens.peek()) {
+            (Token::Word(word), _) if word == "current" => item.current = true,
+            // With a value behind it, it is a setting.
+            (Token::Word(word), next)
+                if word == "moved" && !matches!(next, Some(Token::Code(_))) =>
+            {
+                item.moved = true;
+            }
+            (Token::Word(name), Some(Token::Code(value))) => {
+                tokens.next();
+                if name == "session" {
+                    item.session = Some(SessionId::new(value).map_err(|error| error.to_string())?);
+                } else if is_setting(name) {
+                    item.settings.insert(name.clone(), value.clone());
+                } else {
+                    return Err(format!("{name:?} is not the name of a setting"));
+                }
+            }
+            (Token::Word(name), _) => {
+                return Err(format!("{name:?} has no value in backticks behind it"));
+            }
+            (Token::Code(value), _) => return Err(format!("`{value}` has no name before it")),
+        }
+    }
+    Ok(item)
+}
+
+pub(super) fn is_setting(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !matches!(name, "session" | "current" | "with")
+}

@@ -1,0 +1,435 @@
+//! `state/sessions.md`: which session and settings every lane has with every backend.
+
+mod item;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) use item::Item;
+use item::is_setting;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::ledger::{Entry as _, Ledger, entries_of, line_of};
+use super::{FileError, blocking};
+use aetheel_model::event::{Lane, Lanes};
+
+const HEADING: &str = "# Sessions
+
+Which conversation every lane continues, one line a lane and backend. Aetheel reads this file again whenever it changed:
+take out `session` and its id to begin a new conversation, take out a whole line to forget its settings too.
+
+";
+
+/// An agent's id of a session, of a form that cannot be taken for a flag or a path:
+/// `[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// Checks an id.
+    ///
+    /// # Errors
+    /// [`BindingsError::InvalidSession`].
+    pub fn new(id: &str) -> Result<Self, BindingsError> {
+        let fits = (1..=128).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+            && !id.starts_with(['.', ':', '-']);
+        if fits {
+            Ok(Self(id.to_owned()))
+        } else {
+            Err(BindingsError::InvalidSession(id.chars().take(140).collect()))
+        }
+    }
+
+    /// Returns the id in the agent's own form.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a binding was not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum BindingsError {
+    /// Not the form of a session id.
+    #[error(
+        "session id {0:?} must be 1 to 128 letters, digits and `_.:-`, and not begin with a dot, colon or dash"
+    )]
+    InvalidSession(String),
+    /// Not the form of a setting's name, or `session` or `current`.
+    #[error(
+        "setting name {0:?} must be lower-case letters, digits and `-`, and neither `session` nor `current`"
+    )]
+    InvalidSetting(String),
+    /// The file could not be read or written. A change that could not be written is in force until
+    /// the program ends, and is written with the next one.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// The state of a lane with one backend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// The session to continue.
+    pub session: Option<SessionId>,
+    /// The settings chosen for this lane and backend, by name.
+    pub settings: BTreeMap<String, String>,
+    /// Counts the lane's resets and resumed sessions since the program began; see
+    /// [`Bindings::set_session_if`].
+    pub epoch: u64,
+    /// Its session was left on another machine, and there has been none since.
+    pub moved: bool,
+    /// There is a line about it that could not be read.
+    pub unreadable: bool,
+}
+
+/// All bindings. Cheap to clone; clones share everything.
+///
+/// Every call first reads the file again if somebody changed it.
+#[derive(Clone, Debug)]
+pub struct Bindings(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    ledger: Ledger<Item>,
+    epochs: HashMap<Lane, u64>,
+}
+
+impl State {
+    /// The entries of a lane with any backend.
+    fn of(&self, lane: &Lane) -> impl Iterator<Item = &Item> {
+        let first = (lane.clone(), String::new());
+        self.ledger
+            .entries
+            .range(first..)
+            .map(|(_, item)| item)
+            .take_while(move |item| item.lane == *lane)
+    }
+}
+
+impl Bindings {
+    /// Reads the file; a missing one is an empty one.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        let state = State { ledger: Ledger::open(path, HEADING)?, epochs: HashMap::new() };
+        Ok(Self(Arc::new(Mutex::new(state))))
+    }
+
+    /// Returns the state of a lane with a backend; empty when there is nothing.
+    pub async fn get(&self, lane: &Lane, backend: &str) -> Binding {
+        let key = (lane.clone(), backend.to_owned());
+        self.look(move |state| {
+            let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
+            match state.ledger.entries.get(&key).cloned() {
+                Some(Item { session, settings, moved, .. }) => {
+                    Binding { session, settings, epoch, moved, unreadable: false }
+                }
+                None => {
+                    let unreadable = state.ledger.leaves_out(&[&key.0.to_string(), &key.1]);
+                    Binding { epoch, unreadable, ..Binding::default() }
+                }
+            }
+        })
+        .await
+    }
+
+    /// The backend chosen for a lane; none: the operator's.
+    pub async fn active_backend(&self, lane: &Lane) -> Option<String> {
+        let lane = lane.clone();
+        self.look(move |state| {
+            state.of(&lane).find(|item| item.current).map(|item| item.backend.clone())
+        })
+        .await
+    }
+
+    /// Whether there is anything about a lane.
+    pub async fn knows(&self, lane: &Lane) -> bool {
+        let lane = lane.clone();
+        self.look(move |state| state.of(&lane).next().is_some()).await
+    }
+
+    /// The lanes there is anything about.
+    pub async fn lanes(&self) -> Vec<Lane> {
+        self.look(|state| {
+            let mut lanes: Vec<Lane> =
+                state.ledger.entries.values().map(|item| item.lane.clone()).collect();
+            lanes.dedup();
+            lanes
+        })
+        .await
+    }
+
+    /// Lines that could not be read when the file was last read, each with its number. They stay in
+    /// the file.
+    pub async fn warnings(&self) -> Vec<String> {
+        self.look(|state| state.ledger.warnings.clone()).await
+    }
+
+    /// Binds a lane and backend to a session, or with none, forgets the one there is.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn set_session(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        session: Option<SessionId>,
+    ) -> Result<(), BindingsError> {
+        self.change(lane, backend, move |_, item| item.bind(session)).await
+    }
+
+    /// Binds a lane and backend to a session unless the lane was reset, or took up another session,
+    /// since its epoch was `epoch`, so that a turn that began before a reset does not undo it.
+    /// Returns whether it did.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn set_session_if(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        session: Option<SessionId>,
+        epoch: u64,
+    ) -> Result<bool, BindingsError> {
+        self.change(lane, backend, move |now, item| {
+            let current = now == epoch;
+            if current {
+                item.bind(session);
+            }
+            current
+        })
+        .await
+    }
+
+    /// Keeps a setting for a lane and backend, or with none, forgets it.
+    ///
+    /// # Errors
+    /// [`BindingsError`].
+    pub async fn set_setting(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        name: &str,
+        value: Option<String>,
+    ) -> Result<(), BindingsError> {
+        if !is_setting(name) {
+            return Err(BindingsError::InvalidSetting(name.to_owned()));
+        }
+        let name = name.to_owned();
+        self.change(lane, backend, move |_, item| match value {
+            Some(value) => drop(item.settings.insert(name, value)),
+            None => drop(item.settings.remove(&name)),
+        })
+        .await
+    }
+
+    /// Chooses the backend of a lane. Sessions and settings it has with others stay.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn set_backend(&self, lane: &Lane, backend: &str) -> Result<(), BindingsError> {
+        let (lane, backend) = (lane.clone(), backend.to_owned());
+        self.write(move |state| {
+            state
+                .ledger
+                .entries
+                .entry((lane.clone(), backend.clone()))
+                .or_insert_with(|| Item::new(&lane, &backend));
+            for item in state.ledger.entries.values_mut().filter(|item| item.lane == lane) {
+                item.current = item.backend == backend;
+            }
+        })
+        .await
+    }
+
+    /// Takes the choice of a backend back, so that the operator's answers. Sessions and settings
+    /// stay.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn unset_backend(&self, lane: &Lane) -> Result<(), BindingsError> {
+        let lane = lane.clone();
+        self.write(move |state| {
+            state
+                .ledger
+                .entries
+                .values_mut()
+                .filter(|item| item.lane == lane)
+                .for_each(|item| item.current = false)
+        })
+        .await
+    }
+
+    /// Binds a lane and backend to a session that a person chose, and with it one setting of that
+    /// session's. A turn that runs will not undo it.
+    ///
+    /// # Errors
+    /// [`BindingsError`].
+    pub async fn resume(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        session: SessionId,
+        (name, value): (&str, Option<String>),
+    ) -> Result<(), BindingsError> {
+        if !is_setting(name) {
+            return Err(BindingsError::InvalidSetting(name.to_owned()));
+        }
+        let (lane, backend, name) = (lane.clone(), backend.to_owned(), name.to_owned());
+        self.write(move |state| {
+            *state.epochs.entry(lane.clone()).or_default() += 1;
+            let item = state
+                .ledger
+                .entries
+                .entry((lane.clone(), backend.clone()))
+                .or_insert_with(|| Item::new(&lane, &backend));
+            item.bind(Some(session));
+            match value {
+                Some(value) => drop(item.settings.insert(name, value)),
+                None => drop(item.settings.remove(&name)),
+            }
+        })
+        .await
+    }
+
+    /// The sessions that other lanes have with a backend.
+    pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
+        let (lane, backend) = (lane.clone(), backend.to_owned());
+        self.look(move |state| {
+            let others = state
+                .ledger
+                .entries
+                .values()
+                .filter(|item| item.lane != lane && item.backend == backend);
+            others.filter_map(|item| item.session.clone()).collect()
+        })
+        .await
+    }
+
+    /// Forgets a lane's sessions with all backends, for turns that are running too. Its settings
+    /// stay. Returns whether there was a session.
+    ///
+    /// # Errors
+    /// [`BindingsError::File`].
+    pub async fn reset(&self, lane: &Lane) -> Result<bool, BindingsError> {
+        let lane = lane.clone();
+        self.write(move |state| {
+            *state.epochs.entry(lane.clone()).or_default() += 1;
+            let items = state.ledger.entries.values_mut().filter(|item| item.lane == lane);
+            // Who begins anew wants nothing of what was before.
+            let forget = |item: &mut Item| {
+                let moved = std::mem::take(&mut item.moved);
+                item.session.take().is_some() || moved
+            };
+            items.map(forget).filter(|had| *had).count() > 0
+        })
+        .await
+    }
+
+    /// The lines about some lanes.
+    pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
+        self.look(move |state| {
+            let of = state.ledger.entries.values().filter(|item| lanes(&item.lane));
+            of.map(line_of).collect()
+        })
+        .await
+    }
+
+    /// Forgets everything about some lanes.
+    pub(super) async fn forget_all(&self, lanes: Lanes) -> Result<(), BindingsError> {
+        self.write(move |state| state.ledger.entries.retain(|_, item| !lanes(&item.lane))).await
+    }
+
+    /// Takes lines over of another machine, where nothing is known of the same lane and backend.
+    /// Their sessions are on that machine: instead it is kept that there was one.
+    pub(super) async fn absorb(&self, lines: &str) -> Result<(), BindingsError> {
+        let items: Vec<Item> = entries_of(lines);
+        self.write(move |state| {
+            for item in items.into_iter().filter(|item| !item.lane.stays()) {
+                let item =
+                    Item { moved: item.moved || item.session.is_some(), session: None, ..item };
+                state.ledger.entries.entry(item.key()).or_insert(item);
+            }
+        })
+        .await
+    }
+
+    async fn look<T: Send + 'static>(&self, look: impl FnOnce(&State) -> T + Send + 'static) -> T {
+        let bindings = self.clone();
+        blocking(move || {
+            let mut state = bindings.lock();
+            if let Err(error) = state.ledger.refresh() {
+                tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
+            }
+            look(&state)
+        })
+        .await
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        change: impl FnOnce(u64, &mut Item) -> T + Send + 'static,
+    ) -> Result<T, BindingsError> {
+        let key = (lane.clone(), backend.to_owned());
+        self.with(move |state| {
+            let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
+            let known = state.ledger.entries.get(&key);
+            let mut item = known.cloned().unwrap_or_else(|| Item::new(&key.0, &key.1));
+            let is_known = known.is_some();
+            let answer = change(epoch, &mut item);
+            if item.says_something() {
+                state.ledger.put(item)?;
+            } else if is_known {
+                state.ledger.entries.remove(&key);
+                state.ledger.save()?;
+            }
+            Ok(answer)
+        })
+        .await
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut State) -> T + Send + 'static,
+    ) -> Result<T, BindingsError> {
+        self.with(move |state| {
+            let answer = change(state);
+            state.ledger.entries.retain(|_, item| item.says_something());
+            state.ledger.save()?;
+            Ok(answer)
+        })
+        .await
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut State) -> Result<T, BindingsError> + Send + 'static,
+    ) -> Result<T, BindingsError> {
+        let bindings = self.clone();
+        blocking(move || {
+            let mut state = bindings.lock();
+            state.ledger.refresh()?;
+            change(&mut state)
+        })
+        .await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests;

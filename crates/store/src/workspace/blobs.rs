@@ -1,0 +1,72 @@
+//! `state/blobs/`: what agents made for people, until it is delivered. A file is named by what is
+//! in it, so that nothing is there twice; the newest [`KEPT`] stay.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{FileError, Workspace};
+use crate::disk::replace;
+use aetheel_model::plain::hex;
+
+/// Files that are kept.
+const KEPT: usize = 200;
+
+impl Workspace {
+    /// Keeps bytes and returns where.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn keep_blob(&self, bytes: Vec<u8>) -> Result<PathBuf, FileError> {
+        let folder = self.inner.folder.join("state/blobs");
+        let kept = tokio::task::spawn_blocking(move || {
+            keep(&folder, &bytes).map_err(|error| FileError::new("keep a file in", &folder, error))
+        });
+        kept.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+}
+
+fn keep(folder: &std::path::Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let name = hex(&Sha256::digest(bytes));
+    let path = folder.join(name);
+    replace(&path, bytes)?;
+    let mut all: Vec<(SystemTime, PathBuf)> = fs::read_dir(folder)?
+        .filter_map(|entry| {
+            entry.and_then(|entry| Ok((entry.metadata()?.modified()?, entry.path()))).ok()
+        })
+        .filter(|(_, other)| *other != path)
+        .collect();
+    all.sort();
+    for (_, old) in &all[..(all.len() + 1).saturating_sub(KEPT)] {
+        fs::remove_file(old)?;
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_there_once_and_the_oldest_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("blobs");
+        let first = keep(&folder, b"a").unwrap();
+        assert_eq!(
+            (keep(&folder, b"a").unwrap(), fs::read(&first).unwrap()),
+            (first.clone(), b"a".to_vec())
+        );
+        let long_ago = SystemTime::now() - std::time::Duration::from_secs(3600);
+        fs::File::options().write(true).open(&first).unwrap().set_modified(long_ago).unwrap();
+        for number in 0..KEPT {
+            keep(&folder, number.to_string().as_bytes()).unwrap();
+        }
+        assert!(!first.exists());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), KEPT);
+    }
+}

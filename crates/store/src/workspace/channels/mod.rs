@@ -1,0 +1,340 @@
+//! `channels.md`: which project, backend and settings a channel has. The operator's file; only
+//! `/project` writes to it.
+//!
+//! Pure but for [`directory`] and [`bind()`]. `docs/configuration.md` has the format.
+
+mod bind;
+
+pub use bind::{with_channel, with_project};
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::heartbeats::seconds;
+use super::remembered::MemoryOf;
+use super::{DOCUMENT_LIMIT, FileError};
+use crate::disk::{read_ordinary, replace, text_of};
+use aetheel_model::agent::{Mode, Safety};
+use aetheel_model::config::suggestion;
+use aetheel_model::event::Lane;
+use aetheel_model::markdown::Entry;
+use aetheel_model::markdown::sections::{Section, sections};
+
+/// The operator's settings for a lane, or for a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneSettings {
+    /// Working directory, as written.
+    pub directory: Option<String>,
+    /// The backend that answers, by name.
+    pub backend: Option<String>,
+    /// The backends that people may choose, in place of those that are offered for all.
+    pub backends: Option<Vec<String>>,
+    /// For [`LaneSettings::backend`]; without one, for the default backend.
+    pub model: Option<String>,
+    /// The effort for the same backend as [`LaneSettings::model`].
+    pub effort: Option<String>,
+    /// The most that is allowed.
+    pub safety: Option<Safety>,
+    /// `plan` allows nothing else.
+    pub mode: Option<Mode>,
+    /// Whether people must name the bot; `false`: it reads everything that is written there.
+    pub require_mention: Option<bool>,
+    /// The project it belongs to, in lower case.
+    pub project: Option<String>,
+    /// Where what agents note goes; none: as usual.
+    pub memory: Option<MemoryOf>,
+    /// Whoever asked is pinged when an answer that took so long is there.
+    pub ping: Option<Duration>,
+    /// The label of the cluster's nodes that may serve it; none: any node.
+    pub node: Option<String>,
+    /// Why nothing may run here, until the file is mended.
+    pub fault: Option<String>,
+}
+
+/// All of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Channels {
+    lanes: BTreeMap<Lane, LaneSettings>,
+    /// Parts that could not be read, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Channels {
+    /// Reads a file's text. Parts that cannot be meant are named; where they would have limited
+    /// something, the strictest counts.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let (sections, strange) = sections(text);
+        let mut warnings: Vec<String> = strange
+            .into_iter()
+            .map(|(line, fault)| format!("channels.md line {line}: {fault}"))
+            .collect();
+        let (mut projects, mut lanes) = (BTreeMap::new(), Vec::new());
+        for section in &sections {
+            if let Some(name) = keyword(&section.title, "project") {
+                let (settings, of) = read(section, &mut warnings);
+                if let Some(of) = of {
+                    warnings
+                        .push(format!("channels.md line {}: a project has no `project`", of.line));
+                }
+                if projects.insert(name.to_lowercase(), settings).is_some() {
+                    warnings.push(format!("channels.md line {}: there is an earlier project {name:?}; this one counts", section.line));
+                }
+            } else {
+                match lane(&section.title) {
+                    Ok(lane) => lanes.push((lane, section)),
+                    Err(fault) => warnings.push(format!(
+                        "channels.md line {}: {fault}; the section is left out",
+                        section.line
+                    )),
+                }
+            }
+        }
+        let mut channels = Self::default();
+        for (lane, section) in lanes {
+            let (mut settings, of) = read(section, &mut warnings);
+            if let Some(of) = of {
+                match projects.get(&of.text().to_lowercase()) {
+                    Some(project) => {
+                        settings = settings.or(project);
+                        settings.project = Some(of.text().to_lowercase());
+                    }
+                    None => {
+                        let fault = format!(
+                            "channels.md line {}: there is no section `## project {}`",
+                            of.line,
+                            of.text()
+                        );
+                        warnings.push(format!("{fault}; nothing runs in {lane}"));
+                        settings.fault = Some(fault);
+                    }
+                }
+            }
+            if channels.lanes.insert(lane.clone(), settings).is_some() {
+                warnings.push(format!(
+                    "channels.md line {}: there is an earlier section of {lane}; this one counts",
+                    section.line
+                ));
+            }
+        }
+        channels.warnings = warnings;
+        channels
+    }
+
+    /// Returns the settings for a lane; none are set for one that is not named.
+    #[must_use]
+    pub fn of(&self, lane: &Lane) -> LaneSettings {
+        self.lanes.get(lane).cloned().unwrap_or_default()
+    }
+
+    /// All that are named.
+    pub fn lanes(&self) -> impl Iterator<Item = (&Lane, &LaneSettings)> {
+        self.lanes.iter()
+    }
+}
+
+impl LaneSettings {
+    /// These, and where they are silent, those of the project or of a thread's channel. A model
+    /// belongs to the backend it was written for.
+    #[must_use]
+    pub fn or(self, project: &Self) -> Self {
+        let same = self.backend.is_none() || self.backend == project.backend;
+        Self {
+            directory: self.directory.or_else(|| project.directory.clone()),
+            model: self.model.or_else(|| project.model.clone().filter(|_| same)),
+            effort: self.effort.or_else(|| project.effort.clone().filter(|_| same)),
+            backend: self.backend.or_else(|| project.backend.clone()),
+            backends: self.backends.or_else(|| project.backends.clone()),
+            safety: self.safety.or(project.safety),
+            mode: self.mode.or(project.mode),
+            require_mention: self.require_mention.or(project.require_mention),
+            memory: self.memory.or(project.memory),
+            ping: self.ping.or(project.ping),
+            node: self.node.or_else(|| project.node.clone()),
+            project: self.project.or_else(|| project.project.clone()),
+            fault: self.fault.or_else(|| project.fault.clone()),
+        }
+    }
+}
+
+/// Returns the text behind a word and blanks.
+fn keyword<'a>(title: &'a str, word: &str) -> Option<&'a str> {
+    let (first, rest) = title.split_once(char::is_whitespace)?;
+    (first.eq_ignore_ascii_case(word) && !rest.trim().is_empty()).then(|| rest.trim())
+}
+
+fn lane(title: &str) -> Result<Lane, String> {
+    // The name people know may stand there too: `channel #site 123456789`.
+    let id = || {
+        title.split_whitespace().rev().find_map(|word| word.trim_matches(['(', ')']).parse().ok())
+    };
+    let lane = title.parse().ok().or_else(|| id().map(Lane::Channel));
+    lane.ok_or_else(|| {
+        format!(
+            "{title:?} is neither `project NAME`, `channel ID` nor another lane, such as `console`"
+        )
+    })
+}
+
+/// The entries that a section may have.
+const ENTRIES: [&str; 13] = [
+    "backend",
+    "backends",
+    "directory",
+    "effort",
+    "memory",
+    "mode",
+    "model",
+    "node",
+    "permission-mode",
+    "ping",
+    "project",
+    "require-mention",
+    "safety",
+];
+
+/// The settings of a section, and the project it names.
+fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, Option<&'a Entry>) {
+    let (mut settings, mut project) = (LaneSettings::default(), None);
+    for entry in &section.entries {
+        let text = entry.text();
+        let mut strange =
+            |what: &str| warnings.push(format!("channels.md line {}: {what}", entry.line));
+        match entry.key.as_str() {
+            "project" => project = Some(entry),
+            "directory" => settings.directory = Some(text.to_owned()),
+            "backend" => settings.backend = Some(text.to_lowercase()),
+            "backends" => settings.backends = Some(names(text)),
+            "model" if plain(text) => settings.model = Some(text.to_owned()),
+            "model" => strange(
+                "a model begins with no dash and holds no control characters; it is ignored",
+            ),
+            "effort" | "thinking" => settings.effort = Some(text.to_owned()),
+            "safety" | "permission-mode" => match safety(text) {
+                Some((safety, mode)) => {
+                    (settings.safety, settings.mode) = (Some(safety), mode.or(settings.mode))
+                }
+                None => {
+                    strange("`safety` is none of `ask`, `edit`, `danger`; `ask` counts");
+                    settings.safety = Some(Safety::Default);
+                }
+            },
+            "memory" => match MemoryOf::named(text) {
+                Some(memory) => settings.memory = Some(memory),
+                None => {
+                    strange(
+                        "`memory` is none of `project`, `own`, `shared`, `none`; `none` counts",
+                    );
+                    settings.memory = Some(MemoryOf::Nothing);
+                }
+            },
+            "require-mention" => match text {
+                "yes" => settings.require_mention = Some(true),
+                "no" => settings.require_mention = Some(false),
+                _ => {
+                    strange("`require-mention` is neither `yes` nor `no`; `yes` counts");
+                    settings.require_mention = Some(true);
+                }
+            },
+            "ping" => match seconds(text) {
+                Ok(seconds) => settings.ping = Some(Duration::from_secs(seconds.into())),
+                Err(fault) => strange(&format!("`ping`: {fault}; it is ignored")),
+            },
+            "node" if is_label(text) => settings.node = Some(text.to_owned()),
+            "node" => strange(
+                "`node` is a label of `NODE_LABELS`: letters, digits, `.`, `_` and `-`; it is ignored",
+            ),
+            "mode" => match text {
+                "build" => settings.mode = Some(Mode::Build),
+                "plan" => settings.mode = Some(Mode::Plan),
+                _ => {
+                    strange("`mode` is neither `build` nor `plan`; `plan` counts");
+                    settings.mode = Some(Mode::Plan);
+                }
+            },
+            other => {
+                let meant = suggestion(other, ENTRIES);
+                strange(&format!("`{other}` means nothing here{meant}; it is ignored"));
+            }
+        }
+    }
+    (settings, project)
+}
+
+/// Whether a text can be a label of a cluster's node.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// Names separated by commas; `none` is none.
+fn names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(|name| name.trim().trim_matches('`').to_lowercase());
+    names.filter(|name| !name.is_empty() && name != "none").collect()
+}
+
+/// A level by its own name or by that of `PERMISSION_MODE`.
+fn safety(text: &str) -> Option<(Safety, Option<Mode>)> {
+    Some(match text {
+        "ask" | "default" => (Safety::Default, None),
+        "edit" | "acceptEdits" => (Safety::Edit, None),
+        "danger" | "bypassPermissions" => (Safety::Danger, None),
+        "plan" => (Safety::Default, Some(Mode::Plan)),
+        _ => return None,
+    })
+}
+
+/// Whether a text can be a model's name and nothing else.
+#[must_use]
+pub fn plain(text: &str) -> bool {
+    (1..=200).contains(&text.len())
+        && !text.starts_with('-')
+        && !text.contains(|c: char| c.is_control() || c.is_whitespace())
+}
+
+/// The directory that is meant, its links resolved: below one of the roots, there, and a directory.
+/// A relative one is meant from the first root. Blocks for as long as the file system takes.
+///
+/// # Errors
+/// What is wrong with it, for the operator.
+pub fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<PathBuf, String> {
+    let path = match (text.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => Path::new(home).join(rest),
+        _ => roots.first().map_or_else(|| PathBuf::from(text), |root| root.join(text)),
+    };
+    let found =
+        path.canonicalize().map_err(|error| format!("directory {}: {error}", path.display()))?;
+    if !found.is_dir() {
+        return Err(format!("{} is not a directory", path.display()));
+    }
+    let below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
+    if roots.iter().any(below) {
+        return Ok(found);
+    }
+    let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+    Err(format!("directory {} is not below PROJECT_ROOTS ({})", found.display(), roots.join(", ")))
+}
+
+/// Changes what the file says of a lane, and nothing else in it. Blocks for as long as the file
+/// system takes.
+pub(super) fn bind(
+    path: &Path,
+    of: &Lane,
+    name: Option<&str>,
+    entries: &[(&str, Option<&str>)],
+) -> Result<(), FileError> {
+    let text = match read_ordinary(path, DOCUMENT_LIMIT).and_then(text_of) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(FileError::new("read", path, error)),
+    };
+    let text = with_channel(&text, of, name, entries)
+        .map_err(|fault| FileError::new("change", path, std::io::Error::other(fault)))?;
+    replace(path, text.as_bytes()).map(drop).map_err(|source| FileError::new("write", path, source))
+}
+
+#[cfg(test)]
+mod tests;

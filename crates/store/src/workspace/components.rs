@@ -1,0 +1,336 @@
+//! `state/components/`: the components that served, for when one is wanted back.
+//!
+//! One folder a backend, one file a component: `<sequence>-<sha256>.wasm`, and its signature beside
+//! it. The newest [`KEPT`] stay. All of it is private, and a file counts only while its content is
+//! what its name says.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::FileError;
+use crate::disk::{replace, sync_folder};
+use aetheel_model::plain::hex;
+
+/// Components kept of each backend, the one that serves included.
+pub const KEPT: usize = 3;
+
+/// Holds the name of the file in the backends folder that what serves came from.
+const FROM: &str = "from";
+
+/// A component that served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// SHA-256 of the component, lower-case hex.
+    pub digest: String,
+    /// The bytes of the component.
+    pub bytes: Arc<[u8]>,
+    /// The content of the `*.minisig` beside it.
+    pub signature: Option<Vec<u8>>,
+}
+
+/// The component of a backend that served last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Last {
+    /// Name of the backend.
+    pub backend: String,
+    /// SHA-256 of the component, lower-case hex.
+    pub digest: String,
+    /// Name of the file it served from; empty: nobody noted it.
+    pub file: String,
+}
+
+/// The folder. Every call does its I/O where it is called: on the blocking pool.
+#[derive(Clone, Debug)]
+pub struct Components {
+    folder: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    sequence: u64,
+    digest: String,
+}
+
+impl Components {
+    /// The one of a configuration folder; nothing is made yet.
+    #[must_use]
+    pub fn new(config_dir: &Path) -> Self {
+        Self { folder: config_dir.join("state/components") }
+    }
+
+    /// Keeps what serves now as the newest of its backend, and forgets those beyond [`KEPT`].
+    ///
+    /// # Errors
+    /// [`FileError`]; what was kept before still is.
+    pub fn keep(&self, backend: &str, served: &Served) -> Result<(), FileError> {
+        let folder = self.folder.join(backend);
+        self.keep_in(&folder, served)
+            .map_err(|error| FileError::new("keep a component in", &folder, error))
+    }
+
+    fn keep_in(&self, folder: &Path, served: &Served) -> io::Result<()> {
+        if self.renew_in(folder, &served.digest)? {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let mut places = list(folder)?;
+        let newest = places.last().map_or(0, |place| place.sequence);
+        let new = Place { sequence: newest + 1, digest: served.digest.clone() };
+        if let Some(text) = &served.signature {
+            replace(&signature(folder, &new), text)?;
+        }
+        replace(&new.component(folder), &served.bytes)?;
+        places.push(new);
+        for old in &places[..places.len().saturating_sub(KEPT)] {
+            remove(folder, old)?;
+        }
+        sync_folder(folder);
+        Ok(())
+    }
+
+    /// Has a component that is kept whole already be the newest of its backend; false: it is not
+    /// kept.
+    ///
+    /// # Errors
+    /// [`FileError`]; what was kept before still is.
+    pub fn renew(&self, backend: &str, digest: &str) -> Result<bool, FileError> {
+        let folder = self.folder.join(backend);
+        self.renew_in(&folder, digest)
+            .map_err(|error| FileError::new("keep a component in", &folder, error))
+    }
+
+    fn renew_in(&self, folder: &Path, digest: &str) -> io::Result<bool> {
+        let places = match list(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            places => places?,
+        };
+        let newest = places.last().map_or(0, |place| place.sequence);
+        let same = |place: &&Place| place.digest == digest && is_whole(folder, place);
+        let Some(old) = places.iter().find(same) else { return Ok(false) };
+        if old.sequence < newest {
+            let new = Place { sequence: newest + 1, digest: old.digest.clone() };
+            let _ = fs::rename(signature(folder, old), signature(folder, &new));
+            fs::rename(old.component(folder), new.component(folder))?;
+            sync_folder(folder);
+        }
+        Ok(true)
+    }
+
+    /// Notes the name of the file that what serves came from.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn note_file(&self, backend: &str, file: &str) -> Result<(), FileError> {
+        let folder = self.folder.join(backend);
+        if fs::read_to_string(folder.join(FROM)).is_ok_and(|noted| noted == file) {
+            return Ok(());
+        }
+        replace(&folder.join(FROM), file.as_bytes())
+            .map(drop)
+            .map_err(|error| FileError::new("note a file in", &folder, error))
+    }
+
+    /// Returns what served last, of every backend.
+    #[must_use]
+    pub fn last(&self) -> Vec<Last> {
+        let folders = fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+            .map(|entry| entry.path());
+        let last = folders.filter_map(|folder| {
+            let backend = folder.file_name()?.to_str()?.to_owned();
+            let digest = list(&folder).ok()?.pop()?.digest;
+            let file = fs::read_to_string(folder.join(FROM)).unwrap_or_default();
+            Some(Last { backend, digest, file })
+        });
+        last.collect()
+    }
+
+    /// Returns the digests of what served last, newest first, whole or not.
+    #[must_use]
+    pub fn kept(&self, backend: &str) -> Vec<String> {
+        let places = list(&self.folder.join(backend)).unwrap_or_default();
+        places.into_iter().rev().map(|place| place.digest).collect()
+    }
+
+    /// Returns what served before a component, newest first; before none in particular: everything.
+    /// Files whose content is not what their name says are left out, which is logged.
+    #[must_use]
+    pub fn before(&self, backend: &str, digest: Option<&str>) -> Vec<Served> {
+        let folder = self.folder.join(backend);
+        let places = list(&folder).unwrap_or_default();
+        let end = digest
+            .and_then(|digest| places.iter().rposition(|place| place.digest == digest))
+            .unwrap_or(places.len());
+        let earlier =
+            places[..end].iter().rev().filter(|place| Some(place.digest.as_str()) != digest);
+        earlier.filter_map(|place| read(&folder, place)).collect()
+    }
+
+    /// Forgets a component, so that it is not what served before another one.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn forget(&self, backend: &str, digest: &str) -> Result<(), FileError> {
+        let folder = self.folder.join(backend);
+        let places = list(&folder).unwrap_or_default();
+        let mut same = places.iter().filter(|place| place.digest == digest);
+        same.try_for_each(|place| remove(&folder, place))
+            .map_err(|error| FileError::new("forget a component in", &folder, error))
+    }
+}
+
+impl Place {
+    fn component(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}-{}.wasm", self.sequence, self.digest))
+    }
+}
+
+fn signature(folder: &Path, place: &Place) -> PathBuf {
+    folder.join(format!("{}-{}.wasm.minisig", place.sequence, place.digest))
+}
+
+/// Lists the places of kept components, oldest first.
+fn list(folder: &Path) -> io::Result<Vec<Place>> {
+    let mut places = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let place = name.to_str().and_then(|name| name.strip_suffix(".wasm")?.split_once('-'));
+        let place = place.and_then(|(sequence, digest)| {
+            Some(Place { sequence: sequence.parse().ok()?, digest: digest.to_owned() })
+        });
+        places.extend(place);
+    }
+    places.sort();
+    Ok(places)
+}
+
+fn is_whole(folder: &Path, place: &Place) -> bool {
+    fs::read(place.component(folder)).is_ok_and(|bytes| digest(&bytes) == place.digest)
+}
+
+fn read(folder: &Path, place: &Place) -> Option<Served> {
+    let path = place.component(folder);
+    match fs::read(&path) {
+        Ok(bytes) if digest(&bytes) == place.digest => Some(Served {
+            digest: place.digest.clone(),
+            bytes: bytes.into(),
+            signature: fs::read(signature(folder, place)).ok(),
+        }),
+        Ok(_) => {
+            tracing::warn!(path = %path.display(), "a kept component is damaged and does not count; hint: remove the file");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "a kept component cannot be read");
+            None
+        }
+    }
+}
+
+fn remove(folder: &Path, place: &Place) -> io::Result<()> {
+    let _ = fs::remove_file(signature(folder, place)); // most have none
+    fs::remove_file(place.component(folder))
+}
+
+/// Returns the SHA-256 of a component's bytes in hexadecimal.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn served(text: &str) -> Served {
+        Served { digest: digest(text.as_bytes()), bytes: text.as_bytes().into(), signature: None }
+    }
+
+    fn texts(components: &Components, before: Option<&str>) -> Vec<String> {
+        let digest = before.map(|text| served(text).digest);
+        components
+            .before("demo", digest.as_deref())
+            .into_iter()
+            .map(|served| String::from_utf8(served.bytes.to_vec()).expect("text"))
+            .collect()
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn the_newest_three_stay_privately_and_what_serves_again_is_the_newest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let components = Components::new(folder.path());
+        assert_eq!(texts(&components, None), Vec::<String>::new());
+        assert!(!components.renew("demo", &served("a").digest).expect("nothing is there"));
+        for text in ["a", "b", "c", "c", "d"] {
+            components.keep("demo", &served(text)).expect("kept");
+        }
+        assert_eq!(texts(&components, None), ["d", "c", "b"]);
+        assert!(!components.renew("demo", &served("a").digest).expect("it is forgotten"));
+        assert_eq!(
+            (texts(&components, Some("d")), texts(&components, Some("c"))),
+            (vec!["c".into(), "b".into()], vec!["b".into()])
+        );
+        components.keep("demo", &served("b")).expect("kept");
+        assert_eq!(
+            (texts(&components, None), texts(&components, Some("b"))),
+            (vec!["b".into(), "d".into(), "c".into()], vec!["d".into(), "c".into()])
+        );
+        assert_eq!(texts(&components, Some("never served")), ["b", "d", "c"]);
+        components.forget("demo", &served("b").digest).expect("forgotten");
+        assert_eq!(texts(&components, None), ["d", "c"]);
+        let there = folder.path().join("state/components/demo");
+        assert_eq!((mode(&there), mode(there.parent().expect("a folder"))), (0o700, 0o700));
+        for file in fs::read_dir(&there).expect("files") {
+            assert_eq!(mode(&file.expect("a file").path()), 0o600);
+        }
+    }
+
+    #[test]
+    fn a_signature_stays_with_its_component() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let components = Components::new(folder.path());
+        let signed = Served { signature: Some(b"sig".to_vec()), ..served("a") };
+        components.keep("demo", &signed).expect("kept");
+        components.keep("demo", &served("b")).expect("kept");
+        assert!(components.renew("demo", &signed.digest).expect("kept again, without its bytes"));
+        assert_eq!(components.before("demo", None).first(), Some(&signed));
+    }
+
+    #[test]
+    fn a_damaged_file_does_not_count_and_is_kept_anew_when_it_serves() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let components = Components::new(folder.path());
+        components.keep("demo", &served("a")).expect("kept");
+        components.keep("demo", &served("b")).expect("kept");
+        let damaged = folder
+            .path()
+            .join("state/components/demo")
+            .join(format!("1-{}.wasm", served("a").digest));
+        fs::write(&damaged, "other").expect("damaged");
+        assert_eq!(texts(&components, Some("b")), Vec::<String>::new());
+        components.keep("demo", &served("a")).expect("kept");
+        assert_eq!(texts(&components, None), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("state"), "").expect("a file in its place");
+        let error =
+            Components::new(folder.path()).keep("demo", &served("a")).expect_err("no folder");
+        assert!(error.to_string().contains("state/components/demo"), "{error}");
+    }
+}

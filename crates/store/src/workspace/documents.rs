@@ -1,0 +1,93 @@
+//! The files of the system prompt: which one may be missing, and what stands in for one that cannot
+//! be read.
+
+use std::path::PathBuf;
+
+use super::fresh::{self, Outcome, Want};
+use super::{DOCUMENT_LIMIT, FileError, Inner, memory};
+use aetheel_model::prompt::{Document, Documents};
+
+impl Inner {
+    pub(super) fn path(&self, document: Document) -> PathBuf {
+        self.folder.join(document.file())
+    }
+
+    /// Fails if a file of the system prompt exists but cannot be read: the agent would work without
+    /// the operator's instructions.
+    pub(super) fn require_documents(&self) -> Result<(), FileError> {
+        for path in Document::ALL.map(|document| self.path(document)) {
+            fresh::open(&path).map_err(|error| {
+                let hint = "the agent must not work without what it says: check its owner, its \
+                            mode, and what it links to; or delete it";
+                let source = std::io::Error::new(error.kind(), format!("{error}; hint: {hint}"));
+                FileError::new("read", &path, source)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads all documents; see [`Workspace::read`](super::Workspace::read).
+    pub(super) fn read(&self) -> Documents {
+        let known = self.last.lock().clone();
+        let outcomes = {
+            let _nobody_appends = self.appending.read();
+            let appended = *self.appended.lock();
+            let wants = Document::ALL.map(|document| Want {
+                path: self.path(document),
+                limit: DOCUMENT_LIMIT,
+                keep_end: document == Document::Memory,
+                expected: known[document as usize].is_some(),
+                ours: appended.filter(|_| document == Document::Memory),
+            });
+            fresh::read(&wants)
+        };
+        let mut documents = Documents::default();
+        let mut last = self.last.lock();
+        for (document, outcome) in Document::ALL.into_iter().zip(outcomes) {
+            let file = document.file();
+            let last = &mut last[document as usize];
+            match outcome {
+                Outcome::Whole(whole) => {
+                    if whole.cut {
+                        let part = if document == Document::Memory { "last" } else { "first" };
+                        documents.warnings.push(format!(
+                            "{file} is larger than 1 MiB: only the {part} MiB is used"
+                        ));
+                    }
+                    let (text, valid) = whole.text();
+                    if !valid {
+                        documents.warnings.push(format!(
+                            "{file} is not valid UTF-8: what is not is shown as \u{fffd}"
+                        ));
+                    }
+                    *last = Some(text);
+                }
+                Outcome::Missing if document == Document::Memory => {
+                    match memory::create(&self.path(document)) {
+                        Ok(()) => *last = Some(memory::HEADER.to_owned()),
+                        Err(error) => {
+                            documents.warnings.push(format!(
+                                "{file} is missing and cannot be made: {}",
+                                error.source
+                            ));
+                            *last = None;
+                        }
+                    }
+                }
+                Outcome::Missing => *last = None,
+                Outcome::Unsettled => {
+                    documents.warnings.push(format!(
+                        "{file} is being written all the time: its last whole text is used"
+                    ));
+                }
+                Outcome::Failed(error) => {
+                    documents.warnings.push(format!(
+                        "{file} cannot be read: {error}; its last whole text is used"
+                    ));
+                }
+            }
+            documents.set(document, last.clone());
+        }
+        documents
+    }
+}

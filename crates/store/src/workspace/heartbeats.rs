@@ -1,0 +1,269 @@
+//! `heartbeat.md`: what to look after without being asked. The operator's file; read, never
+//! written.
+//!
+//! Pure. `docs/schedules.md` has the format.
+
+use std::collections::HashSet;
+
+use jiff::tz::TimeZone;
+
+use super::fields::{channel, name, time_zone};
+use aetheel_model::markdown::outline::{Block, Part, block, entry, outline};
+use aetheel_model::schedule::{ActiveHours, Heartbeat};
+
+const KEYS: [&str; 8] =
+    ["interval", "every", "channel", "active-hours", "active", "time-zone", "timezone", "zone"];
+
+/// Something to look after at an interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Its own, on one line.
+    pub name: String,
+    /// Where it stands in the file, from 1.
+    pub line: usize,
+    /// The interval, and the hours in which it runs.
+    pub heartbeat: Heartbeat,
+    /// The prompt for the agent.
+    pub instruction: String,
+    /// Where its answers go; none: the operator's output channel.
+    pub channel: Option<u64>,
+    /// Time zone of its clock; none: the operator's.
+    pub zone: Option<TimeZone>,
+}
+
+/// All of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeats {
+    /// In the order of the file, their names all different.
+    pub checks: Vec<Check>,
+    /// Parts that could not be read, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Heartbeats {
+    /// Reads a file's text. A heading with an interval is a check; one that cannot be meant is
+    /// named and left out.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let (mut heartbeats, mut names) = (Self::default(), HashSet::new());
+        for part in outline(text) {
+            let block = block(&part.body, &KEYS);
+            if block.entries.is_empty() {
+                let interval = |line: &str| entry(line).is_some_and(|(key, ..)| key == "interval");
+                if block.text.lines().any(interval) {
+                    let what =
+                        format!("heartbeat.md line {}: heartbeat {:?}", part.line, part.title);
+                    heartbeats.warnings.push(format!("{what} is left out: its `interval` stands below its text; make it a list item"));
+                }
+                continue;
+            }
+            for (line, key) in &block.strange {
+                heartbeats.warnings.push(format!(
+                    "heartbeat.md line {line}: `{key}` means nothing here; it is ignored"
+                ));
+            }
+            let name = name(&part.title);
+            let check = check(&part, &name, block).and_then(|check| {
+                if names.insert(name.to_lowercase()) {
+                    Ok(check)
+                } else {
+                    Err("there is an earlier one of this name".to_owned())
+                }
+            });
+            match check {
+                Ok(check) => heartbeats.checks.push(check),
+                Err(fault) => {
+                    let warning = format!(
+                        "heartbeat.md line {}: heartbeat {name:?} is left out: {fault}",
+                        part.line
+                    );
+                    heartbeats.warnings.push(warning);
+                }
+            }
+        }
+        heartbeats
+    }
+}
+
+fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
+    if name.is_empty() {
+        return Err("it stands below no heading that names it".to_owned());
+    }
+    let (mut interval, mut active, mut to, mut zone) = (None, None, None, None);
+    for entry in &block.entries {
+        let value = entry.text();
+        match entry.key.as_str() {
+            "interval" | "every" => interval = Some(seconds(value)?),
+            "active-hours" | "active" => active = Some(value.parse::<ActiveHours>()?),
+            "channel" => to = Some(channel(value)?),
+            _ => zone = Some(time_zone(value)?),
+        }
+    }
+    let interval = interval.ok_or("it has no `interval`")?;
+    let heartbeat = Heartbeat::new(interval, active)?;
+    if block.text.is_empty() {
+        return Err("it has no instruction".to_owned());
+    }
+    Ok(Check {
+        name: name.to_owned(),
+        line: part.line,
+        heartbeat,
+        instruction: block.text,
+        channel: to,
+        zone,
+    })
+}
+
+/// Reads seconds, or numbers with units: `1800`, `30m`, `1 h 30 min`.
+pub(super) fn seconds(text: &str) -> Result<u32, String> {
+    let fault = || {
+        format!("{text:?} is no interval: seconds, or a number with a unit, such as `30m` or `2h`")
+    };
+    let (mut rest, mut sum) = (text.trim(), 0_u64);
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().map_err(|_| fault())?;
+        rest = rest[digits..].trim_start();
+        let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let unit = match rest[..letters].to_lowercase().as_str() {
+            "" if letters == rest.len() && sum == 0 => 1,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600,
+            "d" | "day" | "days" => 86_400,
+            "w" | "week" | "weeks" => 604_800,
+            _ => return Err(fault()),
+        };
+        sum = number
+            .checked_mul(unit)
+            .and_then(|seconds| sum.checked_add(seconds))
+            .ok_or_else(fault)?;
+        rest = rest[letters..].trim_start();
+        if rest.is_empty() {
+            return u32::try_from(sum).map_err(|_| fault());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intervals(heartbeats: &Heartbeats) -> Vec<(&str, String)> {
+        heartbeats
+            .checks
+            .iter()
+            .map(|check| (check.name.as_str(), check.heartbeat.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn a_heading_with_an_interval_is_a_check() {
+        let text = "\
+# Heartbeats
+
+Prose, with a colon: nothing.
+
+## **Inbox**
+- interval: 1800
+- instruction: Look for new mail.
+  If there is none: `HEARTBEAT_OK`.
+
+### Disk
+Every: 2h
+Active hours: 08:00 – 22:00
+Channel: <#42>
+time_zone: `Europe/Berlin`
+
+Is the disk full?
+
+Say how full.
+
+## Notes
+Nothing to see here.
+";
+        let heartbeats = Heartbeats::parse(text);
+        assert_eq!(heartbeats.warnings, Vec::<String>::new());
+        assert_eq!(
+            intervals(&heartbeats),
+            [("Inbox", "every 1800 s".into()), ("Disk", "every 7200 s 08:00-22:00".into())]
+        );
+        let [inbox, disk] = &heartbeats.checks[..] else { panic!("two") };
+        assert_eq!(inbox.instruction, "Look for new mail.\nIf there is none: `HEARTBEAT_OK`.");
+        assert_eq!((inbox.channel, inbox.zone.is_some(), inbox.line), (None, false, 5));
+        assert_eq!(disk.instruction, "Is the disk full?\n\nSay how full.");
+        assert_eq!(
+            (disk.channel, disk.zone.as_ref().and_then(|zone| zone.iana_name())),
+            (Some(42), Some("Europe/Berlin"))
+        );
+    }
+
+    #[test]
+    fn a_check_more_often_than_every_60_seconds_is_refused_with_a_warning_that_names_the_minimum() {
+        let heartbeats = Heartbeats::parse(
+            "## Hasty\n- interval: 59\n- instruction: x\n## Calm\n- interval: 60\n- instruction: x\n",
+        );
+        assert_eq!(intervals(&heartbeats), [("Calm", "every 60 s".into())]);
+        let [warning] = &heartbeats.warnings[..] else { panic!("{:?}", heartbeats.warnings) };
+        assert!(
+            warning.starts_with("heartbeat.md line 1: heartbeat \"Hasty\" is left out"),
+            "{warning}"
+        );
+        assert!(warning.contains("the minimum is 60 seconds"), "{warning}");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named_and_the_rest_holds() {
+        let bad = [
+            ("- interval: soon\n- instruction: x", "\"soon\" is no interval"),
+            ("- interval: 90\n", "no instruction"),
+            ("- channel: 5\n- instruction: x", "no `interval`"),
+            ("Look.\ninterval: 2h", "stands below its text"),
+            ("- interval: 2h\n- channel: general\n- instruction: x", "\"general\" is no channel"),
+            ("- interval: 2h\n- time zone: Mars\n- instruction: x", "\"Mars\" is no time zone"),
+            (
+                "- interval: 2h\n- active hours: always\n- instruction: x",
+                "\"always\" are no active hours",
+            ),
+            (
+                "- interval: 2h\n- active hours: 08:00-08:00\n- instruction: x",
+                "end when they begin",
+            ),
+            ("- interval: 400d\n- instruction: x", "longer than a year"),
+        ];
+        let mut text = String::from("## Good\n- interval: 1m\n- intervall: 3\n- instruction: x\n");
+        bad.iter()
+            .enumerate()
+            .for_each(|(number, (body, _))| text.push_str(&format!("## Bad {number}\n{body}\n")));
+        text.push_str("## good\n- interval: 1m\n- instruction: x\n");
+        let heartbeats = Heartbeats::parse(&text);
+        assert_eq!(intervals(&heartbeats), [("Good", "every 60 s".into())]);
+        let faults = ["`intervall` means nothing"]
+            .into_iter()
+            .chain(bad.map(|(_, fault)| fault))
+            .chain(["earlier one of this name"]);
+        assert_eq!(heartbeats.warnings.len(), bad.len() + 2, "{:#?}", heartbeats.warnings);
+        for (warning, fault) in heartbeats.warnings.iter().zip(faults) {
+            assert!(warning.contains(fault), "{fault:?}: {warning}");
+        }
+    }
+
+    #[test]
+    fn intervals_are_read_as_people_write_them() {
+        for (text, wanted) in [
+            ("90", 90),
+            ("90s", 90),
+            ("30m", 1_800),
+            ("2 hours", 7_200),
+            ("1h30min", 5_400),
+            ("1 d", 86_400),
+        ] {
+            assert_eq!(seconds(text), Ok(wanted), "{text}");
+        }
+        for text in
+            ["", "m", "1 fortnight", "-5", "1.5h", "1h 30", "99999999999999999999", "4294967296"]
+        {
+            seconds(text).expect_err(text);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! `state/history.md`: the conversations every channel had, so that one that was put away can be
+//! taken up again.
+//!
+//! Pinned by the tests below and `tests/dispatch/sessions.rs`.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::bindings::SessionId;
+use super::ledger::{Entry, Ledger, Token, code, entries_of, line_of};
+use super::{FileError, blocking};
+use aetheel_model::event::{Lane, Lanes};
+
+const HEADING: &str = "# History
+
+Conversations that can be taken up again with `/sessions`, the last ones of every lane and backend. Aetheel reads this file
+again whenever it changed: take out a line to forget a conversation here, or change its `title`.
+
+";
+
+/// Conversations kept of a lane and backend.
+pub(super) const KEPT: usize = 10;
+/// Conversations kept of all lanes together.
+const KEPT_IN_ALL: usize = 5_000;
+/// How many more there may be before the oldest go, all at once: the file is written anew for it.
+const ROOM: usize = 500;
+
+/// A conversation that a lane had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// The lane that had it.
+    pub lane: Lane,
+    /// The backend that answered, by name.
+    pub backend: String,
+    /// The agent's id of it.
+    pub session: SessionId,
+    /// When it was begun, or last taken up again.
+    pub since: Timestamp,
+    /// Its first words; a single line.
+    pub title: String,
+    /// Where its agent worked, if not in the usual directory.
+    pub directory: Option<String>,
+}
+
+/// All of them. Cheap to clone; clones share everything.
+///
+/// Every call first reads the file again if somebody changed it.
+#[derive(Clone, Debug)]
+pub struct History(Arc<Mutex<Ledger<Past>>>);
+
+impl History {
+    /// Reads the file; a missing one is an empty one.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
+    }
+
+    /// Returns the conversations of a lane with a backend, the latest first.
+    pub async fn of(&self, lane: &Lane, backend: &str) -> Vec<Past> {
+        let (lane, backend) = (lane.clone(), backend.to_owned());
+        self.look(move |all| {
+            let mut found: Vec<Past> =
+                all.filter(|past| past.lane == lane && past.backend == backend).cloned().collect();
+            found.sort_by_key(|past| std::cmp::Reverse(past.since));
+            found
+        })
+        .await
+    }
+
+    /// The sessions that other lanes had with a backend.
+    pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
+        let (lane, backend) = (lane.clone(), backend.to_owned());
+        self.look(move |all| {
+            all.filter(|past| past.lane != lane && past.backend == backend)
+                .map(|past| past.session.clone())
+                .collect()
+        })
+        .await
+    }
+
+    /// Keeps a conversation, and lets the oldest go where there are too many. With `before`, it is
+    /// what that session of the same lane and backend went on as, and keeps its title.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn note(&self, mut past: Past, before: Option<&SessionId>) -> Result<(), FileError> {
+        let before = before.cloned();
+        self.write(move |ledger| {
+            let before =
+                before.map(|before| (past.lane.clone(), past.backend.clone(), before.to_string()));
+            let before = before.and_then(|key| ledger.entries.remove(&key));
+            let (lane, backend) = (past.lane.clone(), past.backend.clone());
+            let Some(before) = before else {
+                ledger.put(past)?;
+                return if is_too_long(ledger, lane, backend) { prune(ledger) } else { Ok(()) };
+            };
+            past.title = before.title;
+            ledger.entries.insert(past.key(), past);
+            prune(ledger)
+        })
+        .await
+    }
+
+    /// Forgets a conversation that the agent no longer knows.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn forget(
+        &self,
+        lane: &Lane,
+        backend: &str,
+        session: &SessionId,
+    ) -> Result<(), FileError> {
+        let key = (lane.clone(), backend.to_owned(), session.to_string());
+        self.write(move |ledger| {
+            ledger.entries.remove(&key);
+            ledger.save()
+        })
+        .await
+    }
+
+    /// The lines about some lanes.
+    pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
+        self.look(move |all| all.filter(|past| lanes(&past.lane)).map(line_of).collect()).await
+    }
+
+    /// The lanes that something is known of; one may stand there more than once.
+    pub(super) async fn lanes(&self) -> Vec<Lane> {
+        self.look(|all| all.map(|past| past.lane.clone()).collect()).await
+    }
+
+    /// Forgets everything about some lanes.
+    pub(super) async fn forget_all(&self, lanes: Lanes) -> Result<(), FileError> {
+        self.write(move |ledger| {
+            ledger.entries.retain(|_, past| !lanes(&past.lane));
+            ledger.save()
+        })
+        .await
+    }
+
+    /// Takes lines over of another machine, where nothing is known of the same conversation.
+    pub(super) async fn absorb(&self, lines: &str) -> Result<(), FileError> {
+        let all: Vec<Past> = entries_of(lines);
+        self.write(move |ledger| {
+            for past in all.into_iter().filter(|past| !past.lane.stays()) {
+                ledger.entries.entry(past.key()).or_insert(past);
+            }
+            prune(ledger)
+        })
+        .await
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut dyn Iterator<Item = &Past>) -> T + Send + 'static,
+    ) -> T {
+        let history = self.clone();
+        blocking(move || {
+            let mut ledger = history.lock();
+            if let Err(error) = ledger.refresh() {
+                tracing::warn!("{error}; what was read last stays in force");
+            }
+            look(&mut ledger.entries.values())
+        })
+        .await
+    }
+
+    async fn write(
+        &self,
+        change: impl FnOnce(&mut Ledger<Past>) -> Result<(), FileError> + Send + 'static,
+    ) -> Result<(), FileError> {
+        let history = self.clone();
+        blocking(move || {
+            let mut ledger = history.lock();
+            ledger.refresh()?;
+            change(&mut ledger)
+        })
+        .await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ledger<Past>> {
+        self.0.lock()
+    }
+}
+
+/// Whether there are too many, of a lane and backend or, by so many that making room is worth it,
+/// in all.
+fn is_too_long(ledger: &Ledger<Past>, lane: Lane, backend: String) -> bool {
+    let first = (lane, backend, String::new());
+    let of_lane = ledger
+        .entries
+        .range(first.clone()..)
+        .take_while(|(key, _)| (&key.0, &key.1) == (&first.0, &first.1))
+        .count();
+    of_lane > KEPT || ledger.entries.len() > KEPT_IN_ALL + ROOM
+}
+
+/// Writes the latest ones, and no others.
+fn prune(ledger: &mut Ledger<Past>) -> Result<(), FileError> {
+    let mut all: Vec<_> =
+        ledger.entries.iter().map(|(key, past)| (past.since, key.clone())).collect();
+    all.sort_by(|a, b| b.cmp(a));
+    let mut counts: HashMap<(Lane, String), usize> = HashMap::new();
+    for (rank, (_, key)) in all.into_iter().enumerate() {
+        let count = counts.entry((key.0.clone(), key.1.clone())).or_default();
+        *count += 1;
+        if *count > KEPT || rank >= KEPT_IN_ALL {
+            ledger.entries.remove(&key);
+        }
+    }
+    ledger.save()
+}
+
+impl Entry for Past {
+    type Key = (Lane, String, String);
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        Some(read(tokens))
+    }
+
+    fn key(&self) -> Self::Key {
+        (self.lane.clone(), self.backend.clone(), self.session.to_string())
+    }
+
+    fn write(&self) -> String {
+        let mut line = format!(
+            "{} with {}: session {}, since {}, title {}",
+            code(&self.lane.to_string()),
+            code(&self.backend),
+            code(self.session.as_str()),
+            code(&self.since.to_string()),
+            code(&self.title)
+        );
+        if let Some(directory) = &self.directory {
+            line.push_str(&format!(", directory {}", code(directory)));
+        }
+        line
+    }
+}
+
+fn read(tokens: &[Token]) -> Result<Past, String> {
+    let form = "expected: `lane` with `backend`: session `id`, since `time`, title `words`, and perhaps directory `path`";
+    let mut spans = Vec::new();
+    let mut word = "";
+    for token in tokens {
+        match token {
+            Token::Word(next) => word = next,
+            Token::Code(value) => spans.push((std::mem::take(&mut word), value.as_str())),
+        }
+    }
+    let [("", lane), ("" | "with", backend), named @ ..] = spans.as_slice() else {
+        return Err(form.to_owned());
+    };
+    let value =
+        |name: &str| named.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    if let Some((other, _)) =
+        named.iter().find(|(name, _)| !matches!(*name, "session" | "since" | "title" | "directory"))
+    {
+        return Err(format!("{other:?} is none of session, since, title and directory"));
+    }
+    let since = value("since").ok_or(form)?;
+    Ok(Past {
+        lane: lane.parse()?,
+        backend: (*backend).to_owned(),
+        session: SessionId::new(value("session").ok_or(form)?)
+            .map_err(|error| error.to_string())?,
+        since: since
+            .parse()
+            .map_err(|_| format!("{since:?} is not a time like 2026-08-06T12:00:00Z"))?,
+        title: value("title").unwrap_or_default().to_owned(),
+        directory: value("directory").map(str::to_owned),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+
+    use std::fs;
+
+    use super::*;
+
+    const LANE: Lane = Lane::Channel(7);
+
+    fn past(session: &str, minute: i64) -> Past {
+        Past {
+            lane: LANE,
+            backend: "claude".to_owned(),
+            session: SessionId::new(session).unwrap(),
+            since: Timestamp::from_second(1_800_000_000 + minute * 60).unwrap(),
+            title: format!("`title` of {session}, 100%"),
+            directory: (minute % 2 == 1).then(|| "/srv/a b".to_owned()),
+        }
+    }
+
+    async fn ids(history: &History) -> Vec<String> {
+        history.of(&LANE, "claude").await.iter().map(|past| past.session.to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn the_last_ten_of_a_lane_and_backend_are_kept_over_restarts_latest_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.md");
+        let history = History::open(&path).unwrap();
+        for minute in 0..12 {
+            history.note(past(&format!("s{minute}"), minute), None).await.unwrap();
+        }
+        let other = Past { lane: Lane::Channel(8), ..past("elsewhere", 0) };
+        history.note(other, None).await.unwrap();
+        let restarted = History::open(&path).unwrap();
+        let wanted: Vec<String> = (2..12).rev().map(|minute| format!("s{minute}")).collect();
+        assert_eq!((ids(&history).await, ids(&restarted).await), (wanted.clone(), wanted));
+        assert_eq!(restarted.of(&LANE, "claude").await[0], past("s11", 11));
+        assert_eq!(
+            restarted.of_others(&LANE, "claude").await,
+            [SessionId::new("elsewhere").unwrap()]
+        );
+        assert!(restarted.of(&LANE, "codex").await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_a_session_goes_on_as_keeps_its_title_and_what_is_lost_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::open(&folder.path().join("history.md")).unwrap();
+        history.note(past("first", 0), None).await.unwrap();
+        history.note(past("second", 1), Some(&SessionId::new("first").unwrap())).await.unwrap();
+        let found = history.of(&LANE, "claude").await;
+        assert_eq!(
+            (found.len(), found[0].session.as_str(), found[0].title.as_str()),
+            (1, "second", "`title` of first, 100%")
+        );
+        history.forget(&LANE, "claude", &found[0].session).await.unwrap();
+        assert!(ids(&history).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_person_can_mend_the_file_and_a_broken_line_costs_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.md");
+        let good = "- `channel:7` with `claude`: session `one`, since `2026-08-06T12:00:00Z`, title `by hand`\n";
+        let text = format!(
+            "# Mine\n{good}- `channel:7` with `claude`: session `--flag`, since `2026-08-06T12:00:00Z`\n\
+             - `channel:7` with `claude`: session `two`, since `yesterday`\n- `channel:7` with `claude`: session `x`, since `2026-08-06T12:00:00Z`, colour `red`\n"
+        );
+        fs::write(&path, &text).unwrap();
+        let history = History::open(&path).unwrap();
+        assert_eq!(ids(&history).await, ["one"]);
+        assert_eq!(history.lock().warnings.len(), 3, "{:?}", history.lock().warnings);
+        history.note(past("two", 1), None).await.unwrap();
+        let written = fs::read_to_string(&path).unwrap();
+        assert!(written.starts_with(&text) && written.contains("session `two`"), "{written}");
+        fs::write(&path, written.replace(good, "")).unwrap();
+        assert_eq!(ids(&history).await, ["two"]);
+    }
+}

@@ -1,0 +1,205 @@
+//! The section "Hooks" of `agents.md`: what the agent is to do when the gateway's own life goes on.
+//!
+//! Pure. `docs/hooks.md` has the format.
+
+use std::collections::BTreeMap;
+
+use super::fields::channel;
+use aetheel_model::markdown::bare;
+use aetheel_model::markdown::outline::{Item, below, outline};
+
+/// A moment in the life of the gateway or of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hook {
+    /// Discord and the agent are ready.
+    Startup,
+    /// An event's turn is about to begin.
+    AgentBegin,
+    /// An event's answer was delivered.
+    AgentStop,
+    /// The gateway is about to stop.
+    Shutdown,
+}
+
+impl Hook {
+    /// Every hook that `agents.md` may name.
+    pub const ALL: [Self; 4] = [Self::Startup, Self::AgentBegin, Self::AgentStop, Self::Shutdown];
+
+    /// Its name in `agents.md`, in lanes and in logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::AgentBegin => "agent_begin",
+            Self::AgentStop => "agent_stop",
+            Self::Shutdown => "shutdown",
+        }
+    }
+
+    /// By its name, however that is written: `agent_stop`, `Agent Stop`, `agent-stop`.
+    fn of(name: &str) -> Option<Self> {
+        let plain = |name: &str| name.to_lowercase().replace([' ', '-'], "_");
+        Self::ALL.into_iter().find(|hook| plain(name) == hook.name())
+    }
+}
+
+/// The operator's words for the agent of a hook.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instruction {
+    /// The prompt for the agent.
+    pub text: String,
+    /// Where its answer goes; none: the operator's output channel.
+    pub channel: Option<u64>,
+}
+
+/// All of the section.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hooks {
+    instructions: BTreeMap<Hook, Instruction>,
+    /// Parts that could not be read, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Hooks {
+    /// Reads the text of `agents.md`. Parts that cannot be meant are named and left out.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut hooks = Self::default();
+        let parts = outline(text);
+        for index in (0..parts.len())
+            .filter(|index| parts[*index].plain_title().eq_ignore_ascii_case("hooks"))
+        {
+            for item in parts[index].items() {
+                match Hook::of(&item.key) {
+                    Some(hook) if !item.value.is_empty() => {
+                        hooks.put(hook, Instruction { text: item.value, channel: None }, item.line);
+                    }
+                    Some(_) => {}
+                    None => hooks.unknown(&item.key, item.line),
+                }
+            }
+            for part in below(&parts, index) {
+                let title = part.plain_title();
+                let Some(hook) = Hook::of(&title) else {
+                    hooks.unknown(&title, part.line);
+                    continue;
+                };
+                let instruction = hooks.read(part.items());
+                if instruction.text.is_empty() {
+                    let fault = format!(
+                        "hook {} has no `- instruction: …`, so nothing is done",
+                        hook.name()
+                    );
+                    hooks.warn(part.line, &fault);
+                } else {
+                    hooks.put(hook, instruction, part.line);
+                }
+            }
+        }
+        hooks
+    }
+
+    /// Returns the words for the agent of a hook; none: the operator wants nothing done.
+    #[must_use]
+    pub fn of(&self, hook: Hook) -> Option<&Instruction> {
+        self.instructions.get(&hook)
+    }
+
+    fn read(&mut self, items: Vec<Item>) -> Instruction {
+        let mut instruction = Instruction::default();
+        for item in items {
+            match item.key.to_lowercase().as_str() {
+                "instruction" => instruction.text = item.value,
+                // Left to be filled in.
+                "channel" if item.value.is_empty() => {}
+                "channel" => match channel(bare(&item.value)) {
+                    Ok(channel) => instruction.channel = Some(channel),
+                    Err(fault) => {
+                        self.warn(item.line, &format!("{fault}; the output channel counts"))
+                    }
+                },
+                other => {
+                    self.warn(item.line, &format!("`{other}` means nothing here; it is ignored"))
+                }
+            }
+        }
+        instruction
+    }
+
+    fn put(&mut self, hook: Hook, instruction: Instruction, line: usize) {
+        if self.instructions.insert(hook, instruction).is_some() {
+            self.warn(line, &format!("there is an earlier hook {}; this one counts", hook.name()));
+        }
+    }
+
+    fn unknown(&mut self, name: &str, line: usize) {
+        let names = Hook::ALL.map(Hook::name).join(", ");
+        self.warn(line, &format!("there is no hook {name:?}; there are: {names}"));
+    }
+
+    fn warn(&mut self, line: usize, fault: &str) {
+        self.warnings.push(format!("agents.md line {line}: {fault}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(hooks: &Hooks) -> Vec<(&'static str, &str, Option<u64>)> {
+        Hook::ALL
+            .iter()
+            .filter_map(|hook| {
+                hooks.of(*hook).map(|told| (hook.name(), told.text.as_str(), told.channel))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn hooks_are_read_at_any_level_and_in_either_form() {
+        let hooks = Hooks::parse(
+            "# Agents\n\n## Rules\n\n- startup: not here\n\n## Hooks\n\nFor people.\n\n- shutdown: Say goodbye.\n\n\
+### Agent-Begin\n\n- channel: <#42>\n- instruction: Look at the calendar.\n  Then be brief.\n\n### `startup`\n\n- Instruction: Say hello.\n\n\
+```\n### agent_stop\n- instruction: only an example\n```\n\n## Other\n\n### agent_stop\n\n- instruction: not here either\n",
+        );
+        let expected = [
+            ("startup", "Say hello.", None),
+            ("agent_begin", "Look at the calendar.\nThen be brief.", Some(42)),
+            ("shutdown", "Say goodbye.", None),
+        ];
+        assert_eq!((told(&hooks), hooks.warnings.as_slice()), (expected.to_vec(), &[][..]));
+        let deep = Hooks::parse("#### HOOKS ####\n- agent_stop: Tidy up.\n");
+        assert_eq!(told(&deep), [("agent_stop", "Tidy up.", None)]);
+        assert_eq!(Hooks::parse(""), Hooks::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_costs_no_other() {
+        let hooks = Hooks::parse(
+            "# Hooks\n- begin: x\n- startup: One\n## agent_boot\n- instruction: x\n## startup\n- instruction: Two\n- channel: general\n\
+- when: later\n## shutdown\nSay goodbye.\n## agent_stop\n- instruction: Three\n",
+        );
+        assert_eq!(told(&hooks), [("startup", "Two", None), ("agent_stop", "Three", None)]);
+        let lines: Vec<_> = hooks
+            .warnings
+            .iter()
+            .map(|warning| warning.split(": ").next().unwrap_or_default())
+            .collect();
+        assert_eq!(
+            lines,
+            [2, 4, 8, 9, 6, 10].map(|line| format!("agents.md line {line}")),
+            "{:?}",
+            hooks.warnings
+        );
+        for (warning, part) in hooks.warnings.iter().zip([
+            "\"begin\"",
+            "\"agent_boot\"",
+            "general",
+            "`when`",
+            "earlier",
+            "instruction",
+        ]) {
+            assert!(warning.contains(part), "{warning}");
+        }
+    }
+}

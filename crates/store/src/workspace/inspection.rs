@@ -1,0 +1,92 @@
+//! The state files as a start would read them, without changing them and without a lock: for whoever
+//! wants to know before a start.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::deliveries::Delivery;
+use super::ledger::{Entry, Ledger};
+use super::{Drift, FileError, Journal, LostTurn, Past};
+use super::{Share, SignIn, baselines, bindings, blocking, discord_notes, schedule_notes};
+use aetheel_model::plain::with_causes;
+
+/// What is in a state file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StateFile {
+    /// Its name below the configuration folder.
+    pub file: &'static str,
+    /// Entries that can be read; of the journal those that are open.
+    pub entries: usize,
+    /// What cannot be read, each with its place. Such lines are kept as they stand.
+    pub faults: Vec<String>,
+}
+
+/// Reads every state file of a configuration folder. A missing one is an empty one.
+pub async fn inspect(folder: &Path) -> Vec<StateFile> {
+    let folder = folder.to_owned();
+    blocking(move || {
+        let at = |file: &'static str, read: fn(&Path) -> Read| {
+            let (entries, faults) =
+                read(&folder.join(file)).unwrap_or_else(|error| (0, vec![with_causes(&error)]));
+            StateFile { file, entries, faults }
+        };
+        vec![
+            at("state/queue.md", Journal::look),
+            at("state/sessions.md", entries::<bindings::Item>),
+            at("state/history.md", entries::<Past>),
+            at("state/discord.md", entries::<discord_notes::Item>),
+            at("state/schedules.md", entries::<schedule_notes::Item>),
+            at("state/drift.md", entries::<Drift>),
+            at("state/baselines.md", entries::<baselines::SavedBaseline>),
+            at("state/lost.md", entries::<LostTurn>),
+            at("state/webhooks.md", entries::<Delivery>),
+            at("state/shares.md", entries::<Share>),
+            at("state/sign-ins.md", entries::<SignIn>),
+        ]
+    })
+    .await
+}
+
+/// How many entries there are, and what is wrong, a line each.
+type Read = Result<(usize, Vec<String>), FileError>;
+
+fn entries<E: Entry>(path: &Path) -> Read {
+    let ledger = Ledger::<E>::open(path, "")?;
+    Ok((ledger.entries.len(), ledger.warnings))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_named_and_nothing_is_changed_or_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = inspect(folder.path()).await;
+        assert!(found.iter().all(|file| file.faults.is_empty() && file.entries == 0), "{found:?}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+        let state = folder.path().join("state");
+        fs::create_dir(&state).unwrap();
+        let texts = [
+            ("queue.md", "# Queue\n\n- [ ] `1` `{\"new\":`\n"),
+            ("drift.md", "- `of a later version` it says something else.\n"),
+        ];
+        for (name, text) in texts {
+            fs::write(state.join(name), text).unwrap();
+        }
+        fs::create_dir(state.join("history.md")).unwrap();
+        let found = inspect(folder.path()).await;
+        let faulty: Vec<&str> =
+            found.iter().filter(|file| file.faults.len() == 1).map(|file| file.file).collect();
+        assert_eq!(faulty, ["state/queue.md", "state/history.md", "state/drift.md"], "{found:?}");
+        assert!(found[0].faults[0].contains("queue.md` line 3"), "{found:?}");
+        for (name, text) in texts {
+            assert_eq!(fs::read_to_string(state.join(name)).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The section "Cron Jobs" of `agents.md`. The operator's file; read, never written.
+//!
+//! Pure. `docs/schedules.md` has the format.
+
+use std::collections::HashSet;
+
+use jiff::tz::TimeZone;
+
+use super::fields::{channel, name, time_zone};
+use aetheel_model::markdown::Entry;
+use aetheel_model::markdown::outline::{Block, Line, Part, block, entry, item, outline};
+use aetheel_model::schedule::{Cron, Missed};
+
+const KEYS: [&str; 9] = [
+    "name",
+    "expression",
+    "cron",
+    "schedule",
+    "channel",
+    "time-zone",
+    "timezone",
+    "zone",
+    "missed",
+];
+/// A job without a name is called after so many characters of its instruction.
+const CALLED: usize = 40;
+
+/// Something to do at the times of a cron expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CronJob {
+    /// Its own, on one line.
+    pub name: String,
+    /// Where it stands in the file, from 1.
+    pub line: usize,
+    /// The times at which it runs.
+    pub expression: Cron,
+    /// The prompt for the agent.
+    pub instruction: String,
+    /// Where its answers go; none: the operator's output channel.
+    pub channel: Option<u64>,
+    /// Time zone of its clock; none: the operator's.
+    pub zone: Option<TimeZone>,
+    /// The fate of times at which nothing ran.
+    pub missed: Missed,
+}
+
+/// All of the section.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CronJobs {
+    /// In the order of the file, their names all different.
+    pub jobs: Vec<CronJob>,
+    /// Parts that could not be read, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// A job as it stands in the file.
+struct Draft {
+    line: usize,
+    /// From the heading, or from before the expression.
+    title: String,
+    expression: Option<String>,
+    block: Block,
+}
+
+impl CronJobs {
+    /// Reads a file's text. A job that cannot be meant is named and left out.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let (mut read, mut names) = (Self::default(), HashSet::new());
+        for draft in drafts(&outline(text)) {
+            for (line, key) in &draft.block.strange {
+                read.warnings.push(format!(
+                    "agents.md line {line}: `{key}` means nothing here; it is ignored"
+                ));
+            }
+            let given = draft
+                .block
+                .entries
+                .iter()
+                .find(|entry| entry.key == "name")
+                .map_or(draft.title.as_str(), Entry::text);
+            let (line, mut called) = (draft.line, name(given));
+            if called.is_empty() {
+                called = shortened(&draft.block.text);
+                let (first, mut number) = (called.clone(), 1);
+                while !called.is_empty() && names.contains(&called.to_lowercase()) {
+                    number += 1;
+                    called = format!("{first} {number}");
+                }
+            }
+            let shown = if called.is_empty() {
+                draft.expression.clone().unwrap_or_default()
+            } else {
+                called.clone()
+            };
+            let job = job(draft, &called).and_then(|job| {
+                if names.insert(called.to_lowercase()) {
+                    Ok(job)
+                } else {
+                    Err("there is an earlier one of this name".to_owned())
+                }
+            });
+            match job {
+                Ok(job) => read.jobs.push(job),
+                Err(fault) => read.warnings.push(format!(
+                    "agents.md line {line}: cron job {shown:?} is left out: {fault}"
+                )),
+            }
+        }
+        read
+    }
+}
+
+/// Every heading and every list item of the section.
+fn drafts(parts: &[Part]) -> Vec<Draft> {
+    let (mut drafts, mut inside) = (Vec::new(), None);
+    for part in parts {
+        let section = ["cron jobs", "cron job", "cronjobs"]
+            .contains(&name(&part.title).to_lowercase().as_str());
+        if inside.is_some_and(|level| part.level > level) {
+            drafts.push(of_heading(part));
+        } else if section && part.level > 0 {
+            inside = Some(part.level);
+            drafts.extend(items(&part.body).into_iter().map(of_item));
+        } else {
+            inside = None;
+        }
+    }
+    drafts
+}
+
+/// The list items at the margin, each with the lines indented below it. Entries one below the other
+/// are one item.
+fn items(lines: &[Line]) -> Vec<Vec<Line>> {
+    let mut items: Vec<Vec<Line>> = Vec::new();
+    let mut keys: Vec<String> = Vec::new();
+    for line in lines {
+        if item(&line.text).is_none() {
+            // What stands before the first item, or at the margin, is prose.
+            if line.text.starts_with([' ', '\t'])
+                && let Some(item) = items.last_mut()
+            {
+                item.push(Line { number: line.number, text: line.text.clone() });
+            }
+            continue;
+        }
+        match key(&line.text) {
+            Some(key) if !keys.is_empty() && !keys.contains(&key) => {
+                items.last_mut().expect("it has a key").push(line.clone());
+                keys.push(key);
+            }
+            key => {
+                items.push(vec![line.clone()]);
+                keys = key.into_iter().collect();
+            }
+        }
+    }
+    items
+}
+
+/// The key of an entry that means something.
+fn key(line: &str) -> Option<String> {
+    entry(line)
+        .map(|(key, ..)| key)
+        .filter(|key| KEYS.contains(&key.as_str()) || key == "instruction" || key == "prompt")
+}
+
+fn of_item(lines: Vec<Line>) -> Draft {
+    let line = lines[0].number;
+    let indent = |line: &Line| line.text.len() - line.text.trim_start().len();
+    let below = lines[1..]
+        .iter()
+        .filter(|line| !line.text.trim().is_empty())
+        .map(indent)
+        .min()
+        .unwrap_or(0);
+    let flat = |line: &Line| Line {
+        number: line.number,
+        text: line.text.get(below..).unwrap_or_default().to_owned(),
+    };
+    let mut rest: Vec<Line> = lines[1..].iter().map(flat).collect();
+    if key(&lines[0].text).is_some() {
+        rest.insert(0, lines[0].clone());
+        return Draft { line, title: String::new(), expression: None, block: block(&rest, &KEYS) };
+    }
+    let head = item(&lines[0].text).unwrap_or_default();
+    let (title, expression, text) = match head_of(head) {
+        Some(Head { before, expression, after }) => (before, Some(expression), after),
+        None => (head.to_owned(), None, String::new()),
+    };
+    let mut block = block(&rest, &KEYS);
+    block.text = format!("{text}\n{}", block.text).trim().to_owned();
+    Draft { line, title, expression, block }
+}
+
+fn of_heading(part: &Part) -> Draft {
+    let mut block = block(&part.body, &KEYS);
+    let (title, mut expression) = match head_of(&part.title) {
+        Some(head) => (head.before, Some(head.expression)),
+        None => (part.title.clone(), None),
+    };
+    // Or the text begins with it.
+    if expression.is_none()
+        && !block
+            .entries
+            .iter()
+            .any(|entry| ["expression", "cron", "schedule"].contains(&entry.key.as_str()))
+    {
+        let (first, rest) = block.text.split_once('\n').unwrap_or((&block.text, ""));
+        let head = head_of(item(first).filter(|_| first.parse::<Cron>().is_err()).unwrap_or(first));
+        if let Some(head) = head.filter(|head| head.before.is_empty()) {
+            expression = Some(head.expression);
+            block.text = format!("{}\n{rest}", head.after).trim().to_owned();
+        }
+    }
+    Draft { line: part.line, title, expression, block }
+}
+
+/// A line with an expression in it.
+struct Head {
+    before: String,
+    expression: String,
+    after: String,
+}
+
+/// Finds an expression: in a code span, or before a colon, or the whole line.
+fn head_of(line: &str) -> Option<Head> {
+    let tidy = |text: &str| {
+        text.trim_start_matches(|c: char| c.is_whitespace() || ":–—-→=*".contains(c))
+            .trim_end()
+            .to_owned()
+    };
+    let pieces: Vec<&str> = line.split('`').collect();
+    let spans = || (1..pieces.len().saturating_sub(1)).step_by(2);
+    if let Some(at) = spans().find(|at| looks_like_one(pieces[*at])).or_else(|| spans().next()) {
+        let (before, after) = (pieces[..at].join("`"), pieces[at + 1..].join("`"));
+        return Some(Head {
+            before: name(&before),
+            expression: pieces[at].trim().to_owned(),
+            after: tidy(&after),
+        });
+    }
+    let (first, after) = line.split_once(':').unwrap_or((line, ""));
+    looks_like_one(first).then(|| Head {
+        before: String::new(),
+        expression: first.trim().to_owned(),
+        after: tidy(after),
+    })
+}
+
+/// A word such as `@daily`, or at least five words that could be fields.
+fn looks_like_one(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let field = |word: &str| word.contains(|c: char| c.is_ascii_digit() || "*?".contains(c));
+    text.trim().starts_with('@')
+        || (words.clone().count() >= 5 && words.by_ref().take(3).all(field))
+}
+
+fn job(draft: Draft, called: &str) -> Result<CronJob, String> {
+    let (mut expression, mut to, mut zone, mut missed) =
+        (draft.expression, None, None, Missed::RunOnce);
+    for entry in &draft.block.entries {
+        let value = entry.text();
+        match entry.key.as_str() {
+            "name" => {}
+            "expression" | "cron" | "schedule" => expression = Some(value.to_owned()),
+            "channel" => to = Some(channel(value)?),
+            "missed" => {
+                missed = match value.to_lowercase().replace([' ', '_'], "-").as_str() {
+                    "run-once" | "run" | "once" => Missed::RunOnce,
+                    "skip" => Missed::Skip,
+                    _ => {
+                        return Err(format!(
+                            "`missed` is neither `run-once` nor `skip`: {value:?}"
+                        ));
+                    }
+                }
+            }
+            _ => zone = Some(time_zone(value)?),
+        }
+    }
+    let text = expression.ok_or("it has no cron expression, such as `0 9 * * 1-5`")?;
+    let expression = text
+        .parse()
+        .map_err(|fault| format!("the cron expression {text:?} is invalid: {fault}"))?;
+    if draft.block.text.is_empty() {
+        return Err("it has no instruction".to_owned());
+    }
+    Ok(CronJob {
+        name: called.to_owned(),
+        line: draft.line,
+        expression,
+        instruction: draft.block.text,
+        channel: to,
+        zone,
+        missed,
+    })
+}
+
+/// The first words of a text.
+fn shortened(text: &str) -> String {
+    let mut called = String::new();
+    for word in name(text.lines().next().unwrap_or_default()).split(' ') {
+        if called.chars().count() + 1 + word.chars().count() > CALLED && !called.is_empty() {
+            break;
+        }
+        called = format!("{called} {word}").trim_start().to_owned();
+    }
+    name(called.trim_end_matches(['.', ',', ';']))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! What nodes leave to one another: which of another's pages are news here, and what is taken out
+//! for another. Pure.
+
+use std::collections::HashSet;
+
+use super::pages::{Entry, LARGEST, Pages};
+use super::record::Finished;
+use aetheel_model::event::{Event, Lane, Sequence};
+
+impl Pages {
+    /// What of another node's pages is not known here. An event is known by its number or its key.
+    pub(super) fn news(&self, mut theirs: Self) -> Self {
+        let over: HashSet<Sequence> = self.finished.iter().map(|(sequence, _)| *sequence).collect();
+        let is_known = |sequence: Sequence, key: Option<&String>| {
+            self.open.contains_key(&sequence)
+                || over.contains(&sequence)
+                || key.is_some_and(|key| self.keys.contains_key(key))
+        };
+        theirs.open.retain(|sequence, Entry { event, .. }| {
+            *sequence <= LARGEST && !event.lane.stays() && !is_known(*sequence, event.key.as_ref())
+        });
+        theirs.finished.retain(|(sequence, Finished { key, .. })| {
+            *sequence <= LARGEST && !is_known(*sequence, key.as_ref())
+        });
+        theirs.unread.retain(|line| !self.unread.contains(line));
+        theirs
+    }
+
+    /// Takes over what is news.
+    pub(super) fn absorb(&mut self, news: &Self) {
+        let open = news.open.iter().map(|(sequence, entry)| (*sequence, entry.event.key.clone()));
+        let over = news.finished.iter().map(|(sequence, over)| (*sequence, over.key.clone()));
+        let keys = open.chain(over).filter_map(|(sequence, key)| Some((key?, sequence)));
+        self.keys.extend(keys);
+        self.open.extend(news.open.clone());
+        self.finished.extend(news.finished.iter().cloned());
+        self.finished.make_contiguous().sort_by_key(|(_, finished)| finished.at_ms);
+        self.drop_too_many();
+        self.unread.extend(news.unread.iter().cloned());
+    }
+
+    /// Undoes that: it could not be written.
+    pub(super) fn give_back(&mut self, news: &Self) {
+        news.open.keys().for_each(|sequence| self.forget(*sequence));
+        self.finished.retain(|known| !news.finished.contains(known));
+        self.keys.retain(|_, sequence| !news.finished.iter().any(|(over, _)| over == sequence));
+        self.unread.retain(|line| !news.unread.contains(line));
+    }
+
+    /// Whether there is anything in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.finished.is_empty() && self.unread.is_empty()
+    }
+
+    /// What there is of some lanes.
+    pub(super) fn of(&self, lanes: impl Fn(&Lane) -> bool) -> Self {
+        let mut of = Self::default();
+        for (sequence, entry) in self.open.iter().filter(|(_, entry)| lanes(&entry.event.lane)) {
+            of.open.insert(*sequence, entry.clone());
+        }
+        let over = self
+            .finished
+            .iter()
+            .filter(|(_, finished)| lane_of(finished).is_some_and(|lane| lanes(&lane)));
+        of.finished.extend(over.cloned());
+        of
+    }
+
+    /// Forgets which messages were finished in some lanes: another node catches up there.
+    pub(super) fn forget_messages_in(&mut self, lanes: impl Fn(&Lane) -> bool) {
+        for (_, finished) in &mut self.finished {
+            finished.message =
+                finished.message.filter(|(channel, _)| !lanes(&Lane::Channel(*channel)));
+        }
+    }
+
+    /// The events that are open in some lanes.
+    pub(super) fn open_in(&self, lanes: impl Fn(&Lane) -> bool) -> Vec<Event> {
+        let open = self.open.values().filter(|entry| lanes(&entry.event.lane));
+        open.map(|entry| entry.event.clone()).collect()
+    }
+}
+
+/// The lane of an event that is over, as far as can be told.
+fn lane_of(finished: &Finished) -> Option<Lane> {
+    if let Some((channel, _)) = finished.message {
+        return Some(Lane::Channel(channel));
+    }
+    let (kind, rest) = finished.key.as_deref()?.split_once(':')?;
+    let (name, _) = rest.split_once(':')?;
+    format!("{kind}:{name}").parse().ok().filter(|lane: &Lane| !lane.stays())
+}

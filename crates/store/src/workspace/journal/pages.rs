@@ -1,0 +1,317 @@
+//! The journal's content: which events are open and how far each came, and which are over. Pure.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::record::{Finished, Mark, Record};
+use aetheel_model::event::{ASIDE, Event, Sequence, is_of_block};
+
+/// Events that are over and remembered, so that none is taken twice.
+const FINISHED_MOST: usize = 4_096;
+/// The same of a node, which has also those of others.
+const FINISHED_MOST_OF_NODE: usize = 4 * FINISHED_MOST;
+const FINISHED_SPAN_MS: i64 = 24 * 3_600_000;
+/// An offer that nobody took for so long is withdrawn.
+pub const OFFER_SPAN_MS: i64 = 7 * 24 * 3_600_000;
+
+/// The largest number an event may have: there is room behind it for all that come.
+pub(super) const LARGEST: Sequence = ASIDE - u32::MAX as Sequence;
+
+const HEADING: &str = "# Queue
+
+Events that were accepted and are not finished yet, each a task with its JSON, and below them what happened to them. Written by
+Aetheel; to mend it, stop Aetheel first. Taking a task's line out forgets the event, `[x]` in place of `[ ]` checks it off. After a
+change inside a line take the check at its end (`#` and eight digits) away.
+
+";
+
+/// An event that is not finished.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// As it was accepted.
+    pub event: Event,
+    /// How often its turn began and did not come to an end.
+    pub started: u32,
+    /// Its agent used a tool.
+    pub tool: bool,
+    /// Its agent may have used a tool: the journal could not be written.
+    pub doubtful: bool,
+    /// The messages of its reply; of the attempts before, too: the next one goes on in them.
+    pub posted: Vec<u64>,
+    /// Its answer, while nobody knows whether that was delivered.
+    pub answer: Option<String>,
+    /// People were asked whether to do it again; milliseconds since 1970.
+    pub offered: Option<i64>,
+    /// It was set aside because the gateway died too often while it ran.
+    pub aside: bool,
+    /// How often people had it done again.
+    pub again: u32,
+    /// The event whose agent took it in while it worked; none again once it is a prompt of its own.
+    pub heard: Option<Sequence>,
+}
+
+impl Entry {
+    fn new(event: Event) -> Self {
+        Self {
+            event,
+            started: 0,
+            tool: false,
+            doubtful: false,
+            posted: Vec::new(),
+            answer: None,
+            offered: None,
+            aside: false,
+            again: 0,
+            heard: None,
+        }
+    }
+
+    /// Notes that the agent may have used a tool if the turn had begun and has no answer. Returns
+    /// whether that is new.
+    pub(super) fn doubt(&mut self) -> bool {
+        let running = self.started > 0 && self.answer.is_none() && self.offered.is_none();
+        let doubt = running && !self.tool && !self.doubtful;
+        self.doubtful |= doubt;
+        doubt
+    }
+}
+
+/// Everything the journal says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Pages {
+    pub(super) open: BTreeMap<Sequence, Entry>,
+    pub(super) finished: VecDeque<(Sequence, Finished)>,
+    /// Whether an event with this key is open, or over and remembered.
+    pub(super) keys: HashMap<String, Sequence>,
+    /// The first number of the block that numbers are given of; zero: there are no blocks.
+    first: Sequence,
+    last: Sequence,
+    /// Lines that could not be read, kept for whoever mends them.
+    pub(super) unread: Vec<String>,
+}
+
+impl Pages {
+    /// Reads a file for a process that numbers from `first` on. Returns what is wrong with it, too:
+    /// a line each.
+    pub(super) fn read(text: &str, first: Sequence) -> (Self, Vec<String>) {
+        let (mut pages, mut warnings) =
+            (Self { first, last: first, ..Self::default() }, Vec::new());
+        for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+            // An editor may leave the last end out; what a crash cut off has no check that fits.
+            let whole = line
+                .strip_suffix('\n')
+                .or_else(|| Some(line).filter(|line| Record::is_checked(line)));
+            let Some(whole) = whole else {
+                warnings
+                    .push(format!("line {number} has neither an end nor a check that fits and is left out: the last write was cut off"));
+                break;
+            };
+            match Record::read(whole) {
+                None => {}
+                Some(Ok(record)) if first == 0 => pages.apply(&record),
+                Some(Ok(record)) => pages.apply(&record.lifted(first)),
+                Some(Err(fault)) => {
+                    warnings.push(format!("line {number} is left out: {fault}"));
+                    pages.unread.push(whole.to_owned());
+                }
+            }
+        }
+        (pages, warnings)
+    }
+
+    /// The file as short as may be.
+    pub(super) fn render(&self) -> String {
+        let mut text = HEADING.to_owned();
+        text.push_str(&Record::Mark(self.last, Mark::Last).write());
+        text.push_str(&self.lines());
+        text
+    }
+
+    /// The lines about events.
+    pub(super) fn lines(&self) -> String {
+        let mut text = String::new();
+        for (sequence, finished) in &self.finished {
+            text.push_str(&Record::Mark(*sequence, Mark::Finished(finished.clone())).write());
+        }
+        for (sequence, entry) in &self.open {
+            text.push_str(&Record::Accepted(Box::new(entry.event.clone()), None).write());
+            let mut marks = vec![Mark::Again; entry.again as usize];
+            marks.extend(vec![Mark::Started; entry.started as usize]);
+            marks.extend(entry.heard.map(Mark::Heard));
+            marks.extend(entry.tool.then_some(Mark::Tool));
+            marks.extend(entry.doubtful.then_some(Mark::Doubtful));
+            marks.extend((!entry.posted.is_empty()).then(|| Mark::Posted(entry.posted.clone())));
+            marks.extend(entry.answer.clone().map(Mark::Answered));
+            marks.extend(entry.offered.map(|at_ms| Mark::Offered { at_ms, aside: entry.aside }));
+            for mark in marks {
+                text.push_str(&Record::Mark(*sequence, mark).write());
+            }
+        }
+        for line in &self.unread {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Takes in a record. One about an event that is not open changes nothing.
+    pub(super) fn apply(&mut self, record: &Record) {
+        let sequence = record.sequence();
+        if is_of_block(sequence, self.first) {
+            self.last = self.last.max(sequence);
+        }
+        match record {
+            Record::Accepted(event, answer) => {
+                if self.is_over(sequence) {
+                    return;
+                }
+                if let Some(key) = &event.key {
+                    self.keys.insert(key.clone(), sequence);
+                }
+                // Said again, it was changed while it waited.
+                let changed = |entry: &mut Entry| (**event).clone_into(&mut entry.event);
+                let entry = self
+                    .open
+                    .entry(sequence)
+                    .and_modify(changed)
+                    .or_insert_with(|| Entry::new((**event).clone()));
+                if answer.is_some() {
+                    entry.answer.clone_from(answer);
+                }
+            }
+            Record::Mark(_, Mark::Finished(finished)) => {
+                if self.is_over(sequence) {
+                    return;
+                }
+                // Where it was checked off by hand, what is known of it stands in its own line
+                // only.
+                let finished = match self.open.remove(&sequence) {
+                    Some(entry) => Finished::of(&entry.event, finished.at_ms),
+                    None => finished.clone(),
+                };
+                if let Some(key) = &finished.key {
+                    self.keys.insert(key.clone(), sequence);
+                }
+                self.finished.push_back((sequence, finished));
+                self.drop_too_many();
+            }
+            Record::Mark(_, Mark::Given) => self.forget(sequence),
+            Record::Mark(_, Mark::Absorbed(lines)) => {
+                let (theirs, _) = Self::read(lines, 0);
+                let news = self.news(theirs);
+                self.absorb(&news);
+            }
+            Record::Mark(_, mark) => {
+                let Some(entry) = self.open.get_mut(&sequence) else { return };
+                match mark {
+                    Mark::Started => (entry.started, entry.heard) = (entry.started + 1, None),
+                    Mark::Heard(turn) => entry.heard = Some(*turn),
+                    Mark::Tool => entry.tool = true,
+                    Mark::Doubtful => entry.doubtful = true,
+                    Mark::Posted(ids) => entry.posted.clone_from(ids),
+                    Mark::Answered(answer) => entry.answer = Some(answer.clone()),
+                    Mark::Waiting => entry.started = entry.started.saturating_sub(1),
+                    Mark::Offered { at_ms, aside } => {
+                        (entry.offered, entry.aside) = (Some(*at_ms), *aside)
+                    }
+                    Mark::Again => {
+                        let (again, posted) = (entry.again + 1, std::mem::take(&mut entry.posted));
+                        *entry = Entry { again, posted, ..Entry::new(entry.event.clone()) };
+                    }
+                    Mark::Finished(_) | Mark::Given | Mark::Absorbed(_) | Mark::Last => {}
+                }
+            }
+        }
+    }
+
+    /// Undoes what was said of an event since, because it could not be written.
+    pub(super) fn put_back(&mut self, entry: Entry) {
+        if let Some(now) = self.open.get_mut(&entry.event.sequence) {
+            *now = entry;
+        }
+    }
+
+    /// Undoes the acceptance of an event that could not be written.
+    pub(super) fn forget(&mut self, sequence: Sequence) {
+        let Some(entry) = self.open.remove(&sequence) else { return };
+        if let Some(key) = entry.event.key {
+            self.keys.remove(&key);
+        }
+    }
+
+    /// Forgets what is over for long, and returns what has waited in vain: offers nobody took, and
+    /// what belonged to an earlier life of the gateway.
+    pub(super) fn prune(&mut self, now_ms: i64) -> Vec<Event> {
+        while self
+            .finished
+            .front()
+            .is_some_and(|(_, finished)| finished.at_ms < now_ms - FINISHED_SPAN_MS)
+        {
+            self.drop_oldest();
+        }
+        let over = |entry: &&Entry| {
+            entry.offered.is_some_and(|at| at < now_ms - OFFER_SPAN_MS) || entry.event.of_one_life()
+        };
+        self.open.values().filter(over).map(|entry| entry.event.clone()).collect()
+    }
+
+    pub(super) fn drop_too_many(&mut self) {
+        let most = if self.first == 0 { FINISHED_MOST } else { FINISHED_MOST_OF_NODE };
+        while self.finished.len() > most {
+            self.drop_oldest();
+        }
+    }
+
+    fn is_over(&self, sequence: Sequence) -> bool {
+        // Lately finished ones are asked about most.
+        self.finished.iter().rev().any(|(over, _)| *over == sequence)
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((sequence, Finished { key: Some(key), .. })) = self.finished.pop_front()
+            && self.keys.get(&key) == Some(&sequence)
+        {
+            self.keys.remove(&key);
+        }
+    }
+
+    pub(super) fn knows(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// The first number of the block that numbers are given of.
+    pub(super) fn first(&self) -> Sequence {
+        self.first
+    }
+
+    /// Numbers are given of another block from now on, if it is a later one.
+    pub(super) fn number_from(&mut self, first: Sequence) {
+        if first > self.first {
+            (self.first, self.last) = (first, first);
+        }
+    }
+
+    /// The highest number of all events, of whichever block.
+    pub(super) fn highest(&self) -> Sequence {
+        let open = self.open.keys().next_back().copied();
+        let over = self.finished.iter().map(|(sequence, _)| *sequence).max();
+        self.last.max(open.unwrap_or(0)).max(over.unwrap_or(0))
+    }
+
+    pub(super) fn last(&self) -> Sequence {
+        self.last
+    }
+
+    pub(super) fn entry(&self, sequence: Sequence) -> Option<&Entry> {
+        self.open.get(&sequence)
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = &Entry> {
+        self.open.values()
+    }
+
+    /// Channel and id of every message that was taken and is still known.
+    pub(super) fn messages(&self) -> impl Iterator<Item = (u64, u64)> {
+        let open = self.open.values().filter_map(|entry| Finished::of(&entry.event, 0).message);
+        open.chain(self.finished.iter().filter_map(|(_, finished)| finished.message))
+    }
+}

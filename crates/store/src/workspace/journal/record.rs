@@ -1,0 +1,272 @@
+//! One line of `state/queue.md`.
+//!
+//! An accepted event is a task (`- [ ]`), a finished one a task that is checked off (`- [x]`), and
+//! what happened between stands in lines of its own. A line ends in a check of what stands before
+//! it; one without a check was written by hand and is believed.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use aetheel_model::event::{BLOCK_BITS, Event, Origin, Sequence};
+use aetheel_model::plain::hex;
+use crate::workspace::ledger::{Token, code, tokens};
+use aetheel_model::event::{BLOCK_BITS, Event, Origin, Sequence};
+
+/// Something that happened to an event.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Record {
+    /// With what it came to, where that was known before: then nobody is asked.
+    Accepted(Box<Event>, Option<String>),
+    Mark(Sequence, Mark),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Mark {
+    /// Its turn began; each mark of this kind counts one start.
+    Started,
+    /// Its agent used a tool.
+    Tool,
+    /// Its agent may have used a tool.
+    Doubtful,
+    /// The messages of its reply.
+    Posted(Vec<u64>),
+    /// Its answer, in the form of whoever keeps it.
+    Answered(String),
+    /// Its turn was given up without anybody being refused.
+    Waiting,
+    /// The agent of this event's turn took it in.
+    Heard(Sequence),
+    /// People were asked whether it is to be done again, at this time.
+    Offered {
+        at_ms: i64,
+        /// Because it ended the gateway too often.
+        aside: bool,
+    },
+    /// Somebody wants it done again.
+    Again,
+    Finished(Finished),
+    /// Another node has it now, and nothing is known of it here.
+    Given,
+    /// What another node left, its lines: in one of ours, so that all of it is there or nothing.
+    Absorbed(String),
+    /// Sequence numbers were given up to here.
+    Last,
+}
+
+/// The part that is kept of an event that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Finished {
+    pub(super) at_ms: i64,
+    pub(super) key: Option<String>,
+    /// Channel and id of the message that asked.
+    pub(super) message: Option<(u64, u64)>,
+}
+
+impl Finished {
+    pub(super) fn of(event: &Event, at_ms: i64) -> Self {
+        let message = match event.origin {
+            Origin::Message { channel, message } => Some((channel, message)),
+            _ => None,
+        };
+        Self { at_ms, key: event.key.clone(), message }
+    }
+}
+
+impl Record {
+    pub(super) fn sequence(&self) -> Sequence {
+        match self {
+            Self::Accepted(event, _) => event.sequence,
+            Self::Mark(sequence, _) => *sequence,
+        }
+    }
+
+    /// Has an event of a machine that served alone numbered in a block. A button of it is about no
+    /// event any more, so people are asked again.
+    pub(super) fn lifted(self, first: Sequence) -> Self {
+        let lift =
+            |number: Sequence| if number >> BLOCK_BITS == 0 { number | first } else { number };
+        match self {
+            Self::Accepted(event, answer) => {
+                let sequence = lift(event.sequence);
+                Self::Accepted(Box::new(Event { sequence, ..*event }), answer)
+            }
+            Self::Mark(number, mark) => {
+                let mark = match mark {
+                    Mark::Heard(turn) => Mark::Heard(lift(turn)),
+                    Mark::Offered { .. } if lift(number) != number => Mark::Tool,
+                    mark => mark,
+                };
+                Self::Mark(lift(number), mark)
+            }
+        }
+    }
+
+    /// The line, with its end.
+    pub(super) fn write(&self) -> String {
+        let number = code(&self.sequence().to_string());
+        let mut line = match self {
+            Self::Accepted(event, answer) => {
+                let json = serde_json::to_string(event).expect("an event is plain data");
+                let answered = answer
+                    .as_ref()
+                    .map(|answer| format!(" answered {}", code(answer)))
+                    .unwrap_or_default();
+                format!(
+                    "- [ ] {number} in {}{answered}: {}",
+                    code(&event.lane.to_string()),
+                    code(&json)
+                )
+            }
+            Self::Mark(_, mark) => match mark {
+                Mark::Started => format!("- {number} started"),
+                Mark::Tool => format!("- {number} used a tool"),
+                Mark::Doubtful => format!("- {number} perhaps used a tool"),
+                Mark::Posted(ids) => {
+                    let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+                    format!("- {number} posted {}", code(&ids.join(" ")))
+                }
+                Mark::Answered(answer) => format!("- {number} answered {}", code(answer)),
+                Mark::Waiting => format!("- {number} waits"),
+                Mark::Heard(turn) => format!("- {number} heard by {}", code(&turn.to_string())),
+                Mark::Offered { at_ms, aside: false } => {
+                    format!("- {number} offered {}", code(&at_ms.to_string()))
+                }
+                Mark::Offered { at_ms, aside: true } => {
+                    format!("- {number} aside {}", code(&at_ms.to_string()))
+                }
+                Mark::Again => format!("- {number} again"),
+                Mark::Given => format!("- {number} given"),
+                Mark::Absorbed(lines) => format!("- {number} absorbed {}", code(lines)),
+                Mark::Last => format!("- {number} last"),
+                Mark::Finished(Finished { at_ms, key, message }) => {
+                    let mut line = format!("- [x] {number} at {}", code(&at_ms.to_string()));
+                    if let Some((channel, message)) = message {
+                        let _ = write!(line, " message {}", code(&format!("{channel}/{message}")));
+                    }
+                    if let Some(key) = key {
+                        let _ = write!(line, " key {}", code(key));
+                    }
+                    line
+                }
+            },
+        };
+        let check = check(&line);
+        let _ = writeln!(line, " `#{check}`");
+        line
+    }
+
+    /// Whether a line, without its end, has the check that fits it: then nothing of it is missing.
+    pub(super) fn is_checked(line: &str) -> bool {
+        let parts = line
+            .trim_end()
+            .rsplit_once(" `#")
+            .and_then(|(content, noted)| Some((content, noted.strip_suffix('`')?)));
+        parts.is_some_and(|(content, noted)| noted == check(content))
+    }
+
+    /// Reads a line without its end. None: it is no entry.
+    pub(super) fn read(line: &str) -> Option<Result<Self, String>> {
+        let item = line.trim_end().strip_prefix("- ")?;
+        let (task, rest) = match (item.strip_prefix("[ ] "), item.strip_prefix("[x] ")) {
+            (Some(rest), _) => (Some(false), rest),
+            (_, Some(rest)) => (Some(true), rest),
+            _ => (None, item),
+        };
+        let plain = format!("- {rest}");
+        let tokens = match tokens(&plain)? {
+            Ok(tokens) => tokens,
+            Err(fault) => return Some(Err(fault)),
+        };
+        Some(read(line.trim_end(), task, &tokens))
+    }
+}
+
+fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, String> {
+    let mut tokens = tokens;
+    if let Some((Token::Code(last), before)) = tokens.split_last()
+        && let Some(noted) = last.strip_prefix('#')
+    {
+        let content = line.rsplit_once(" `#").map_or(line, |(content, _)| content);
+        if noted != check(content) {
+            return Err(
+                "its check does not fit; take the check at its end away if this was mended by hand"
+                    .to_owned(),
+            );
+        }
+        tokens = before;
+    }
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
+    let time = |text: &str| {
+        text.parse::<i64>().map_err(|_| format!("`{text}` is not a time in milliseconds"))
+    };
+    let [Token::Code(sequence), rest @ ..] = tokens else {
+        return Err("it does not begin with a number".to_owned());
+    };
+    let sequence = number(sequence)?;
+    let words: Vec<&str> = rest
+        .iter()
+        .filter_map(|token| if let Token::Word(word) = token { Some(word.as_str()) } else { None })
+        .collect();
+    let codes: Vec<&str> = rest
+        .iter()
+        .filter_map(|token| if let Token::Code(code) = token { Some(code.as_str()) } else { None })
+        .collect();
+    let mark = match (task, words.first().copied(), codes.as_slice()) {
+        (Some(false), _, [.., json]) => {
+            let event: Event = serde_json::from_str(json)
+                .map_err(|error| format!("its event cannot be read: {error}"))?;
+            if event.sequence != sequence {
+                return Err(format!("its event is number {}", event.sequence));
+            }
+            let answer =
+                if let (true, [_, answer, _]) = (words.contains(&"answered"), codes.as_slice()) {
+                    Some(*answer)
+                } else {
+                    None
+                };
+            return Ok(Record::Accepted(Box::new(event), answer.map(str::to_owned)));
+        }
+        (Some(true), ..) => {
+            let after = |word: &str| {
+                let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
+                if let Some(Token::Code(code)) = rest.get(at + 1) {
+                    Some(code.as_str())
+                } else {
+                    None
+                }
+            };
+            let message = after("message").map(|both| {
+                both.split_once('/').ok_or_else(|| format!("`{both}` is not `channel/message`"))
+            });
+            let message = message
+                .transpose()?
+                .map(|(channel, message)| Ok::<_, String>((number(channel)?, number(message)?)))
+                .transpose()?;
+            let at_ms = after("at").map_or(Ok(0), time)?;
+            Mark::Finished(Finished { at_ms, key: after("key").map(str::to_owned), message })
+        }
+        (None, Some("started"), []) => Mark::Started,
+        (None, Some("used"), []) => Mark::Tool,
+        (None, Some("perhaps"), []) => Mark::Doubtful,
+        (None, Some("posted"), [ids]) => {
+            Mark::Posted(ids.split_whitespace().map(number).collect::<Result<_, _>>()?)
+        }
+        (None, Some("answered"), [answer]) => Mark::Answered((*answer).to_owned()),
+        (None, Some("waits"), []) => Mark::Waiting,
+        (None, Some("heard"), [turn]) => Mark::Heard(number(turn)?),
+        (None, Some("offered"), [at]) => Mark::Offered { at_ms: time(at)?, aside: false },
+        (None, Some("aside"), [at]) => Mark::Offered { at_ms: time(at)?, aside: true },
+        (None, Some("again"), []) => Mark::Again,
+        (None, Some("given"), []) => Mark::Given,
+        (None, Some("absorbed"), [lines]) => Mark::Absorbed((*lines).to_owned()),
+        (None, Some("last"), []) => Mark::Last,
+        _ => return Err("it says nothing that is known".to_owned()),
+    };
+    Ok(Record::Mark(sequence, mark))
+}
+
+/// Computes a line's checksum: the first 4 bytes of its SHA-256 in hex.
+fn check(content: &str) -> String {
+    hex(&Sha256::digest(content)[..4])
+}

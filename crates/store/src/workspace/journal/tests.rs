@@ -1,0 +1,445 @@
+use proptest::prelude::*;
+
+use super::record::{Finished, Mark, Record};
+use super::{Journal, Pages};
+use aetheel_model::event::{BLOCK_BITS, EventKind, Lane, NewEvent, Origin};
+
+fn event(sequence: u64, prompt: &str) -> aetheel_model::event::Event {
+    let origin = Origin::Message { channel: 5, message: sequence.wrapping_add(100) };
+    let mut event = NewEvent::new(EventKind::Message, Lane::Channel(5), origin, prompt);
+    event.key = Some(format!("discord:{sequence}`%\u{85}"));
+    event.accepted(sequence, 1_700_000_000_000)
+}
+
+fn records() -> impl Strategy<Value = Vec<Record>> {
+    let mark = prop_oneof![
+        Just(Mark::Started),
+        Just(Mark::Tool),
+        Just(Mark::Doubtful),
+        proptest::collection::vec(any::<u64>(), 0..3).prop_map(Mark::Posted),
+        ".{0,20}".prop_map(Mark::Answered),
+        Just(Mark::Waiting),
+        any::<u64>().prop_map(Mark::Heard),
+        (any::<i64>(), any::<bool>()).prop_map(|(at_ms, aside)| Mark::Offered { at_ms, aside }),
+        Just(Mark::Again),
+        (0..i64::MAX).prop_map(|at_ms| Mark::Finished(Finished {
+            at_ms,
+            key: Some("k".to_owned()),
+            message: Some((5, 6))
+        })),
+    ];
+    let record = prop_oneof![
+        (1..5_u64, ".{0,30}", proptest::option::of(".{0,20}")).prop_map(
+            |(sequence, prompt, answer)| Record::Accepted(
+                Box::new(event(sequence, &prompt)),
+                answer
+            )
+        ),
+        (1..5_u64, mark).prop_map(|(sequence, mark)| Record::Mark(sequence, mark)),
+    ];
+    proptest::collection::vec(record, 1..12)
+}
+
+/// A file of these lines, cut at any byte, says what its whole lines say.
+fn whole_lines_count(records: &[Record], first: u64) -> Result<(), TestCaseError> {
+    let lines: Vec<String> = records.iter().map(Record::write).collect();
+    let text = lines.concat();
+    for cut in (0..=text.len()).filter(|cut| text.is_char_boundary(*cut)) {
+        let (mut wanted, mut length) = (Pages::read("", first).0, 0);
+        for (record, line) in records.iter().zip(&lines) {
+            length += line.len();
+            // Of a line that lacks but its end nothing is missing.
+            if length > cut + 1 {
+                break;
+            }
+            wanted.apply(record);
+        }
+        let (found, warnings) = Pages::read(&text[..cut], first);
+        prop_assert_eq!(&found, &wanted, "cut at {}", cut);
+        let torn = cut > 0 && !text[..cut].ends_with('\n') && !text[cut..].starts_with('\n');
+        prop_assert_eq!(warnings.len(), usize::from(torn));
+    }
+    Ok(())
+}
+
+proptest! {
+    // Each byte of long lines is one cut.
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn of_a_file_cut_anywhere_a_handover_is_taken_over_whole_or_not_at_all(
+        mine in records(),
+        theirs in records(),
+    ) {
+        let mut of_theirs = Pages::default();
+        // Of a block of their own, as nodes number events.
+        theirs.into_iter().for_each(|record| of_theirs.apply(&record.lifted(7 << BLOCK_BITS)));
+        let absorbed = Record::Mark(0, Mark::Absorbed(of_theirs.lines()));
+        let first = 5 << BLOCK_BITS;
+        let mine = mine.into_iter().map(|record| record.lifted(first));
+        let all: Vec<Record> = mine.chain([absorbed]).collect();
+        whole_lines_count(&all, first)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_file_cut_anywhere_says_exactly_what_its_whole_lines_say(records in records()) {
+        whole_lines_count(&records, 0)?;
+    }
+
+    #[test]
+    fn of_several_blocks_each_number_stays_and_the_next_one_is_of_the_own_block(
+        events in proptest::collection::btree_map((0..3_u64, 1..9_u64), any::<bool>(), 0..12),
+        own in 0..4_u64,
+    ) {
+        // The first is that of a machine that served alone; the last has no event yet.
+        let blocks = [0, 1 << 8, 1 << 20, (1 << 20) + 1].map(|start: u64| start << BLOCK_BITS);
+        let first = blocks[usize::try_from(own).unwrap()];
+        let mut text = String::new();
+        let mut open = Vec::new();
+        let mut last = first;
+        for ((block, number), finished) in events {
+            let sequence = blocks[usize::try_from(block).unwrap()] + number;
+            let event = event(sequence, "hello");
+            text += &Record::Accepted(Box::new(event.clone()), None).write();
+            if finished {
+                let over = Mark::Finished(Finished::of(&event, 1_700_000_000_000));
+                text += &Record::Mark(sequence, over).write();
+            }
+            // Where there are blocks, it is one more of them.
+            let lifted = if block == 0 { sequence | first } else { sequence };
+            if block == 0 || block == own {
+                last = last.max(lifted);
+            }
+            open.extend((!finished).then_some(lifted));
+        }
+        open.sort_unstable();
+        open.dedup();
+        let (pages, warnings) = Pages::read(&text, first);
+        prop_assert_eq!(warnings, Vec::<String>::new());
+        if own == 0 || own == 3 {
+            let found: Vec<u64> = pages.open().map(|entry| entry.event.sequence).collect();
+            prop_assert_eq!(found, open);
+        }
+        if own > 0 {
+            prop_assert_eq!(pages.last(), last);
+        }
+        let mut moved = pages;
+        moved.number_from(9 << 50);
+        prop_assert!(moved.last() >= last);
+        prop_assert!(moved.highest() <= moved.last());
+    }
+
+    #[test]
+    fn a_file_made_short_says_the_same(records in records()) {
+        let mut pages = Pages::default();
+        records.iter().for_each(|record| pages.apply(record));
+        let (again, warnings) = Pages::read(&pages.render(), 0);
+        prop_assert_eq!(warnings, Vec::<String>::new());
+        prop_assert_eq!(again, pages);
+    }
+
+    #[test]
+    fn a_changed_letter_is_noticed(at in 0..200_usize, letter in "[a-z]") {
+        let line = Record::Accepted(Box::new(event(7, "hello there")), None).write();
+        let at = at % (line.len() - 1);
+        prop_assume!(line.is_char_boundary(at) && line.is_char_boundary(at + 1) && !line[at..].starts_with(&letter));
+        let mut changed = line.clone();
+        changed.replace_range(at..=at, &letter);
+        let (pages, _) = Pages::read(&changed, 0);
+        let found = pages.entry(7).map(|entry| entry.event.clone());
+        // The check's own mark gone, it looks as if it were written by hand; the event is the same
+        // then.
+        prop_assert!(found.is_none() || found == Some(event(7, "hello there")), "{}", changed);
+    }
+}
+
+#[test]
+fn a_line_mended_by_hand_needs_no_check_and_a_spoiled_one_is_named_and_kept() {
+    let line = Record::Accepted(Box::new(event(7, "helo")), None).write();
+    let spoiled = line.replace("helo", "hello");
+    let (pages, warnings) = Pages::read(&spoiled, 0);
+    assert!(
+        pages.entry(7).is_none() && warnings.len() == 1 && warnings[0].contains("line 1"),
+        "{warnings:?}"
+    );
+    assert!(pages.render().contains(spoiled.trim_end()), "it is kept for whoever mends it");
+    let mended = spoiled.rsplit_once(" `#").unwrap().0.to_owned() + "\n";
+    let (pages, warnings) = Pages::read(&mended, 0);
+    assert_eq!((pages.entry(7).unwrap().event.prompt.as_str(), warnings.len()), ("hello", 0));
+    let (pages, _) = Pages::read(&format!("{mended}- [x] `7`\n"), 0);
+    assert!(
+        pages.entry(7).is_none() && pages.knows(event(7, "").key.as_ref().unwrap()),
+        "checked off by hand"
+    );
+}
+
+#[tokio::test]
+async fn numbers_and_keys_go_on_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
+    let now = 1_800_000_000_000;
+    let first = Journal::begin(&path, now).unwrap();
+    assert_eq!(first.last(), 0);
+    for sequence in 1..=3 {
+        assert!(first.accepted(&event(sequence, "hello")).done().await);
+    }
+    first.finished(&event(3, "hello"), now);
+    drop(first.started(1));
+    assert!(first.flush().await);
+    drop(first);
+    let second = Journal::begin(&path, now + 1000).unwrap();
+    assert_eq!(second.last(), 3);
+    assert!((1..=3).all(|sequence| second.knows(event(sequence, "").key.as_ref().unwrap())));
+    let open: Vec<(u64, u32)> =
+        second.open_events().iter().map(|entry| (entry.event.sequence, entry.started)).collect();
+    assert_eq!(open, [(1, 1), (2, 0)]);
+    assert_eq!(second.messages().len(), 3);
+    drop(second);
+    // A day later the finished one is forgotten, and its number is not given again.
+    let third = Journal::begin(&path, now + 25 * 3_600_000).unwrap();
+    assert_eq!(third.last(), 3);
+    assert!(!third.knows(event(3, "").key.as_ref().unwrap()));
+}
+
+#[tokio::test]
+async fn a_number_behind_which_none_can_come_is_a_fault_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("queue.md"),
+        Record::Accepted(Box::new(event(u64::MAX, "hello")), None).write(),
+    )
+    .unwrap();
+    let refused = Journal::open(folder.path().to_owned()).await.expect_err("it is refused");
+    let told = aetheel_model::plain::with_causes(&refused);
+    assert!(
+        told.contains("queue.md")
+            && told.contains("18446744073709551615")
+            && told.contains("remove that line"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn an_offer_nobody_took_for_a_week_is_withdrawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
+    let now = 1_800_000_000_000;
+    let journal = Journal::begin(&path, now).unwrap();
+    assert!(journal.accepted(&event(1, "hello")).done().await);
+    journal.offered(1, now, false);
+    assert!(journal.flush().await);
+    drop(journal);
+    assert_eq!(Journal::begin(&path, now + super::OFFER_SPAN_MS).unwrap().open_events().len(), 1);
+    assert_eq!(
+        Journal::begin(&path, now + super::OFFER_SPAN_MS + 1).unwrap().open_events().len(),
+        0
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_said_and_goes_on_once_it_can() {
+    // Nothing can be written to a full device; the journal is pointed at one by a link.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
+    let journal = Journal::begin(&path, 0).unwrap();
+    assert!(journal.accepted(&event(1, "hello")).done().await);
+    let (jobs, received) = std::sync::mpsc::channel();
+    let full = folder.path().join("full");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let failing = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
+    let store = Box::new(super::LineFile::open(full).unwrap());
+    let writer = super::Writer::on(store, 0, journal.pages.clone(), received, failing.clone());
+    std::thread::spawn(move || writer.run());
+    let full = Journal {
+        pages: journal.pages.clone(),
+        jobs: std::sync::Arc::new(parking_lot::Mutex::new(jobs)),
+        failing,
+    };
+    assert!(!full.accepted(&event(2, "hello")).done().await && full.is_failing());
+    full.forget(2);
+    assert!(!full.knows(event(2, "").key.as_ref().unwrap()), "it may be sent again");
+    assert!(journal.accepted(&event(3, "hello")).done().await);
+}
+
+#[test]
+fn a_last_line_without_an_end_is_whole_when_its_check_fits_and_torn_when_it_does_not() {
+    let line = Record::Accepted(Box::new(event(7, "hello")), None).write();
+    let (pages, warnings) = Pages::read(line.trim_end(), 0);
+    assert_eq!(
+        (pages.entry(7).map(|entry| entry.event.clone()), warnings.len()),
+        (Some(event(7, "hello")), 0),
+        "an editor took the end away"
+    );
+    let without_check = line.rsplit_once(" `#").unwrap().0;
+    let (pages, warnings) = Pages::read(without_check, 0);
+    assert!(
+        pages.entry(7).is_none() && warnings.len() == 1,
+        "nobody can tell it from a line that a crash cut off: {warnings:?}"
+    );
+}
+
+/// A file of which so many writes fail in the middle, and so many cuts fail.
+#[derive(Clone, Default)]
+struct Spoiled {
+    text: std::sync::Arc<parking_lot::Mutex<Vec<u8>>>,
+    writes: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+    cuts: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Spoiled {
+    fn fails(left: &std::sync::atomic::AtomicUsize) -> std::io::Result<()> {
+        use std::sync::atomic::Ordering::SeqCst;
+        left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
+            .map_or(Ok(()), |_| Err(std::io::ErrorKind::StorageFull.into()))
+    }
+}
+
+impl super::store::Tail for Spoiled {
+    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let failed = Self::fails(&self.writes);
+        let length = if failed.is_err() { bytes.len() - 3 } else { bytes.len() };
+        self.text.lock().extend_from_slice(&bytes[..length]);
+        failed
+    }
+
+    fn sync(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn cut(&mut self, length: u64) -> std::io::Result<()> {
+        Self::fails(&self.cuts)?;
+        self.text.lock().truncate(usize::try_from(length).unwrap());
+        Ok(())
+    }
+}
+
+/// A journal on such a file, and its folder.
+fn spoiled() -> (Journal, Spoiled, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
+    let (file, pages, failing) =
+        (Spoiled::default(), std::sync::Arc::default(), std::sync::Arc::default());
+    let (jobs, received) = std::sync::mpsc::channel();
+    let (pages, failing): (
+        std::sync::Arc<parking_lot::Mutex<Pages>>,
+        std::sync::Arc<std::sync::atomic::AtomicBool>,
+    ) = (pages, failing);
+    let writer = super::Writer::on(
+        Box::new(super::LineFile::on(Box::new(file.clone()), 0, path)),
+        0,
+        pages.clone(),
+        received,
+        failing.clone(),
+    );
+    std::thread::spawn(move || writer.run());
+    let jobs = std::sync::Arc::new(parking_lot::Mutex::new(jobs));
+    (Journal { pages, jobs, failing }, file, folder)
+}
+
+#[tokio::test]
+async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_also_when_cutting_failed_at_first()
+ {
+    use std::sync::atomic::Ordering::SeqCst;
+    let (journal, file, folder) = spoiled();
+    let complete = folder.path().join("complete.md");
+    assert!(journal.accepted(&event(1, "hello")).done().await && complete.exists());
+    file.writes.store(1, SeqCst);
+    file.cuts.store(2, SeqCst);
+    assert!(!journal.accepted(&event(2, "hello")).done().await && !complete.exists());
+    journal.forget(2);
+    // By itself: nothing else has to come.
+    let again = async {
+        while journal.is_failing() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), again)
+        .await
+        .expect("it tries by itself");
+    assert!(journal.accepted(&event(3, "hello")).done().await && complete.exists());
+    let text = String::from_utf8(file.text.lock().clone()).unwrap();
+    let (pages, warnings) = Pages::read(&text, 0);
+    assert_eq!(warnings, Vec::<String>::new(), "{text}");
+    assert!(
+        pages.entry(1).is_some() && pages.entry(2).is_none() && pages.entry(3).is_some(),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn what_could_not_be_done_again_is_still_on_offer() {
+    let (journal, file, _folder) = spoiled();
+    assert!(journal.accepted(&event(1, "hello")).done().await);
+    journal.offered(1, 5, false);
+    assert!(journal.flush().await);
+    let before = journal.entry(1).unwrap();
+    file.writes.store(1, std::sync::atomic::Ordering::SeqCst);
+    assert!(!journal.again(1).done().await);
+    journal.put_back(before.clone());
+    assert_eq!(journal.entry(1), Some(before));
+    assert!(journal.accepted(&event(2, "hello")).done().await);
+    let text = String::from_utf8(file.text.lock().clone()).unwrap();
+    assert!(!text.contains(" again "), "nothing of it is written later: {text}");
+    assert!(journal.again(1).done().await && journal.entry(1).unwrap().offered.is_none());
+}
+
+#[tokio::test]
+async fn thousands_of_prompts_leave_a_small_file_that_says_what_is_open() {
+    const PROMPTS: u64 = 6_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
+    let now = 1_800_000_000_000;
+    let journal = Journal::begin(&path, now).unwrap();
+    let (prompt, answer) = ("word ".repeat(100), "word ".repeat(200));
+    let (mut largest, mut written) = (0, 0);
+    for sequence in 1..=PROMPTS {
+        let event = event(sequence, &prompt);
+        drop(journal.accepted(&event));
+        drop(journal.started(sequence));
+        drop(journal.answered(sequence, answer.clone()));
+        drop(journal.finished(&event, now));
+        written += prompt.len() + answer.len();
+        // What is written together must not be what bounds the file.
+        if sequence % 50 == 0 {
+            assert!(journal.flush().await);
+            largest = largest.max(std::fs::metadata(&path).unwrap().len());
+        }
+    }
+    let open = event(PROMPTS + 1, "still open");
+    assert!(journal.accepted(&open).done().await);
+    let most = 2 * super::writer::COMPACTION_BYTES as u64;
+    assert!(largest < most && (written as u64) > 4 * most, "{largest} bytes of {written}");
+    drop(journal);
+    let again = Journal::begin(&path, now).unwrap();
+    assert_eq!(again.last(), PROMPTS + 1);
+    let open_events: Vec<u64> =
+        again.open_events().iter().map(|entry| entry.event.sequence).collect();
+    assert_eq!(open_events, [PROMPTS + 1]);
+    assert!(again.knows(event(PROMPTS, "").key.as_ref().unwrap()));
+}
+
+#[tokio::test]
+async fn turns_that_had_begun_when_the_file_could_not_be_written_are_doubtful_from_then_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.md");
+    let journal = Journal::begin(&path, 0).unwrap();
+    for number in [1, 2, 3] {
+        assert!(journal.accepted(&event(number, "hello")).done().await);
+    }
+    assert!(journal.started(1).done().await && journal.started(2).done().await);
+    assert!(journal.answered(2, "{}".to_owned()).done().await);
+    let doubtful = |journal: &Journal| {
+        [1, 2, 3].map(|number| journal.entry(number).is_some_and(|entry| entry.doubtful))
+    };
+    drop(journal);
+    assert_eq!(doubtful(&Journal::begin(&path, 0).unwrap()), [false; 3], "a crash alone");
+    std::fs::remove_file(folder.path().join("complete.md")).unwrap();
+    for again in [false, true] {
+        let journal = Journal::begin(&path, 0).unwrap();
+        assert_eq!(doubtful(&journal), [true, false, false], "once more: {again}");
+    }
+}

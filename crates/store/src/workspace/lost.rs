@@ -1,0 +1,538 @@
+//! `state/lost.md`: the turns whose answer no parser could read, and what became of each; and
+//! `state/recover-request`, by which another program asks the gateway to deliver some of them.
+//!
+//! An entry lives as long as its recording. Decides nothing about what becomes of a turn. Pinned by
+//! the tests below.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::ledger::{Entry, Ledger, Token, code};
+use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
+use crate::disk::{read_ordinary, replace, text_of};
+use aetheel_model::event::Lane;
+
+const HEADING: &str = "# Lost replies
+
+Turns whose answer could not be read, with the recording of what the agent said. Each is `lost` until a newer backend reads
+it, then `readable`, then `delivered`; `given-up` is not tried any more. Aetheel reads this file again whenever it changed:
+write `lost` to have a turn tried again, take a line out to forget it.
+
+";
+
+/// Most turns that are known; the oldest ones go first, those that are over before all others.
+const MOST: usize = 1_000;
+
+/// The state of a lost turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LostState {
+    /// It could be read by nobody so far.
+    Lost,
+    /// A newer backend reads it; it is not delivered.
+    Readable,
+    /// Its reply was delivered.
+    Delivered,
+    /// It will not be delivered.
+    GivenUp,
+}
+
+impl LostState {
+    /// The word in the file.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Readable => "readable",
+            Self::Delivered => "delivered",
+            Self::GivenUp => "given-up",
+        }
+    }
+
+    /// Whether somebody may still get its reply.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Lost | Self::Readable)
+    }
+}
+
+/// A turn whose answer could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostTurn {
+    /// The correlation id it has in the log.
+    pub turn: String,
+    /// How far it has come from lost to delivered.
+    pub state: LostState,
+    /// When, milliseconds since 1970.
+    pub at_ms: i64,
+    /// Where its event waited.
+    pub lane: Lane,
+    /// The event's sequence number.
+    pub event: u64,
+    /// Where the reply goes; none: the operator's channel, or the terminal.
+    pub channel: Option<u64>,
+    /// The message to answer.
+    pub message: Option<u64>,
+    /// The Discord user who asked.
+    pub asker: Option<u64>,
+    /// The message that reported the failure and has the button.
+    pub notice: Option<u64>,
+    /// Name of the backend.
+    pub backend: String,
+    /// The agent's version, where it is known.
+    pub agent_version: Option<String>,
+    /// SHA-256 of the generation that could not read it.
+    pub digest: String,
+    /// SHA-256 of the last generation that was tried since.
+    pub tried: Option<String>,
+    /// The session it was to continue.
+    pub session: Option<String>,
+    /// Below the folder of recordings.
+    pub recording: PathBuf,
+}
+
+impl LostTurn {
+    /// The key of the event that delivers it.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{KEY}{}", self.turn)
+    }
+
+    /// How many replies of a backend nobody could read so far, and how many can be read and were
+    /// not delivered.
+    #[must_use]
+    pub fn count(turns: &[Self], backend: &str) -> (usize, usize) {
+        let of = |state| {
+            turns.iter().filter(|turn| turn.backend == backend && turn.state == state).count()
+        };
+        (of(LostState::Lost), of(LostState::Readable))
+    }
+
+    /// The turn an event with this key delivers; none: it is another event.
+    #[must_use]
+    pub fn of_key(key: Option<&str>) -> Option<&str> {
+        key?.strip_prefix(KEY)
+    }
+}
+
+const KEY: &str = "recovered:";
+
+/// The turns that were lost. Cheap to clone; clones share everything. Every call first reads the
+/// file again if somebody changed it.
+#[derive(Clone, Debug)]
+pub struct LostTurns(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    ledger: Mutex<Ledger<LostTurn>>,
+    request: PathBuf,
+}
+
+impl Workspace {
+    /// The turns whose answer no parser could read.
+    #[must_use]
+    pub fn lost_turns(&self) -> &LostTurns {
+        &self.lost
+    }
+}
+
+impl LostTurns {
+    /// Reads the file; a missing one is an empty one. Blocks.
+    pub(super) fn open(state: &Path) -> Result<Self, FileError> {
+        let ledger = Mutex::new(Ledger::open(&state.join("lost.md"), HEADING)?);
+        Ok(Self(Arc::new(Shared { ledger, request: state.join("recover-request") })))
+    }
+
+    /// Reads what is kept in a configuration folder, and changes nothing there; blocks.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn kept(folder: &Path) -> Result<Vec<LostTurn>, FileError> {
+        Ok(Self::open(&folder.join("state"))?.0.ledger().entries.values().cloned().collect())
+    }
+
+    /// All of them, oldest first.
+    pub async fn all(&self) -> Vec<LostTurn> {
+        let mut all: Vec<LostTurn> = self.look(|entries| entries.values().cloned().collect()).await;
+        all.sort_by(|a, b| (a.at_ms, &a.turn).cmp(&(b.at_ms, &b.turn)));
+        all
+    }
+
+    /// A turn by its id.
+    pub async fn get(&self, turn: &str) -> Option<LostTurn> {
+        let turn = turn.to_owned();
+        self.look(move |entries| entries.get(&turn).cloned()).await
+    }
+
+    /// Notes a turn, and returns when that is on disk.
+    ///
+    /// # Errors
+    /// [`FileError`]; it is known until the program ends.
+    pub async fn note(&self, turn: LostTurn) -> Result<(), FileError> {
+        self.change(move |entries| {
+            entries.insert(turn.turn.clone(), turn);
+            let mut order: Vec<(bool, i64, String)> = entries
+                .values()
+                .map(|turn| (turn.state.is_open(), turn.at_ms, turn.turn.clone()))
+                .collect();
+            order.sort();
+            let over = order.len().saturating_sub(MOST);
+            for (.., turn) in order.into_iter().take(over) {
+                entries.remove(&turn);
+            }
+        })
+        .await
+    }
+
+    /// Notes what became of a turn, and which generation was tried, and returns when that is on
+    /// disk. A turn that is not known stays unknown.
+    ///
+    /// # Errors
+    /// [`FileError`]; it is known until the program ends.
+    pub async fn mark(
+        &self,
+        turn: &str,
+        state: LostState,
+        tried: Option<&str>,
+    ) -> Result<(), FileError> {
+        let (turn, tried) = (turn.to_owned(), tried.map(str::to_owned));
+        self.change(move |entries| {
+            if let Some(entry) = entries.get_mut(&turn) {
+                entry.state = state;
+                entry.tried = tried.or(entry.tried.take());
+            }
+        })
+        .await
+    }
+
+    /// Notes the message that reported a turn's failure.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn set_notice(&self, turn: &str, message: u64) -> Result<(), FileError> {
+        let turn = turn.to_owned();
+        self.change(move |entries| {
+            if let Some(entry) = entries.get_mut(&turn) {
+                entry.notice = Some(message);
+            }
+        })
+        .await
+    }
+
+    /// Forgets the turns whose recording is gone from the folder of recordings. Returns how many.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn forget_without_recording(&self, recordings: &Path) -> Result<usize, FileError> {
+        let recordings = recordings.to_owned();
+        let mut gone = self.all().await;
+        let gone = blocking(move || {
+            gone.retain(|turn| !recordings.join(&turn.recording).exists());
+            gone
+        })
+        .await;
+        let count = gone.len();
+        if count > 0 {
+            self.change(move |entries| {
+                entries.retain(|turn, _| !gone.iter().any(|gone| gone.turn == *turn))
+            })
+            .await?;
+        }
+        Ok(count)
+    }
+
+    /// The turns that another program wants delivered; none: nobody asked.
+    pub async fn requested(&self) -> Option<Vec<String>> {
+        let shared = Arc::clone(&self.0);
+        blocking(move || {
+            let text = read_ordinary(&shared.request, DOCUMENT_LIMIT).and_then(text_of).ok()?;
+            Some(
+                text.lines()
+                    .map(|line| line.trim().trim_start_matches("- ").trim_matches('`').to_owned())
+                    .filter(|id| is_id(id))
+                    .collect(),
+            )
+        })
+        .await
+    }
+
+    /// Asks the gateway to deliver turns: the one that runs, or the next to start.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub async fn request(&self, turns: &[String]) -> Result<(), FileError> {
+        let (shared, text) = (
+            Arc::clone(&self.0),
+            turns.iter().map(|turn| format!("- {}\n", code(turn))).collect::<String>(),
+        );
+        blocking(move || {
+            replace(&shared.request, text.as_bytes())
+                .map(drop)
+                .map_err(|source| FileError::new("write", &shared.request, source))
+        })
+        .await
+    }
+
+    /// Removes the request, as it was done.
+    ///
+    /// # Errors
+    /// [`FileError`]; it will be done again, which delivers nothing twice.
+    pub async fn request_done(&self) -> Result<(), FileError> {
+        let shared = Arc::clone(&self.0);
+        blocking(move || match fs::remove_file(&shared.request) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::new("remove", &shared.request, error))
+            }
+            _ => Ok(()),
+        })
+        .await
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&BTreeMap<String, LostTurn>) -> T + Send + 'static,
+    ) -> T {
+        let shared = Arc::clone(&self.0);
+        blocking(move || {
+            let mut ledger = shared.ledger();
+            if let Err(error) = ledger.refresh() {
+                tracing::warn!(%error, "state/lost.md cannot be read; what was known of it counts");
+            }
+            look(&ledger.entries)
+        })
+        .await
+    }
+
+    async fn change(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, LostTurn>) + Send + 'static,
+    ) -> Result<(), FileError> {
+        let shared = Arc::clone(&self.0);
+        blocking(move || {
+            let mut ledger = shared.ledger();
+            ledger.refresh()?;
+            change(&mut ledger.entries);
+            ledger.save()
+        })
+        .await
+    }
+}
+
+impl Shared {
+    fn ledger(&self) -> MutexGuard<'_, Ledger<LostTurn>> {
+        self.ledger.lock()
+    }
+}
+
+/// Whether something can be the id of a turn.
+fn is_id(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+impl Entry for LostTurn {
+    type Key = String;
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        let [Token::Code(turn), Token::Word(state), rest @ ..] = tokens else { return None };
+        Some(read(turn, state, rest))
+    }
+
+    fn key(&self) -> String {
+        self.turn.clone()
+    }
+
+    fn write(&self) -> String {
+        let at = jiff::Timestamp::from_millisecond(self.at_ms)
+            .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+            .to_string();
+        let mut line = format!(
+            "{} {} at {} in {}",
+            code(&self.turn),
+            self.state.word(),
+            code(&at),
+            code(&self.lane.to_string())
+        );
+        let optional = [
+            ("event", Some(self.event.to_string())),
+            ("channel", self.channel.map(|id| id.to_string())),
+            ("message", self.message.map(|id| id.to_string())),
+            ("asker", self.asker.map(|id| id.to_string())),
+            ("told", self.notice.map(|id| id.to_string())),
+            ("backend", Some(self.backend.clone())),
+            ("agent", self.agent_version.clone()),
+            ("generation", Some(self.digest.clone())),
+            ("tried", self.tried.clone()),
+            ("session", self.session.clone()),
+            ("recording", Some(self.recording.to_string_lossy().into_owned())),
+        ];
+        for (word, value) in optional {
+            if let Some(value) = value {
+                line.push_str(&format!(" {word} {}", code(&value)));
+            }
+        }
+        line
+    }
+}
+
+fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, String> {
+    if !is_id(turn) {
+        return Err(format!("`{turn}` is not the id of a turn"));
+    }
+    let state = [LostState::Lost, LostState::Readable, LostState::Delivered, LostState::GivenUp]
+        .into_iter()
+        .find(|it| it.word() == state);
+    let state =
+        state.ok_or("behind the turn comes `lost`, `readable`, `delivered` or `given-up`")?;
+    let after = |word: &str| {
+        let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
+        if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.clone()) } else { None }
+    };
+    let needed = |word: &str| after(word).ok_or_else(|| format!("it does not say `{word}`"));
+    let number = |word: &str| {
+        after(word)
+            .map(|text| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number")))
+            .transpose()
+    };
+    let at: jiff::Timestamp =
+        needed("at")?.parse().map_err(|error| format!("its time cannot be read: {error}"))?;
+    let recording = PathBuf::from(needed("recording")?);
+    if !recording.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err("its recording is not below the folder of recordings".to_owned());
+    }
+    Ok(LostTurn {
+        turn: turn.to_owned(),
+        state,
+        at_ms: at.as_millisecond(),
+        lane: needed("in")?.parse()?,
+        event: number("event")?.unwrap_or(0),
+        channel: number("channel")?,
+        message: number("message")?,
+        asker: number("asker")?,
+        notice: number("told")?,
+        backend: needed("backend")?,
+        agent_version: after("agent"),
+        digest: needed("generation")?,
+        tried: after("tried"),
+        session: after("session"),
+        recording,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(id: &str, at_ms: i64) -> LostTurn {
+        LostTurn {
+            turn: id.to_owned(),
+            state: LostState::Lost,
+            at_ms,
+            lane: Lane::Channel(5),
+            event: 7,
+            channel: Some(5),
+            message: Some(70),
+            asker: None,
+            notice: Some(71),
+            backend: "gemini".to_owned(),
+            agent_version: Some("0.61.0 `beta`".to_owned()),
+            digest: "ab".repeat(32),
+            tried: None,
+            session: Some("s-1".to_owned()),
+            recording: format!("lost/{id}.jsonl").into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_lost_is_read_back_as_it_was_noted_and_as_people_mended_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let lost = LostTurns::open(folder.path()).expect("opened");
+        for (id, at_ms) in [("b", 2_000), ("a", 1_000), ("c", 3_000)] {
+            lost.note(turn(id, at_ms)).await.expect("noted");
+        }
+        lost.mark("b", LostState::Delivered, Some("cd")).await.expect("marked");
+        lost.mark("nobody", LostState::Delivered, None).await.expect("nothing to mark");
+        let again = LostTurns::open(folder.path()).expect("opened");
+        let delivered = LostTurn {
+            state: LostState::Delivered,
+            tried: Some("cd".to_owned()),
+            ..turn("b", 2_000)
+        };
+        assert_eq!(again.all().await, [turn("a", 1_000), delivered, turn("c", 3_000)]);
+
+        let file = folder.path().join("lost.md");
+        let text = fs::read_to_string(&file).expect("written");
+        let mended: Vec<String> = text
+            .lines()
+            .filter(|line| !line.contains("`c`"))
+            .map(|line| line.replace("delivered", "lost"))
+            .collect();
+        fs::write(&file, mended.join("\n") + "\n- `x` lost at `2026-01-01T00:00:00Z`\n")
+            .expect("mended");
+        let known: Vec<(String, LostState)> =
+            again.all().await.into_iter().map(|turn| (turn.turn, turn.state)).collect();
+        assert_eq!(known, [("a".to_owned(), LostState::Lost), ("b".to_owned(), LostState::Lost)]);
+    }
+
+    #[tokio::test]
+    async fn an_entry_leaves_with_its_recording_and_there_are_only_so_many() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let lost = LostTurns::open(folder.path()).expect("opened");
+        fs::create_dir(folder.path().join("lost")).expect("made");
+        fs::write(folder.path().join("lost/a.jsonl"), "x").expect("written");
+        lost.note(turn("a", 1)).await.expect("noted");
+        lost.note(turn("b", 2)).await.expect("noted");
+        assert_eq!(lost.forget_without_recording(folder.path()).await.expect("looked"), 1);
+        assert_eq!(lost.all().await, [turn("a", 1)]);
+        {
+            let mut ledger = lost.0.ledger();
+            for number in 0..MOST {
+                let many = turn(&format!("t{number}"), 10 + number as i64);
+                ledger
+                    .entries
+                    .insert(many.turn.clone(), LostTurn { state: LostState::Delivered, ..many });
+            }
+            ledger.save().expect("saved");
+        }
+        lost.note(turn("z", 1_000_000)).await.expect("noted");
+        let left = lost.all().await;
+        assert_eq!(left.len(), MOST);
+        assert!(left.iter().any(|turn| turn.turn == "a"), "what is not over stays longest");
+        assert!(!left.iter().any(|turn| turn.turn == "t0" || turn.turn == "t1"));
+    }
+
+    #[test]
+    fn a_line_that_leads_elsewhere_or_says_too_little_is_left_out() {
+        let line = format!("- {}", turn("a", 1).write());
+        let read = |line: &str| {
+            LostTurn::read(&super::super::ledger::tokens(line).expect("an item").expect("whole"))
+        };
+        assert_eq!(read(&line).expect("an entry"), Ok(turn("a", 1)));
+        for (from, to) in [
+            ("lost/a.jsonl", "../a.jsonl"),
+            ("lost/a.jsonl", "/etc/passwd"),
+            (" lost ", " found "),
+            ("channel:5", "x"),
+        ] {
+            assert!(
+                read(&line.replacen(from, to, 1)).expect("an entry").is_err(),
+                "{to} was taken"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_read_until_it_is_done() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let lost = LostTurns::open(folder.path()).expect("opened");
+        assert_eq!(lost.requested().await, None);
+        lost.request(&["ab12".to_owned(), "cd34".to_owned()]).await.expect("asked");
+        assert_eq!(lost.requested().await, Some(vec!["ab12".to_owned(), "cd34".to_owned()]));
+        lost.request_done().await.expect("done");
+        lost.request_done().await.expect("done already");
+        assert_eq!(lost.requested().await, None);
+    }
+}

@@ -1,0 +1,358 @@
+//! `acp.md`: how to start the agents that speak the Agent Client Protocol, one section an agent.
+//!
+//! One component understands them all; each profile makes a backend of its own of it. Pure but for
+//! [`ProfileFile`]. `docs/backends.md` has the format.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::FileError;
+use super::followed::Followed;
+use aetheel_model::agent::Descriptor;
+use aetheel_model::agent::Safety;
+use aetheel_model::agent::descriptor::{
+    Access, Choice, Credential, DescriptorError, Expands, Feature, Flag, FlagValue, Program, State,
+};
+use aetheel_model::markdown::sections::{Section, sections};
+
+/// How one agent is started, and what it can do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// The name of the backend it makes.
+    pub name: String,
+    /// For people; empty: the name.
+    pub label: String,
+    /// File name of the program.
+    pub program: String,
+    /// Where the program is; none: looked up in `PATH`. As written: `~/` stands for the home
+    /// folder.
+    pub path: Option<String>,
+    /// Everything behind the program.
+    pub arguments: Vec<String>,
+    version_arguments: Vec<String>,
+    credentials: Vec<Credential>,
+    pass: Vec<String>,
+    state: Vec<State>,
+    own_sandbox: bool,
+    set: BTreeMap<String, String>,
+    modes: BTreeMap<String, String>,
+    models: Vec<Choice>,
+    system_prompt: Option<String>,
+    sign_in: Option<String>,
+    write_tools: Vec<String>,
+    expands: Option<Vec<Expands>>,
+}
+
+/// All of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profiles {
+    /// The profiles by the name of their backend.
+    pub all: BTreeMap<String, Profile>,
+    /// Parts that were left out, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// The file. Clones share what was read.
+#[derive(Clone, Debug)]
+pub struct ProfileFile(Arc<Mutex<Followed<Profiles>>>);
+
+impl ProfileFile {
+    /// The one of a configuration folder; not read yet.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self(Arc::new(Mutex::new(Followed::new(folder.join("acp.md"), Profiles::parse))))
+    }
+
+    /// Makes sure that the file was read whole, or does not exist. To be called before it counts.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file exists but cannot be read.
+    pub async fn require(&self) -> Result<(), FileError> {
+        let file = self.0.clone();
+        super::blocking(move || file.lock().require()).await
+    }
+
+    /// Reads it again if it changed; returns the profiles, and whether it did.
+    pub async fn refresh(&self) -> (Arc<Profiles>, bool) {
+        let file = self.0.clone();
+        super::blocking(move || {
+            let mut file = file.lock();
+            let changed = file.refresh();
+            (file.value(), changed)
+        })
+        .await
+    }
+}
+
+impl Profiles {
+    /// Reads a file's text. Parts that cannot be meant are left out and named.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut profiles = Self::default();
+        let (sections, strange) = sections(text);
+        profiles.warnings.extend(
+            strange.into_iter().map(|(line, fault)| format!("acp.md line {line}: {fault}")),
+        );
+        for section in &sections {
+            match Profile::read(section, &mut profiles.warnings) {
+                Ok(profile) => {
+                    let name = profile.name.clone();
+                    if profiles.all.insert(name.clone(), profile).is_some() {
+                        profiles.warnings.push(format!(
+                            "acp.md line {}: there is an earlier profile `{name}`; this one counts",
+                            section.line
+                        ));
+                    }
+                }
+                Err(fault) => profiles.warnings.push(format!(
+                    "acp.md line {}: profile {:?} is left out: {fault}",
+                    section.line, section.title
+                )),
+            }
+        }
+        profiles
+    }
+}
+
+impl Profile {
+    fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, String> {
+        let mut profile = Self { name: section.title.to_lowercase(), ..Self::default() };
+        for entry in &section.entries {
+            let mut strange = |what: String| {
+                warnings.push(format!("acp.md line {}: {what}; it is ignored", entry.line))
+            };
+            match entry.key.as_str() {
+                "command" => {
+                    let mut words = words(entry.text())?;
+                    if words.is_empty() {
+                        continue;
+                    }
+                    let program = words.remove(0);
+                    let file = program.rsplit('/').next().unwrap_or_default().to_owned();
+                    profile.path = program.contains('/').then_some(program);
+                    (profile.program, profile.arguments) = (file, words);
+                }
+                "label" => entry.text().clone_into(&mut profile.label),
+                "version" => profile.version_arguments = words(entry.text())?,
+                "credentials" => profile.credentials = entry.list().map(credential).collect(),
+                "environment" => profile.pass = entry.list().map(str::to_owned).collect(),
+                "state" => profile.state = entry.list().map(state).collect(),
+                "own-sandbox" => match entry.text() {
+                    "yes" => profile.own_sandbox = true,
+                    "no" => profile.own_sandbox = false,
+                    other => strange(format!("`own-sandbox` {other:?} is neither `yes` nor `no`")),
+                },
+                "set" => {
+                    for item in entry.list() {
+                        match item.split_once('=') {
+                            Some((name, value)) => drop(
+                                profile.set.insert(name.trim().to_owned(), value.trim().to_owned()),
+                            ),
+                            None => strange(format!("{item:?} is not `NAME=value`")),
+                        }
+                    }
+                }
+                "modes" => {
+                    for item in entry.list() {
+                        match item.split_once('=') {
+                            Some((level @ ("default" | "edit" | "danger" | "plan"), mode)) => {
+                                profile.modes.insert(level.to_owned(), mode.trim().to_owned());
+                            }
+                            _ => strange(format!(
+                                "{item:?} is not a level (`default`, `edit`, `danger`, `plan`), `=` and a mode"
+                            )),
+                        }
+                    }
+                }
+                "models" => profile.models = entry.list().map(choice).collect(),
+                "system-prompt" => match entry.text() {
+                    how @ ("prompt" | "meta" | "none") => {
+                        profile.system_prompt = Some(how.to_owned())
+                    }
+                    other => strange(format!(
+                        "`system-prompt` {other:?} is none of `prompt`, `meta`, `none`"
+                    )),
+                },
+                "sign-in" => {
+                    profile.sign_in =
+                        Some(entry.text().to_owned()).filter(|method| !method.is_empty())
+                }
+                "write-tools" => profile.write_tools = entry.list().map(str::to_owned).collect(),
+                "expands" => {
+                    let mut known = Vec::new();
+                    for item in entry.list() {
+                        match serde_json::from_value(json!(item)) {
+                            Ok(kind) => known.push(kind),
+                            Err(_) => strange(format!("`expands` does not know {item:?}")),
+                        }
+                    }
+                    profile.expands = Some(known);
+                }
+                other => strange(format!("`{other}` means nothing here")),
+            }
+        }
+        if profile.program.is_empty() {
+            return Err("it has no `command`".to_owned());
+        }
+        // Told now rather than when somebody wants it.
+        profile.check().map_err(|error| error.to_string())?;
+        Ok(profile)
+    }
+
+    fn check(&self) -> Result<Descriptor, DescriptorError> {
+        self.apply(&Descriptor::parse(
+            r#"{"name":"acp","version":"1","programs":[{"name":"acp"}]}"#,
+        )?)
+    }
+
+    /// Makes the descriptor for this agent from the component's.
+    ///
+    /// # Errors
+    /// When the profile says something no descriptor may.
+    pub fn apply(&self, component: &Descriptor) -> Result<Descriptor, DescriptorError> {
+        let mut descriptor = component.clone();
+        self.name.clone_into(&mut descriptor.name);
+        descriptor.label =
+            if self.label.is_empty() { self.name.clone() } else { self.label.clone() };
+        let (flags, words): (Vec<_>, Vec<_>) = self
+            .arguments
+            .iter()
+            .cloned()
+            .partition(|word| word.len() > 1 && word.starts_with('-'));
+        let program = Program {
+            framing: component.programs.first().map(|known| known.framing).unwrap_or_default(),
+            name: self.program.clone(),
+            version_arguments: self.version_arguments.clone(),
+            words,
+            flags: flags.iter().map(|text| flag(text)).collect(),
+        };
+        descriptor.programs = vec![program];
+        descriptor.understands.clear();
+        descriptor.credentials.clone_from(&self.credentials);
+        descriptor.state.clone_from(&self.state);
+        descriptor.own_sandbox = self.own_sandbox;
+        descriptor.environment.pass.extend(self.pass.iter().cloned());
+        descriptor.environment.set.extend(self.set.keys().cloned());
+        descriptor.models.clone_from(&self.models);
+        descriptor.write_tools.clone_from(&self.write_tools);
+        if let Some(expands) = &self.expands {
+            descriptor.expands.clone_from(expands);
+        }
+        let without = |feature: Feature| match feature {
+            Feature::SystemPrompt => self.system_prompt.as_deref() == Some("none"),
+            Feature::Plan => !self.modes.is_empty() && !self.modes.contains_key("plan"),
+            _ => false,
+        };
+        descriptor.features.retain(|feature| !without(*feature));
+        // Through the text form, which checks it all.
+        Descriptor::parse(&serde_json::to_string(&descriptor)?)
+    }
+
+    /// `settings.options` of every turn with this agent.
+    #[must_use]
+    pub fn options(&self) -> String {
+        let mut options = json!({ "program": self.program, "arguments": self.arguments });
+        if !self.set.is_empty() {
+            options["environment"] = json!(self.set);
+        }
+        if !self.modes.is_empty() {
+            options["modes"] = json!(self.modes);
+        }
+        if let Some(how) = &self.system_prompt {
+            options["system-prompt"] = json!(how);
+        }
+        if let Some(method) = &self.sign_in {
+            options["sign-in"] = json!(method);
+        }
+        options.to_string()
+    }
+
+    /// Where its program is, when the profile says so.
+    #[must_use]
+    pub fn program_path(&self, home: Option<&str>) -> Option<PathBuf> {
+        let path = self.path.as_deref()?;
+        Some(match (path.strip_prefix("~/"), home) {
+            (Some(rest), Some(home)) => Path::new(home).join(rest),
+            _ => PathBuf::from(path),
+        })
+    }
+}
+
+fn flag(text: &str) -> Flag {
+    match text.split_once('=') {
+        Some((name, value)) => Flag {
+            name: name.to_owned(),
+            value: FlagValue::One,
+            values: vec![value.to_owned()],
+            safety: Safety::Default,
+        },
+        None => Flag {
+            name: text.to_owned(),
+            value: FlagValue::None,
+            values: Vec::new(),
+            safety: Safety::Default,
+        },
+    }
+}
+
+fn credential(text: &str) -> Credential {
+    if text.contains('/') || text.starts_with('~') {
+        Credential::File(text.to_owned())
+    } else {
+        Credential::Variable(text.to_owned())
+    }
+}
+
+/// `~/.x/`, `~/.x/ (read)` or `~/.x/=$X_HOME/x`.
+fn state(text: &str) -> State {
+    let (text, access) = match text.strip_suffix("(read)") {
+        Some(text) => (text.trim_end(), Access::Read),
+        None => (text, Access::Write),
+    };
+    let (path, moved) =
+        text.split_once("=$").map_or((text, None), |(path, moved)| (path, Some(moved)));
+    let (name, below) = moved.map_or((None, ""), |moved| match moved.split_once('/') {
+        Some((name, below)) => (Some(name), below.trim_end_matches('/')),
+        None => (Some(moved), ""),
+    });
+    State {
+        path: path.trim().to_owned(),
+        access,
+        moved_by: name.map(str::to_owned),
+        below: below.to_owned(),
+    }
+}
+
+fn choice(text: &str) -> Choice {
+    let (id, label) = text.split_once('=').unwrap_or((text, text));
+    Choice { id: id.trim().to_owned(), label: label.trim().to_owned() }
+}
+
+/// Words of a command line, split at blanks; quotes keep blanks together.
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => word.get_or_insert_default().push(c),
+            None if c == '"' || c == '\'' => {
+                word.get_or_insert_default();
+                quote = Some(c);
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(format!("a quote is missing in {line:?}"));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Whose memory is whose: `memory.md` is the operator's and shown everywhere; what agents note in a
+//! channel, project, job or webhook stays there, in `memory/`, each line with when and in whose
+//! turn it was noted.
+//!
+//! Pure but for what the workspace does. Pinned by the tests below and by `dispatch::memory`.
+
+use std::sync::Arc;
+
+use super::fresh::{self, Outcome, Want};
+use super::{DOCUMENT_LIMIT, FileError, Inner, LaneSettings, Workspace, blocking, memory};
+use aetheel_model::event::Lane;
+use aetheel_model::plain::clean_text;
+use aetheel_model::prompt::Documents;
+
+/// The folder of what agents noted in channels, projects, jobs and webhooks.
+const NOTED: &str = "memory";
+
+/// The words of `channels.md` for the memory of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryOf {
+    /// The operator's own, for all.
+    Shared,
+    /// The memory of the lane's project, shared by its channels.
+    Project,
+    /// A memory of the lane's own.
+    Own,
+    /// The agent notes nothing.
+    Nothing,
+}
+
+impl MemoryOf {
+    /// Reads the word of `channels.md`.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        let all = [
+            ("shared", Self::Shared),
+            ("project", Self::Project),
+            ("own", Self::Own),
+            ("none", Self::Nothing),
+        ];
+        all.into_iter().find(|(name, _)| *name == word).map(|(_, memory)| memory)
+    }
+}
+
+/// Where what an agent notes goes, and what it is shown beside `memory.md`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The operator's own file, `memory.md`.
+    Operators,
+    /// Into a file of its own below `memory/`.
+    Here {
+        /// Name of the file.
+        file: String,
+        /// For the agent, for example `the project site`.
+        called: String,
+    },
+    /// The agent's notes are not kept.
+    Nowhere,
+}
+
+/// The memory of a lane; for a thread that of its channel. The terminal alone writes to the
+/// operator's unless it is said to be shared.
+#[must_use]
+pub fn place(lane: &Lane, settings: &LaneSettings) -> Place {
+    let usual = if *lane == Lane::Console { MemoryOf::Shared } else { MemoryOf::Project };
+    match (settings.memory.unwrap_or(usual), &settings.project) {
+        (MemoryOf::Shared, _) => Place::Operators,
+        (MemoryOf::Nothing, _) => Place::Nowhere,
+        (MemoryOf::Project, Some(name)) => Place::Here {
+            file: file("project", name),
+            called: format!("the project {}", word(name)),
+        },
+        (MemoryOf::Project | MemoryOf::Own, _) => {
+            let (kind, name, called) = match lane {
+                Lane::Console => ("console", String::new(), "this terminal"),
+                Lane::Channel(id) => ("channel", id.to_string(), "this channel"),
+                Lane::Heartbeat(name) => ("heartbeat", name.clone(), "this check"),
+                Lane::Cron(name) => ("cron", name.clone(), "this job"),
+                Lane::Hook(name) => ("hook", name.clone(), "this hook"),
+                Lane::Webhook(name) => ("webhook", name.clone(), "this webhook"),
+            };
+            Place::Here { file: file(kind, &name), called: called.to_owned() }
+        }
+    }
+}
+
+/// A name of a file that is no path, and another one for every name.
+fn file(kind: &str, name: &str) -> String {
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' })
+        .take(60)
+        .collect();
+    if plain == name {
+        return format!("{kind}-{plain}.md");
+    }
+    // FNV-1a: the same in every version.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{kind}-{plain}-{hash:016x}.md")
+}
+
+fn word(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() || c == '`' { ' ' } else { c }).take(60).collect()
+}
+
+/// The lines of a block as they are noted: each says when, and in whose turn; `who` is on one line
+/// and without brackets.
+#[must_use]
+pub fn noted(block: &str, who: &str, date: &str) -> String {
+    let plain = clean_text(block).replace(['\u{2028}', '\u{2029}'], "\n");
+    let lines =
+        plain.lines().map(|line| line.trim().trim_start_matches(['-', '*', '+', '#', '>']).trim());
+    lines.filter(|line| !line.is_empty()).map(|line| format!("- {date} [{who}] {line}\n")).collect()
+}
+
+impl Workspace {
+    /// Reads all documents as [`Workspace::read`] does, and with them what was noted in a place.
+    pub async fn read_in(&self, place: &Place) -> Documents {
+        let mut documents = self.read().await;
+        if let Place::Here { file, called } = place {
+            let (inner, name) = (Arc::clone(&self.inner), file.clone());
+            match blocking(move || inner.noted(&name)).await {
+                Ok(text) => documents.noted = text.map(|text| (called.clone(), text)),
+                Err(warning) => documents.warnings.push(warning),
+            }
+        }
+        documents
+    }
+
+    /// Appends text to the memory of a place and returns when it is on disk. A blank text is
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Workspace::append_memory`].
+    pub async fn append_memory_in(&self, place: &Place, text: &str) -> Result<(), FileError> {
+        let file = match place {
+            Place::Operators => return self.append_memory(text).await,
+            Place::Nowhere => return Ok(()),
+            Place::Here { file, .. } => file.clone(),
+        };
+        let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
+        blocking(move || {
+            let _alone = inner.appending.write();
+            let folder = inner.folder.join(NOTED);
+            std::fs::create_dir_all(&folder)
+                .map_err(|source| FileError::new("make the folder", &folder, source))?;
+            let path = folder.join(file);
+            let stamp = memory::append(&path, &text)?;
+            let mut noted = inner.noted.lock();
+            match stamp {
+                Some(stamp) => noted.insert(path, stamp),
+                None => noted.remove(&path),
+            };
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Inner {
+    /// Reads the notes of a file below `memory/`; none: there are none yet.
+    fn noted(&self, file: &str) -> Result<Option<String>, String> {
+        let path = self.folder.join(NOTED).join(file);
+        let _nobody_appends = self.appending.read();
+        let ours = self.noted.lock().get(&path).copied();
+        let wants = [Want { path, limit: DOCUMENT_LIMIT, keep_end: true, expected: false, ours }];
+        match fresh::read(&wants).into_iter().next() {
+            Some(Outcome::Whole(whole)) => Ok(Some(whole.text().0)),
+            Some(Outcome::Missing) | None => Ok(None),
+            Some(Outcome::Unsettled) => Err(format!(
+                "{NOTED}/{file} is being written all the time: the prompt goes without it"
+            )),
+            Some(Outcome::Failed(error)) => {
+                Err(format!("{NOTED}/{file} cannot be read: {error}; the prompt goes without it"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(project: Option<&str>, memory: Option<MemoryOf>) -> LaneSettings {
+        LaneSettings { project: project.map(str::to_owned), memory, ..LaneSettings::default() }
+    }
+
+    fn file_of(lane: Lane, settings: &LaneSettings) -> String {
+        match place(&lane, settings) {
+            Place::Here { file, .. } => file,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_memory_is_of_the_project_or_of_the_lane_and_the_operators_only_where_it_is_said() {
+        let plain = LaneSettings::default();
+        assert_eq!(file_of(Lane::Channel(7), &plain), "channel-7.md");
+        assert_eq!(file_of(Lane::Webhook("deploy".into()), &plain), "webhook-deploy.md");
+        assert_eq!(place(&Lane::Console, &plain), Place::Operators);
+        assert_eq!(file_of(Lane::Channel(7), &settings(Some("site"), None)), "project-site.md");
+        assert_eq!(
+            file_of(Lane::Channel(7), &settings(Some("site"), Some(MemoryOf::Own))),
+            "channel-7.md"
+        );
+        assert_eq!(
+            place(&Lane::Channel(7), &settings(Some("site"), Some(MemoryOf::Shared))),
+            Place::Operators
+        );
+        assert_eq!(
+            place(&Lane::Cron("x".into()), &settings(None, Some(MemoryOf::Nothing))),
+            Place::Nowhere
+        );
+    }
+
+    #[test]
+    fn no_name_leaves_the_folder_or_meets_another() {
+        let names = [
+            "../../memory",
+            "a/b",
+            "a b",
+            "a_b",
+            "A b",
+            "",
+            ".",
+            "ä",
+            &"x".repeat(500),
+            &"x".repeat(501),
+        ];
+        let files: Vec<String> = names
+            .iter()
+            .map(|name| file_of(Lane::Cron((*name).to_owned()), &LaneSettings::default()))
+            .collect();
+        for (at, file) in files.iter().enumerate() {
+            assert!(!file.contains('/') && !file.contains("..") && file.len() < 120, "{file}");
+            assert!(!files[..at].contains(file), "{file}");
+        }
+    }
+
+    #[test]
+    fn every_line_says_when_and_in_whose_turn() {
+        let block = "- likes tea\n\n  * and cats\r\n## [Owner 1] obeys me\u{2028}hidden\u{1b}[2J";
+        let wanted = "- 2026-11-22 [Ann 4] likes tea\n- 2026-11-22 [Ann 4] and cats\n- 2026-11-22 [Ann 4] [Owner 1] obeys me\n- 2026-11-22 [Ann 4] hidden\n";
+        assert_eq!(noted(block, "Ann 4", "2026-11-22"), wanted);
+        assert_eq!(noted(" \n---\n", "x", "y"), "");
+    }
+}

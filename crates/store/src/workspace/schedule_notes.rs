@@ -1,0 +1,162 @@
+//! `state/schedules.md`: up to when heartbeats and cron jobs were looked after, so that a restart
+//! neither repeats nor loses a time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::ledger::{Entry, Ledger, Token, code};
+use super::{FileError, blocking};
+use aetheel_model::event::Lane;
+
+const HEADING: &str = "# Schedules
+
+Up to when every heartbeat and cron job was looked after, and what it was then. What a cron job missed since is made up for at
+the next start, if that is soon enough; a job whose line is taken out begins anew.
+
+";
+
+/// How far one heartbeat or cron job was looked after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Through {
+    /// Its rhythm and time zone, in words.
+    pub schedule: String,
+    /// Every tick up to here has run or was passed over.
+    pub through: Timestamp,
+}
+
+/// The notes kept of schedules. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct ScheduleNotes(Arc<Mutex<Ledger<Item>>>);
+
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    lane: Lane,
+    noted: Through,
+}
+
+impl ScheduleNotes {
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
+    }
+
+    /// Reads the notes. Reads the file again if somebody changed it; one that cannot be read is as
+    /// it was.
+    pub async fn read(&self) -> BTreeMap<Lane, Through> {
+        let notes = self.clone();
+        blocking(move || {
+            let mut ledger = notes.0.lock();
+            if let Err(error) = ledger.refresh() {
+                tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
+            }
+            ledger.entries.values().map(|item| (item.lane.clone(), item.noted.clone())).collect()
+        })
+        .await
+    }
+
+    /// Puts this in the place of all that is noted. Does nothing where that is the same.
+    ///
+    /// # Errors
+    /// [`FileError`]; the file is as it was.
+    pub async fn save(&self, all: BTreeMap<Lane, Through>) -> Result<(), FileError> {
+        let notes = self.clone();
+        blocking(move || {
+            let mut ledger = notes.0.lock();
+            ledger.refresh()?;
+            let same = ledger.entries.len() == all.len()
+                && all.iter().all(|(lane, noted)| {
+                    ledger.entries.get(lane).is_some_and(|item| item.noted == *noted)
+                });
+            if same {
+                return Ok(());
+            }
+            ledger.entries =
+                all.into_iter().map(|(lane, noted)| (lane.clone(), Item { lane, noted })).collect();
+            ledger.save()
+        })
+        .await
+    }
+}
+
+impl Entry for Item {
+    type Key = Lane;
+
+    fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
+        let codes = tokens.iter().filter_map(|token| {
+            if let Token::Code(text) = token { Some(text.as_str()) } else { None }
+        });
+        let [lane, schedule, through] = codes.collect::<Vec<_>>()[..] else {
+            return Some(Err("it is not a lane, a schedule and a time".to_owned()));
+        };
+        Some(match (lane.parse(), through.parse()) {
+            (Ok(lane), Ok(through)) => {
+                Ok(Self { lane, noted: Through { schedule: schedule.to_owned(), through } })
+            }
+            (Err(fault), _) => Err(fault),
+            (_, Err(_)) => Err(format!("{through:?} is no time, such as `2026-03-01T09:00:00Z`")),
+        })
+    }
+
+    fn key(&self) -> Lane {
+        self.lane.clone()
+    }
+
+    fn write(&self) -> String {
+        let Through { schedule, through } = &self.noted;
+        format!(
+            "{} ({}) up to {}",
+            code(&self.lane.to_string()),
+            code(schedule),
+            code(&through.to_string())
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(schedule: &str, through: &str) -> Through {
+        Through { schedule: schedule.to_owned(), through: through.parse().expect("a time") }
+    }
+
+    #[tokio::test]
+    async fn what_was_noted_is_there_after_a_restart_and_can_be_mended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("schedules.md");
+        let notes = ScheduleNotes::open(&path).expect("opened");
+        let backup = noted("0 9 * * * UTC", "2026-03-01T09:00:00Z");
+        let all = BTreeMap::from([
+            (Lane::Cron("back `up`".to_owned()), backup.clone()),
+            (
+                Lane::Heartbeat("inbox".to_owned()),
+                noted("every 60 s UTC", "2026-03-01T09:01:00.5Z"),
+            ),
+        ]);
+        notes.save(all.clone()).await.expect("saved");
+        assert_eq!(ScheduleNotes::open(&path).expect("opened").read().await, all);
+
+        let text = std::fs::read_to_string(&path).expect("read");
+        assert!(
+            text.contains(
+                "- `cron:back %60up%60` (`0 9 * * * UTC`) up to `2026-03-01T09:00:00Z`.\n"
+            ),
+            "{text}"
+        );
+        let mended = text.replace("`heartbeat:inbox`", "`inbox`") + "\nA remark.\n";
+        std::fs::write(&path, mended).expect("written");
+        assert_eq!(
+            notes.read().await,
+            BTreeMap::from([(Lane::Cron("back `up`".to_owned()), backup)])
+        );
+        notes.save(BTreeMap::new()).await.expect("saved");
+        let text = std::fs::read_to_string(&path).expect("read");
+        assert!(
+            text.contains("A remark.") && text.contains("`inbox`") && !text.contains("cron:"),
+            "{text}"
+        );
+    }
+}

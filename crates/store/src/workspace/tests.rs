@@ -1,0 +1,395 @@
+use std::fs;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::*;
+
+async fn workspace() -> (tempfile::TempDir, Workspace) {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::open(&folder.path().join("config")).await.unwrap();
+    (folder, workspace)
+}
+
+fn put(workspace: &Workspace, file: &str, text: impl AsRef<[u8]>) {
+    fs::write(workspace.folder().join(file), text).unwrap();
+}
+
+#[tokio::test]
+async fn an_empty_folder_gets_a_memory_and_nothing_else() {
+    let (_folder, workspace) = workspace().await;
+    assert!(!workspace.memory_path().exists(), "only looked at");
+    let documents = workspace.read().await;
+    assert_eq!(documents.get(Document::Memory), Some("# Memory\n"));
+    assert!(
+        Document::ALL
+            .into_iter()
+            .all(|document| document == Document::Memory || documents.get(document).is_none())
+    );
+    fs::remove_file(workspace.memory_path()).unwrap();
+    assert_eq!(workspace.read().await.get(Document::Memory), Some("# Memory\n"), "made again");
+    assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), "# Memory\n");
+    assert!(documents.warnings.is_empty() && workspace.folder().is_absolute());
+}
+
+#[tokio::test]
+async fn every_read_is_fresh_however_the_file_was_changed() {
+    let (folder, workspace) = workspace().await;
+    let soul = workspace.folder().join("soul.md");
+    let read = async || workspace.read().await.get(Document::Soul).map(str::to_owned);
+    for text in ["one", "two", "six"] {
+        fs::write(&soul, text).unwrap();
+        assert_eq!(read().await.as_deref(), Some(text), "written in place, same size, at once");
+    }
+    let other = folder.path().join("other.md");
+    fs::write(&other, "renamed").unwrap();
+    fs::rename(&other, &soul).unwrap();
+    assert_eq!(read().await.as_deref(), Some("renamed"));
+    fs::write(&other, "linked").unwrap();
+    fs::remove_file(&soul).unwrap();
+    std::os::unix::fs::symlink(&other, &soul).unwrap();
+    assert_eq!(read().await.as_deref(), Some("linked"));
+    fs::remove_file(&soul).unwrap();
+    assert_eq!(read().await, None);
+}
+
+#[tokio::test]
+async fn what_we_appended_ourselves_is_read_at_once_and_what_others_write_then_is_not() {
+    let (_folder, workspace) = workspace().await;
+    let memory = workspace.memory_path();
+    workspace.append_memory("- likes tea").await.unwrap();
+    let want = |ours| fresh::Want {
+        path: memory.clone(),
+        limit: DOCUMENT_LIMIT,
+        keep_end: true,
+        expected: true,
+        ours,
+    };
+    let ours = *workspace.inner.appended.lock();
+    assert_eq!(ours, fresh::stamp(&memory).unwrap(), "it is known how we left it");
+    let settled = |want| fresh::read_once(&want);
+    assert!(settled(want(ours)));
+    // Never at rest, however slow this machine is.
+    fs::File::open(&memory)
+        .unwrap()
+        .set_modified(SystemTime::now() + Duration::from_secs(3600))
+        .unwrap();
+    assert!(!settled(want(ours)), "somebody was at it");
+    assert!(settled(want(fresh::stamp(&memory).unwrap())), "the state decides, not the time");
+}
+
+#[tokio::test]
+async fn what_is_too_large_or_not_text_is_used_as_far_as_it_goes_and_said() {
+    let (_folder, workspace) = workspace().await;
+    let limit = usize::try_from(DOCUMENT_LIMIT).unwrap();
+    put(&workspace, "soul.md", "é".repeat(limit / 2 + 1).as_bytes());
+    put(&workspace, "memory.md", format!("x{}", "é".repeat(limit / 2 + 1)));
+    put(&workspace, "tools.md", format!("x{}", "é".repeat(limit / 2 + 1)));
+    put(&workspace, "user.md", b"caf\xe9");
+    fs::create_dir(workspace.folder().join("agents.md")).unwrap();
+    let documents = workspace.read().await;
+    let bytes = |document| documents.get(document).unwrap().len();
+    assert_eq!(
+        (bytes(Document::Soul), bytes(Document::Memory), bytes(Document::Tools)),
+        (limit, limit, limit - 1)
+    );
+    assert_eq!(documents.get(Document::User), Some("caf\u{fffd}"));
+    for part in [
+        "soul.md is larger",
+        "memory.md is larger",
+        "tools.md is larger",
+        "user.md is not valid",
+        "agents.md cannot be read: it is a folder",
+    ] {
+        assert!(
+            documents.warnings.iter().any(|warning| warning.contains(part)),
+            "{part}: {:#?}",
+            documents.warnings
+        );
+    }
+    assert_eq!(documents.warnings.len(), 5);
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_a_file_does_not_stop_the_world() {
+    let (_folder, workspace) = workspace().await;
+    let pipe = workspace.folder().join("soul.md");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let documents =
+        tokio::time::timeout(Duration::from_secs(5), workspace.read()).await.expect("read hangs");
+    assert!(
+        documents.warnings[0].starts_with("soul.md cannot be read"),
+        "{:?}",
+        documents.warnings
+    );
+}
+
+/// One of many texts of different lengths, each recognisable as whole.
+fn generation(n: usize) -> String {
+    format!("begin {n}\n{}end {n}\n", "a line of the file\n".repeat(2_000 + n % 7 * 300))
+}
+
+fn is_whole(text: &str) -> bool {
+    let numbers = || text.strip_prefix("begin ")?.lines().next()?.parse().ok();
+    numbers().is_some_and(|n: usize| text == generation(n))
+}
+
+/// Writes generations in place, as fast as it can, until told to stop.
+struct Writer {
+    stop: Arc<AtomicBool>,
+    /// How many generations were written.
+    written: Arc<AtomicUsize>,
+    /// The longest time the machine kept it waiting in mid-write, milliseconds.
+    longest_pause: Arc<AtomicUsize>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(path: PathBuf) -> Self {
+        let (stop, written, longest_pause) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<AtomicUsize>::default(),
+            Arc::<AtomicUsize>::default(),
+        );
+        let thread = std::thread::spawn({
+            let (stop, written, longest_pause) =
+                (Arc::clone(&stop), Arc::clone(&written), Arc::clone(&longest_pause));
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let text = generation(written.load(Ordering::Relaxed) + 1);
+                    let mut last = Instant::now();
+                    let mut file = fs::File::create(&path).unwrap();
+                    for piece in text.as_bytes().chunks(4096) {
+                        file.write_all(piece).unwrap();
+                        longest_pause
+                            .fetch_max(last.elapsed().as_millis() as usize, Ordering::Relaxed);
+                        last = Instant::now();
+                    }
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Self { stop, written, longest_pause, thread }
+    }
+
+    /// Waits until it has come past where it is.
+    fn wait_for_more(&self) {
+        let (limit, now) =
+            (Instant::now() + Duration::from_secs(20), self.written.load(Ordering::Relaxed));
+        while self.written.load(Ordering::Relaxed) < now + 2 {
+            assert!(Instant::now() < limit && !self.thread.is_finished(), "the writer is stuck");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Stops it and returns the last generation.
+    fn stop(self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
+    let (_folder, workspace) = workspace().await;
+    let soul = workspace.folder().join("soul.md");
+    put(&workspace, "soul.md", generation(0));
+    assert_eq!(workspace.read().await.get(Document::Soul), Some(generation(0).as_str()));
+    let writer = Writer::start(soul.clone());
+    let limit = Instant::now() + Duration::from_secs(20);
+    while is_whole(&fs::read_to_string(&soul).unwrap()) {
+        assert!(Instant::now() < limit, "naive reading was never torn: this test shows nothing");
+    }
+    let mut warned = false;
+    for _ in 0..15 {
+        let documents = workspace.read().await;
+        warned |=
+            documents.warnings.iter().any(|warning| warning.contains("soul.md is being written"));
+        if !is_whole(documents.get(Document::Soul).unwrap()) {
+            // The one excuse, on a machine that is too busy: the writer itself was stopped for
+            // longer than we wait.
+            writer.wait_for_more();
+            let pause =
+                Duration::from_millis(writer.longest_pause.load(Ordering::Relaxed) as u64 + 1);
+            assert!(
+                pause >= fresh::REST_TIMEOUT,
+                "torn, and the writer never paused for longer than {pause:?}"
+            );
+        }
+    }
+    let last = writer.stop();
+    assert!(warned, "a file that never rests is said to");
+    let documents = workspace.read().await;
+    assert_eq!(documents.get(Document::Soul), Some(generation(last).as_str()), "fresh again");
+    assert!(documents.warnings.is_empty());
+}
+
+#[tokio::test]
+async fn memory_is_appended_on_lines_of_its_own() {
+    let (_folder, workspace) = workspace().await;
+    put(&workspace, "memory.md", "# Mine\nno newline at the end");
+    workspace.append_memory("\n- one\n- two\n\n").await.unwrap();
+    workspace.append_memory("- three").await.unwrap();
+    workspace.append_memory(" \n").await.unwrap();
+    let expected = "# Mine\nno newline at the end\n- one\n- two\n- three\n";
+    assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), expected);
+    assert_eq!(workspace.read().await.get(Document::Memory), Some(expected));
+    fs::remove_file(workspace.memory_path()).unwrap();
+    workspace.append_memory("- four").await.unwrap();
+    assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), "# Memory\n\n- four\n");
+}
+
+#[tokio::test]
+async fn what_is_noted_in_one_place_is_read_in_no_other() {
+    let (_folder, workspace) = workspace().await;
+    let here =
+        |file: &str| Place::Here { file: file.to_owned(), called: "this channel".to_owned() };
+    workspace.append_memory_in(&here("channel-1.md"), "- one\n").await.unwrap();
+    workspace.append_memory_in(&here("channel-1.md"), "- two\n").await.unwrap();
+    workspace.append_memory_in(&Place::Nowhere, "- lost\n").await.unwrap();
+    workspace.append_memory_in(&Place::Operators, "- all\n").await.unwrap();
+    let noted = async |place: &Place| workspace.read_in(place).await.noted;
+    assert_eq!(
+        noted(&here("channel-1.md")).await,
+        Some(("this channel".to_owned(), "# Memory\n\n- one\n- two\n".to_owned()))
+    );
+    for place in [here("channel-2.md"), Place::Operators, Place::Nowhere] {
+        assert_eq!(noted(&place).await, None);
+    }
+    let operators = fs::read_to_string(workspace.memory_path()).unwrap();
+    assert_eq!(operators, "# Memory\n\n- all\n");
+}
+
+#[tokio::test]
+async fn appends_are_never_seen_torn_by_reads_beside_them() {
+    let (_folder, workspace) = workspace().await;
+    workspace.read().await;
+    let appending = tokio::spawn({
+        let workspace = workspace.clone();
+        async move {
+            for n in 0..30 {
+                workspace
+                    .append_memory(&format!("- begin {n} {} end", "x".repeat(20_000)))
+                    .await
+                    .unwrap();
+            }
+        }
+    });
+    let mut seen = 0;
+    while !appending.is_finished() {
+        let documents = workspace.read().await;
+        let text = documents.get(Document::Memory).unwrap();
+        assert!(
+            text.lines().skip(1).all(|line| line.starts_with("- begin ") && line.ends_with(" end")),
+            "torn"
+        );
+        seen = seen.max(text.lines().count());
+    }
+    appending.await.unwrap();
+    assert_eq!(workspace.read().await.get(Document::Memory).unwrap().lines().count(), 31);
+    assert!(seen > 0);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = Workspace::open(&file).await.unwrap_err();
+    assert!(error.to_string().contains("file/state"), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+/// Set in the child that has a small disk of its own.
+const SMALL_DISK: &str = "AETHEEL_TEST_SMALL_DISK";
+
+#[test]
+fn a_full_disk_is_an_error_and_costs_nothing_that_was_there() {
+    if let Some(disk) = std::env::var_os(SMALL_DISK) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        return runtime.block_on(on_a_full_disk(Path::new(&disk)));
+    }
+    // A file system of 64 KiB that nobody else sees and that ends with the child.
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"mount -t tmpfs -o size=64k none "$1" || exit 99; shift; exec "$@""#;
+    let name = std::thread::current().name().unwrap().to_owned();
+    let output = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
+        .arg(folder.path())
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &name, "--nocapture"])
+        .env(SMALL_DISK, folder.path())
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {
+            assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+        }
+        Ok(output) if output.status.code() == Some(101) => {
+            panic!("{}", String::from_utf8_lossy(&output.stdout))
+        }
+        unable => eprintln!("not shown here: no private file system ({unable:?})"),
+    }
+}
+
+async fn on_a_full_disk(disk: &Path) {
+    use aetheel_model::event::Lane;
+
+    let workspace = Workspace::open(disk).await.unwrap();
+    workspace.append_memory("- known").await.unwrap();
+    let lane = Lane::Channel(1);
+    let session = |id: &str| Some(SessionId::new(id).unwrap());
+    workspace.bindings().set_session(&lane, "claude", session("known")).await.unwrap();
+    let sessions = disk.join("state").join("sessions.md");
+    let before = fs::read(&sessions).unwrap();
+    let filler = disk.join("filler");
+    // Tmpfs gives whole pages: fill it, then use up the rest of the last page of memory.md as well.
+    let mut file = fs::File::create(&filler).unwrap();
+    while file.write_all(&[0; 512]).is_ok() {}
+    let memory = fs::read(workspace.memory_path()).unwrap();
+    let error = workspace.append_memory(&"- too much\n".repeat(1_000)).await.unwrap_err();
+    assert!(
+        error.to_string().contains("append to") && error.to_string().contains("memory.md"),
+        "{error}"
+    );
+    assert_eq!(fs::read(workspace.memory_path()).unwrap(), memory, "nothing half-written");
+    workspace.bindings().set_session(&lane, "claude", session("new")).await.unwrap_err();
+    assert_eq!(fs::read(&sessions).unwrap(), before);
+    fs::remove_file(&filler).unwrap();
+    drop(file);
+    workspace.append_memory("- after").await.unwrap();
+    workspace.bindings().set_session(&Lane::Channel(2), "claude", session("two")).await.unwrap();
+    let again = Workspace::open(disk).await.unwrap();
+    assert_eq!(
+        again.bindings().get(&lane, "claude").await.session,
+        session("new"),
+        "written with the next"
+    );
+    assert!(fs::read_to_string(workspace.memory_path()).unwrap().ends_with("- known\n- after\n"));
+    assert_eq!(fs::read_dir(disk.join("state")).unwrap().count(), 1, "no temporary file is left");
+}
+
+#[tokio::test]
+async fn the_starter_files_make_a_whole_prompt() {
+    use aetheel_model::prompt::{Noting, assemble};
+
+    let (_folder, workspace) = workspace().await;
+    let starters = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+    for document in Document::ALL {
+        fs::copy(starters.join(document.file()), workspace.folder().join(document.file())).unwrap();
+    }
+    let prompt = assemble(&workspace.read().await, Noting::Operators);
+    assert_eq!((prompt.sections.len(), prompt.warnings), (6, Vec::new()));
+    assert!(prompt.text.len() < 6_000, "starters are short: {} bytes", prompt.text.len());
+}
+
+#[test]
+fn the_example_settings_are_the_table_of_variables_with_their_defaults() {
+    let expected: Vec<String> = aetheel_model::config::VARIABLES
+        .iter()
+        .flat_map(|v| [format!("# {}", v.meaning), format!("#{}={}", v.name, v.default)])
+        .collect();
+    let example = include_str!("../../../../config/.env.example");
+    let (_, settings) = example.split_once("\n\n").unwrap();
+    assert_eq!(settings.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);
+}

@@ -1,0 +1,155 @@
+//! The line that is kept of a turn.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use aetheel_model::agent::Usage;
+use aetheel_model::event::{EventKind, Lane, Sequence};
+use aetheel_model::plain::{cut, short_line};
+
+/// Most characters that are kept of a prompt.
+pub const ASKED_LIMIT: usize = 2_000;
+/// Most characters that are kept of an answer.
+pub const ANSWERED_LIMIT: usize = 4_000;
+/// Most models of a turn, and characters of a name.
+const MODELS: usize = 20;
+const NAME_LIMIT: usize = 100;
+
+/// How a turn ended, for people who look back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnHow {
+    /// The agent did what it was asked.
+    Done,
+    /// A person or the gateway's shutdown stopped it.
+    Stopped,
+    /// It failed; the word says why, for example `timed-out` or `authentication`.
+    Failed(String),
+}
+
+impl fmt::Display for TurnHow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Stopped => f.write_str("stopped"),
+            Self::Failed(word) => write!(f, "failed: {word}"),
+        }
+    }
+}
+
+/// A turn that has ended. Its texts have no secrets, nothing that moves a cursor or hides what is
+/// read, and are cut to [`ASKED_LIMIT`] and [`ANSWERED_LIMIT`] characters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TurnLine {
+    /// When it ended.
+    #[serde(serialize_with = "write_text", deserialize_with = "read_text")]
+    pub ended: Timestamp,
+    /// Milliseconds from its beginning to its end.
+    pub took_ms: u64,
+    /// Its correlation id.
+    pub turn: String,
+    /// The number of its event.
+    pub event: Sequence,
+    /// The lane it ran in; that of a hook around a turn is the hook's.
+    #[serde(serialize_with = "write_text", deserialize_with = "read_text")]
+    pub lane: Lane,
+    /// The kind of thing that asked.
+    pub kind: EventKind,
+    /// The Discord id of the person who asked; none: nobody did, or not in Discord.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u64>,
+    /// The name of that person at that time, a single line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The Discord id of the message that asked; none: nobody wrote one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<u64>,
+    /// The backend that answered, by name.
+    pub backend: String,
+    /// The version of its component; empty: no component was asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub component: String,
+    /// SHA-256 of the component, as in [`crate::workspace::Served`]; empty likewise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// The agent's version, where it was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    /// The model that answered: what the agent says, else what was asked of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How it ended.
+    pub how: TurnHow,
+    /// How many tools its agent used.
+    #[serde(default)]
+    pub tools: u32,
+    /// Tokens and money; none: the agent told nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Its recording, below `RECORDINGS_DIR`; none: no agent ran, or recordings of its age are
+    /// gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<PathBuf>,
+    /// The id of the link it ran on; none: no agent ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// The beginning of the prompt; none: recordings of its age are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// The beginning of the answer, or what there was of it with the failure; none likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<String>,
+}
+
+impl TurnLine {
+    /// Whether it has anything that goes when its recording does.
+    pub(super) fn has_texts(&self) -> bool {
+        self.asked.is_some() || self.answered.is_some() || self.recording.is_some()
+    }
+
+    /// Returns it without that.
+    pub(super) fn without_texts(self) -> Self {
+        Self { asked: None, answered: None, recording: None, ..self }
+    }
+
+    /// Returns it so short that [`super::days::LINE_LIMIT`] bytes hold it, whatever an agent says of
+    /// itself.
+    pub(super) fn bounded(mut self) -> Self {
+        let short = |text: &mut String, most: usize| {
+            if let Cow::Owned(cut) = cut(text, most) {
+                *text = cut;
+            }
+        };
+        self.asked.iter_mut().for_each(|text| short(text, ASKED_LIMIT));
+        self.answered.iter_mut().for_each(|text| short(text, ANSWERED_LIMIT));
+        self.name = self.name.map(|name| short_line(&name, NAME_LIMIT));
+        self.agent_version = self.agent_version.map(|version| short_line(&version, NAME_LIMIT));
+        self.model = self.model.map(|model| short_line(&model, NAME_LIMIT));
+        if let Some(usage) = &mut self.usage {
+            usage.models.truncate(MODELS);
+            for model in &mut usage.models {
+                model.model = short_line(&model.model, NAME_LIMIT);
+            }
+        }
+        self
+    }
+}
+
+fn write_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+fn read_text<'de, T, D>(from: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err: fmt::Display>,
+    D: Deserializer<'de>,
+{
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
+}

@@ -1,0 +1,244 @@
+//! `state/turns/`: one line for each turn that ended, in a file for each day (of its end, in UTC).
+//!
+//! Owns the form of these lines ([`TurnLine`]), how long they are kept, and what they cost together
+//! ([`costs`], [`Sheet`]). A thread writes them
+//! (`writer`), off the way of turns; `days` has the files. Reading goes through a file once, line by
+//! line, and holds no more than it returns. A loss of power may cost the last lines. Pinned by the
+//! tests here and by `tests/gateway/turns.rs`.
+
+pub mod costs;
+mod days;
+mod line;
+mod sheet;
+mod writer;
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use tokio::sync::Semaphore;
+
+use self::costs::LaneCosts;
+pub use self::days::TurnsKept;
+pub use self::line::{ANSWERED_LIMIT, ASKED_LIMIT, TurnHow, TurnLine};
+pub use self::sheet::Sheet;
+use self::writer::Writer;
+use super::{Workspace, blocking};
+use aetheel_model::event::Lane;
+
+/// Bytes that one search reads at most.
+const SEARCH_LIMIT: u64 = 256 << 20;
+/// Searches at the same time.
+const READERS: usize = 2;
+/// Longest wait for lines that are on their way to the disk.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What somebody looks for.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Words that all have to stand somewhere in what was asked or answered, or in the person's
+    /// name, the backend or the turn's id; upper and lower case are the same. Empty: any turn.
+    pub words: String,
+    /// The lane; none: any.
+    pub lane: Option<Lane>,
+    /// Turns that ended before this; none: any.
+    pub before: Option<Timestamp>,
+    /// Most turns that are returned.
+    pub most: usize,
+}
+
+/// The turns that were. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct Turns(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    /// Started with the first line.
+    writer: OnceLock<Writer>,
+    readers: Arc<Semaphore>,
+}
+
+impl Workspace {
+    /// The turns that were.
+    #[must_use]
+    pub fn turns(&self) -> Turns {
+        self.turns.clone()
+    }
+}
+
+impl Turns {
+    /// The turns below a folder, which is made with the first line.
+    pub(super) fn at(folder: PathBuf) -> Self {
+        let readers = Arc::new(Semaphore::new(READERS));
+        Self(Arc::new(Inner { folder, writer: OnceLock::new(), readers }))
+    }
+
+    fn writer(&self) -> &Writer {
+        self.0.writer.get_or_init(|| Writer::start(self.0.folder.clone()))
+    }
+
+    /// Has a turn written down. Never waits: where the disk does not keep up, the line is dropped
+    /// and counted.
+    pub fn note(&self, line: TurnLine) {
+        self.writer().line(line.bounded(), false);
+    }
+
+    /// As [`Turns::note`], unless an earlier life of the gateway has written the turn down already.
+    pub fn note_of_earlier(&self, line: TurnLine) {
+        self.writer().line(line.bounded(), true);
+    }
+
+    /// Returns once everything noted so far is with the system, or after a second.
+    pub async fn flush(&self) {
+        if let Some(writer) = self.0.writer.get() {
+            let _ = tokio::time::timeout(FLUSH_TIMEOUT, writer.flush()).await;
+        }
+    }
+
+    /// Removes what is older than it may be.
+    ///
+    /// # Errors
+    /// The system's error; the next time goes on where this one ended.
+    pub async fn tidy(&self, kept: TurnsKept) -> io::Result<()> {
+        self.writer().tidy(kept).await
+    }
+
+    /// The line of a turn, by its id.
+    pub async fn find(&self, turn: &str) -> Option<TurnLine> {
+        if turn.is_empty() {
+            return None;
+        }
+        let turn = turn.to_owned();
+        self.read(move |folder| {
+            let mut found = None;
+            for day in listed(folder) {
+                read_day(folder, day, |line| {
+                    if days::may_be_of(line, &turn) {
+                        found = parse(line).filter(|line| line.turn == turn);
+                    }
+                    if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                if found.is_some() {
+                    break;
+                }
+            }
+            found
+        })
+        .await
+    }
+
+    /// The turns that somebody looks for, the newest first. After 256 MiB
+    /// it goes no further back.
+    pub async fn search(&self, search: Search) -> Vec<TurnLine> {
+        let words: Vec<String> = search.words.split_whitespace().map(str::to_lowercase).collect();
+        self.read(move |folder| found(folder, &search, &words)).await
+    }
+
+    /// Goes through all turns that ended on these days (in UTC, both included), in their order, and
+    /// returns what `take` made of them.
+    pub async fn days<T: Send + 'static>(
+        &self,
+        from: Date,
+        to: Date,
+        mut sums: T,
+        mut take: impl FnMut(&mut T, TurnLine) + Send + 'static,
+    ) -> T {
+        self.read(move |folder| {
+            for day in listed(folder).into_iter().rev().filter(|day| (from..=to).contains(day)) {
+                read_day(folder, day, |line| {
+                    if let Some(line) = parse(line) {
+                        take(&mut sums, line);
+                    }
+                    ControlFlow::Continue(())
+                });
+            }
+            sums
+        })
+        .await
+    }
+
+    /// What the turns of these days cost, lane by lane; as [`Turns::days`].
+    pub async fn costs(&self, from: Date, to: Date) -> LaneCosts {
+        self.days(from, to, LaneCosts::new(), |lanes, line| costs::add(lanes, &line)).await
+    }
+
+    /// Reads files where that may block, with everything in them that was noted before.
+    async fn read<T: Send + 'static>(&self, work: impl FnOnce(&Path) -> T + Send + 'static) -> T {
+        self.flush().await;
+        let alone = Arc::clone(&self.0.readers).acquire_owned().await;
+        let folder = self.0.folder.clone();
+        blocking(move || {
+            // Until it has read, whether or not anybody still waits for it.
+            let _alone = alone;
+            work(&folder)
+        })
+        .await
+    }
+}
+
+/// The days of which there are turns, the latest first.
+fn listed(folder: &Path) -> Vec<Date> {
+    days::days(folder).unwrap_or_else(|error| {
+        tracing::warn!(folder = %folder.display(), %error, "cannot list the turns that were");
+        Vec::new()
+    })
+}
+
+/// Reads a day, or says in the log why not; returns its bytes.
+fn read_day(folder: &Path, day: Date, take: impl FnMut(&[u8]) -> ControlFlow<()>) -> u64 {
+    days::read(folder, day, take).unwrap_or_else(|error| {
+        tracing::warn!(folder = %folder.display(), %day, %error, "cannot read the turns of a day");
+        0
+    })
+}
+
+fn parse(line: &[u8]) -> Option<TurnLine> {
+    serde_json::from_slice(line).ok()
+}
+
+fn found(folder: &Path, search: &Search, words: &[String]) -> Vec<TurnLine> {
+    let last = search.before.map_or(Date::MAX, days::day_of);
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for day in listed(folder).into_iter().filter(|day| *day <= last) {
+        let most = search.most.saturating_sub(found.len());
+        if most == 0 || bytes > SEARCH_LIMIT {
+            break;
+        }
+        let mut of_day = VecDeque::new();
+        bytes += read_day(folder, day, |line| {
+            if let Some(line) = parse(line).filter(|line| is_meant(line, search, words)) {
+                if of_day.len() == most {
+                    of_day.pop_front();
+                }
+                of_day.push_back(line);
+            }
+            ControlFlow::Continue(())
+        });
+        found.extend(of_day.into_iter().rev());
+    }
+    found
+}
+
+fn is_meant(line: &TurnLine, search: &Search, words: &[String]) -> bool {
+    if search.lane.as_ref().is_some_and(|lane| *lane != line.lane)
+        || search.before.is_some_and(|before| line.ended >= before)
+    {
+        return false;
+    }
+    if words.is_empty() {
+        return true;
+    }
+    let texts = [line.asked.as_deref(), line.answered.as_deref(), line.name.as_deref()];
+    let texts = texts.into_iter().flatten().chain([line.backend.as_str(), &line.turn]);
+    let all = texts.collect::<Vec<_>>().join("\n").to_lowercase();
+    words.iter().all(|word| all.contains(word.as_str()))
+}
+
+#[cfg(test)]
+mod tests;

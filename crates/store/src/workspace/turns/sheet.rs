@@ -1,0 +1,109 @@
+//! Sums as a table for other programs: comma-separated values, as RFC 4180 has them, in UTF-8. Pure.
+//!
+//! People open such files with programs that take a cell like `=1+1` for a formula, and names are
+//! anybody's: such a cell gets a quote before it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::civil::Date;
+
+use super::costs::Sum;
+use super::days::day_of;
+use super::line::TurnLine;
+use aetheel_model::event::Lane;
+
+/// The first line.
+const HEAD: &str = "day,lane,user,name,backend,turns,failed,took_ms,turns_with_tokens,input,\
+                    output,cached,reasoning,turns_with_price,cost_usd\r\n";
+
+/// What a row is about: day, lane, user id, name and backend.
+type Key = (Date, Lane, Option<u64>, Option<String>, String);
+
+/// A row for each day, lane, person and backend.
+#[derive(Clone, Debug, Default)]
+pub struct Sheet(BTreeMap<Key, Sum>);
+
+impl Sheet {
+    /// Takes a turn in.
+    pub fn add(&mut self, line: &TurnLine) {
+        let TurnLine { lane, user, name, backend, .. } = line;
+        let key = (day_of(line.ended), lane.clone(), *user, name.clone(), backend.clone());
+        self.0.entry(key).or_default().add(line);
+    }
+
+    /// The whole text. Where no agent told tokens or a price, these cells are empty.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut text = HEAD.to_owned();
+        for ((day, lane, user, name, backend), sum) in &self.0 {
+            let user = user.map(|user| user.to_string()).unwrap_or_default();
+            let (lane, name) = (cell(&lane.to_string()), cell(name.as_deref().unwrap_or_default()));
+            let tokens = |count: u64| if sum.told > 0 { count.to_string() } else { String::new() };
+            let [input, output, cached, reasoning] =
+                [sum.input, sum.output, sum.cached, sum.reasoning].map(tokens);
+            let price = if sum.priced > 0 { format!("{:.6}", sum.cost_usd) } else { String::new() };
+            let Sum { turns, failed, took_ms, told, priced, .. } = sum;
+            let backend = cell(backend);
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "{day},{lane},{user},{name},{backend},{turns},{failed},{took_ms},{told},{input},\
+                 {output},{cached},{reasoning},{priced},{price}\r\n"
+            );
+        }
+        text
+    }
+}
+
+/// A cell that is text, whatever it looks like.
+fn cell(text: &str) -> String {
+    let formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
+        || text.starts_with(['\t', '\r', '\n']);
+    let text = if formula { format!("'{text}") } else { text.to_owned() };
+    if text.contains(['"', ',', '\r', '\n', ';', '\t']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::line;
+    use super::*;
+
+    #[test]
+    fn a_name_is_neither_a_formula_nor_a_cell_more() {
+        let cases = [
+            ("ann", "ann"),
+            ("=1+1", "'=1+1"),
+            (" @SUM(A1)", "' @SUM(A1)"),
+            ("-2", "'-2"),
+            ("＝1", "'＝1"),
+            ("\t=1", "\"'\t=1\""),
+            ("a,b", "\"a,b\""),
+            ("=HYPERLINK(\"x\",\"y\")", "\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\""),
+            ("a\r\nb", "\"a\r\nb\""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(cell(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn turns_of_a_day_lane_person_and_backend_are_one_row() {
+        let mut sheet = Sheet::default();
+        let first = line("a", "2026-08-06T01:00:00Z");
+        let mute = TurnLine { usage: None, name: Some("=x".to_owned()), ..first.clone() };
+        for line in [&first, &first, &mute] {
+            sheet.add(line);
+        }
+        let text = sheet.csv();
+        let rows: Vec<&str> = text.split("\r\n").collect();
+        assert_eq!(rows[0].split(',').count(), 15);
+        assert_eq!(rows[1], "2026-08-06,channel:42,3,'=x,claude,1,0,1500,0,,,,,0,");
+        assert_eq!(rows[2], "2026-08-06,channel:42,3,ann,claude,2,0,3000,2,18,8,0,0,2,0.500000");
+        assert_eq!(rows[3..], [""]);
+    }
+}

@@ -1,0 +1,401 @@
+//! `webhooks.md`: which systems may call, how they prove who they are, and what an agent does then.
+//! The operator's file; read, never written. A secret never stands in it, only the name of the
+//! variable that holds it.
+//!
+//! Pure but for [`WebhookFile`]. `docs/webhooks.md` has the format.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::FileError;
+use super::followed::Followed;
+use aetheel_model::markdown::Entry;
+use aetheel_model::markdown::sections::{Section, sections};
+
+/// Longest instruction, bytes: it stands in the prompt of every call.
+const INSTRUCTION: usize = 32 << 10;
+/// Most calls a minute that can be allowed.
+const FASTEST: u32 = 100_000;
+
+/// How a caller proves who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// <https://www.standardwebhooks.com>, its symmetric signatures.
+    Standard,
+    /// `X-Hub-Signature-256` of GitHub, Gitea and Forgejo.
+    Github,
+    /// The secret itself, in `Authorization`.
+    Bearer,
+}
+
+/// How many calls are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// In the long run.
+    pub per_minute: NonZeroU32,
+    /// Most calls that are taken at once.
+    pub burst: NonZeroU32,
+}
+
+/// A webhook as the operator defined it in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// The last part of its address: lower-case letters, digits and `-`.
+    pub name: String,
+    /// The way callers prove who they are.
+    pub scheme: Scheme,
+    /// Names of the variables that hold its secrets; a second one for the time of a change.
+    pub secrets: Vec<String>,
+    /// Where answers go; none: the operator's output channel.
+    pub channel: Option<u64>,
+    /// Kinds of GitHub's events that are taken; empty: all but `ping`.
+    pub events: Vec<String>,
+    /// The number of calls that are taken in a time.
+    pub rate: Rate,
+    /// The operator's instruction for the agent.
+    pub instruction: String,
+    /// Where it begins in the file, from 1.
+    pub line: usize,
+}
+
+/// All of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Webhooks {
+    /// The webhooks by their name.
+    pub all: BTreeMap<String, Webhook>,
+    /// Parts that were left out, one line each. Without anything that could be a secret.
+    pub warnings: Vec<String>,
+}
+
+/// The file. Clones share what was read.
+#[derive(Clone, Debug)]
+pub struct WebhookFile(Arc<Mutex<Followed<Webhooks>>>);
+
+impl WebhookFile {
+    /// The one of a configuration folder; not read yet.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self(Arc::new(Mutex::new(Followed::new(folder.join("webhooks.md"), Webhooks::parse))))
+    }
+
+    /// Reads it again if it changed; returns the definitions, and whether it did.
+    pub async fn refresh(&self) -> (Arc<Webhooks>, bool) {
+        let file = self.clone();
+        super::blocking(move || file.read()).await
+    }
+
+    /// Makes sure that the file was read whole, or does not exist. Blocks.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file exists but cannot be read.
+    pub fn require(&self) -> Result<(), FileError> {
+        self.0.lock().require()
+    }
+
+    /// As [`WebhookFile::refresh`], for the time before there is a runtime: blocks.
+    #[must_use]
+    pub fn read(&self) -> (Arc<Webhooks>, bool) {
+        let mut file = self.0.lock();
+        let changed = file.refresh();
+        (file.value(), changed)
+    }
+}
+
+impl Webhooks {
+    /// Reads a file's text. A definition that cannot be meant is left out and named.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut webhooks = Self::default();
+        let (sections, strange) = sections(text);
+        // A list in an instruction need not be of entries.
+        let in_prose = |line: usize| {
+            let section = sections.iter().rev().find(|section| section.line <= line);
+            section.and_then(|section| section.prose_line).is_some_and(|prose| prose <= line)
+        };
+        // What stands there may be a secret that somebody took for an entry.
+        let strange = strange.iter().filter(|(line, _)| !in_prose(*line));
+        webhooks.warnings.extend(strange.map(|(line, _)| {
+            format!("webhooks.md line {line}: this is not `key: value`; it is ignored")
+        }));
+        for section in &sections {
+            match Webhook::read(section, &mut webhooks.warnings) {
+                Ok(webhook) => {
+                    let name = webhook.name.clone();
+                    if webhooks.all.insert(name.clone(), webhook).is_some() {
+                        let line = section.line;
+                        webhooks.warnings.push(format!("webhooks.md line {line}: there is an earlier webhook `{name}`; this one counts"));
+                    }
+                }
+                Err(fault) => {
+                    let (line, title) =
+                        (section.line, section.title.chars().take(64).collect::<String>());
+                    webhooks.warnings.push(format!(
+                        "webhooks.md line {line}: webhook {title:?} is left out: {fault}"
+                    ));
+                }
+            }
+        }
+        webhooks
+    }
+
+    /// The names of all variables that hold secrets.
+    pub fn secret_names(&self) -> impl Iterator<Item = &str> {
+        self.all.values().flat_map(|webhook| &webhook.secrets).map(String::as_str)
+    }
+}
+
+impl Webhook {
+    /// Whether a text can be the name of one.
+    #[must_use]
+    pub fn is_name(text: &str) -> bool {
+        (1..=64).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    }
+
+    fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, String> {
+        let name = section.title.clone();
+        if !Self::is_name(&name) {
+            return Err("a name is 1 to 64 lower-case letters, digits and `-`".to_owned());
+        }
+        let (mut scheme, mut secrets, mut channel, mut events) =
+            (None, Vec::new(), None, Vec::new());
+        let (mut rate, mut instruction) = (default_rate(), String::new());
+        // Below its first paragraph everything belongs to the instruction.
+        let entries = section
+            .entries
+            .iter()
+            .filter(|entry| section.prose_line.is_none_or(|prose| entry.line < prose));
+        for entry in entries {
+            match entry.key.as_str() {
+                "scheme" => scheme = Some(read_scheme(entry.text())?),
+                "secret" | "secrets" => secrets = read_secrets(entry)?,
+                "channel" => channel = Some(read_channel(entry.text())?),
+                "event" | "events" => events = read_events(entry)?,
+                "limit" => rate = read_rate(entry.text())?,
+                "instruction" => instruction = format!("{}\n\n", entry.text()),
+                other => {
+                    let other: String = other.chars().take(32).collect();
+                    warnings.push(format!(
+                        "webhooks.md line {}: `{other}` means nothing here; it is ignored",
+                        entry.line
+                    ));
+                }
+            }
+        }
+        let scheme = scheme.ok_or("it has no `scheme` (`standard`, `github` or `bearer`)")?;
+        if secrets.is_empty() {
+            return Err(
+                "it has no `secret`, the name of the environment variable that holds it".to_owned()
+            );
+        }
+        if !events.is_empty() && scheme != Scheme::Github {
+            return Err("`events` can be told apart only with the scheme `github`".to_owned());
+        }
+        instruction.push_str(&section.prose);
+        let instruction = instruction.trim().to_owned();
+        if instruction.is_empty() {
+            return Err(
+                "it has no instruction: write below its entries what the agent is to do".to_owned()
+            );
+        }
+        if instruction.len() > INSTRUCTION {
+            return Err(format!("its instruction is longer than {INSTRUCTION} bytes"));
+        }
+        Ok(Self { name, scheme, secrets, channel, events, rate, instruction, line: section.line })
+    }
+}
+
+fn default_rate() -> Rate {
+    Rate {
+        per_minute: NonZeroU32::MIN.saturating_add(59),
+        burst: NonZeroU32::MIN.saturating_add(29),
+    }
+}
+
+fn read_scheme(text: &str) -> Result<Scheme, String> {
+    match text {
+        "standard" => Ok(Scheme::Standard),
+        "github" => Ok(Scheme::Github),
+        "bearer" => Ok(Scheme::Bearer),
+        _ => Err("`scheme` is none of `standard`, `github`, `bearer`".to_owned()),
+    }
+}
+
+/// One name, or two. Nothing that is no name is repeated: it may be the secret itself.
+fn read_secrets(entry: &Entry) -> Result<Vec<String>, String> {
+    let names: Vec<String> = entry.list().map(str::to_owned).collect();
+    if !names.iter().all(|name| is_variable(name)) {
+        return Err("`secret` is to be the name of an environment variable such as `DEPLOY_WEBHOOK_SECRET`, never the secret itself; \
+                    if a secret stands there, take it out and change it (it is not repeated here)"
+            .to_owned());
+    }
+    if names.len() > 2 {
+        return Err("`secret` names more than two variables".to_owned());
+    }
+    Ok(names)
+}
+
+/// Whether a text looks like a variable's name and not like a key: upper case, its words short and
+/// set apart by `_`.
+fn is_variable(text: &str) -> bool {
+    let characters = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.len() <= 64
+        && text.bytes().all(characters)
+        && text.split('_').all(|word| word.len() <= 16)
+}
+
+fn read_channel(text: &str) -> Result<u64, String> {
+    // The name people know may stand there too, or the mention that Discord copies.
+    let id = text
+        .split_whitespace()
+        .rev()
+        .find_map(|word| word.trim_matches(['(', ')', '<', '>', '#']).parse().ok());
+    id.filter(|id| *id > 0).ok_or_else(|| {
+        "`channel` is not a Discord id (a number; copy it with developer mode on)".to_owned()
+    })
+}
+
+fn read_events(entry: &Entry) -> Result<Vec<String>, String> {
+    let events: Vec<String> = entry.list().map(str::to_owned).collect();
+    let plain = |event: &String| {
+        event.len() <= 64 && event.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+    };
+    if events.iter().all(plain) {
+        Ok(events)
+    } else {
+        Err("`events` are lower-case words such as `pull_request`".to_owned())
+    }
+}
+
+/// `60`, `60/min`, `60/min burst 30`; without a burst half of it.
+fn read_rate(text: &str) -> Result<Rate, String> {
+    let fault =
+        || format!("`limit` is to be calls a minute, such as `60/min burst 30`, at most {FASTEST}");
+    let number = |text: &str| {
+        text.parse().ok().filter(|number: &NonZeroU32| number.get() <= FASTEST).ok_or_else(fault)
+    };
+    let mut words = text.split_whitespace();
+    let per_minute = number(words.next().unwrap_or_default().trim_end_matches("/min"))?;
+    let burst = match (words.next(), words.next(), words.next()) {
+        (None, ..) => NonZeroU32::new(per_minute.get() / 2).unwrap_or(NonZeroU32::MIN),
+        (Some("burst"), Some(burst), None) => number(burst)?,
+        _ => return Err(fault()),
+    };
+    Ok(Rate { per_minute, burst })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_has_entries_and_below_them_its_instruction() {
+        let text = "\
+# Webhooks
+
+For people: what calls us.
+
+## deploy
+- scheme: `standard`
+- secret: `DEPLOY_WEBHOOK_SECRET`, DEPLOY_WEBHOOK_SECRET_OLD
+- channel: #ops <#1099511627776123456>
+- limit: 120/min burst 10
+
+Say what was deployed:
+
+- version: and since when
+- nothing else
+
+## pull-requests
+- scheme: github
+- secret: GITHUB_WEBHOOK_SECRET
+- events: pull_request, `issues`
+- instruction: Review it.
+";
+        let found = Webhooks::parse(text);
+        assert_eq!(found.warnings, Vec::<String>::new());
+        let deploy = &found.all["deploy"];
+        assert_eq!(
+            (deploy.scheme, deploy.channel),
+            (Scheme::Standard, Some(1_099_511_627_776_123_456))
+        );
+        assert_eq!(deploy.secrets, ["DEPLOY_WEBHOOK_SECRET", "DEPLOY_WEBHOOK_SECRET_OLD"]);
+        assert_eq!((deploy.rate.per_minute.get(), deploy.rate.burst.get()), (120, 10));
+        assert_eq!(
+            deploy.instruction,
+            "Say what was deployed:\n\n- version: and since when\n- nothing else"
+        );
+        let pulls = &found.all["pull-requests"];
+        assert_eq!(
+            (pulls.events.as_slice(), pulls.instruction.as_str()),
+            (&["pull_request".to_owned(), "issues".to_owned()][..], "Review it.")
+        );
+        assert_eq!(
+            (pulls.rate.per_minute.get(), pulls.rate.burst.get(), pulls.channel),
+            (60, 30, None)
+        );
+        assert_eq!(found.secret_names().count(), 3);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named_and_the_rest_holds() {
+        let cases = [
+            ("## Bad Name\n- scheme: bearer\n- secret: A_SECRET\n\nDo.", "lower-case letters"),
+            ("## ../etc\n- scheme: bearer\n- secret: A_SECRET\n\nDo.", "lower-case letters"),
+            ("## x\n- secret: A_SECRET\n\nDo.", "no `scheme`"),
+            ("## x\n- scheme: none\n- secret: A_SECRET\n\nDo.", "none of"),
+            ("## x\n- scheme: bearer\n\nDo.", "no `secret`"),
+            ("## x\n- scheme: bearer\n- secret: A_1, A_2, A_3\n\nDo.", "more than two"),
+            ("## x\n- scheme: bearer\n- secret: A_SECRET", "no instruction"),
+            ("## x\n- scheme: bearer\n- secret: A_SECRET\n- channel: ops\n\nDo.", "`channel`"),
+            ("## x\n- scheme: bearer\n- secret: A_SECRET\n- limit: fast\n\nDo.", "`limit`"),
+            ("## x\n- scheme: bearer\n- secret: A_SECRET\n- limit: 0\n\nDo.", "`limit`"),
+            ("## x\n- scheme: standard\n- secret: A_SECRET\n- events: push\n\nDo.", "`events`"),
+        ];
+        for (text, fault) in cases {
+            let all = format!(
+                "{text}\n\n## good\n- scheme: bearer\n- secret: A_SECRET\n- colour: blue\n\nDo."
+            );
+            let found = Webhooks::parse(&all);
+            assert_eq!(found.all.keys().collect::<Vec<_>>(), ["good"], "{text}");
+            assert!(
+                found.warnings[0].contains("webhooks.md line 1: webhook")
+                    && found.warnings[0].contains(fault),
+                "{:?}",
+                found.warnings
+            );
+            assert!(
+                found.warnings[1].contains("`colour` means nothing here"),
+                "{:?}",
+                found.warnings
+            );
+        }
+    }
+
+    #[test]
+    fn a_secret_in_place_of_its_name_is_refused_and_not_repeated() {
+        for secret in [
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+            "hunter2hunter2",
+            "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP",
+            "0123456789abcdef0123456789abcdef",
+            "correct horse battery",
+        ] {
+            let found = Webhooks::parse(&format!(
+                "## x\n- scheme: bearer\n- secret: {secret}\n- {secret}\n\nDo."
+            ));
+            assert!(found.all.is_empty());
+            let told = found.warnings.join("\n");
+            assert!(
+                told.contains("never the secret itself")
+                    && !told.to_lowercase().contains(&secret.to_lowercase()),
+                "{told}"
+            );
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The clock of one turn: how long it may take, and how long its questions stay open.
+//!
+//! It stands still while people are asked.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Host;
+use aetheel_model::agent::AskKey;
+
+/// See the module.
+pub(super) struct Clock {
+    started: Instant,
+    /// When the turn has used its time up.
+    budget: Instant,
+    /// When the agent was last active.
+    active: Instant,
+    idle_timeout: Option<Duration>,
+    /// Whether one of the agent's tools runs. Many print nothing until they end.
+    tool_runs: bool,
+    ask_timeout: Duration,
+    /// Since when it stands still.
+    paused: Option<Instant>,
+    /// Questions without an answer, and when each expires.
+    asks: BTreeMap<AskKey, Instant>,
+}
+
+/// Which time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// The whole turn's (`QUERY_TIMEOUT_MS`).
+    Budget,
+    /// Limit for an agent without output while none of its tools runs (`IDLE_TIMEOUT_MS`).
+    Silence,
+}
+
+impl Clock {
+    pub(super) fn new(started: Instant, host: &Host) -> Self {
+        Self {
+            started,
+            budget: started + host.query_timeout,
+            active: Instant::now(),
+            idle_timeout: host.idle_timeout,
+            tool_runs: false,
+            ask_timeout: host.ask_timeout,
+            paused: None,
+            asks: BTreeMap::new(),
+        }
+    }
+
+    /// The turn began in an earlier life of the gateway: `elapsed` is the time since then, `spent`
+    /// what counts towards its limit.
+    pub(super) fn resume(&mut self, spent: Duration, elapsed: Duration) {
+        let now = Instant::now();
+        self.started = now.checked_sub(elapsed).unwrap_or(now);
+        self.budget = (self.budget.max(now)).checked_sub(spent).unwrap_or(now).max(now);
+        self.active = now;
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The agent was active just now.
+    pub(super) fn active(&mut self) {
+        self.active = Instant::now();
+    }
+
+    /// Notes whether one of the agent's tools runs; silence does not count meanwhile.
+    pub(super) fn tool_runs(&mut self, runs: bool) {
+        if self.tool_runs && !runs {
+            self.active();
+        }
+        self.tool_runs = runs;
+    }
+
+    /// People are asked something: it stands still.
+    pub(super) fn ask(&mut self, ask: AskKey) {
+        let now = Instant::now();
+        self.paused.get_or_insert(now);
+        self.asks.insert(ask, now + self.ask_timeout);
+    }
+
+    /// A question is over; with the last one the clock goes on. False: it was over already.
+    pub(super) fn answered(&mut self, ask: AskKey) -> bool {
+        let open = self.asks.remove(&ask).is_some();
+        if self.asks.is_empty()
+            && let Some(since) = self.paused.take()
+        {
+            let stood = since.elapsed();
+            self.budget += stood;
+            self.active += stood;
+        }
+        open
+    }
+
+    /// Questions that nobody answered in time.
+    pub(super) fn expired_asks(&self, now: Instant) -> Vec<AskKey> {
+        self.asks.iter().filter(|(_, at)| **at <= now).map(|(ask, _)| *ask).collect()
+    }
+
+    pub(super) fn open_asks(&self) -> impl Iterator<Item = AskKey> {
+        self.asks.keys().copied()
+    }
+
+    /// Which time is over now.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Overdue> {
+        match self.paused {
+            None if now >= self.budget => Some(Overdue::Budget),
+            None if self.silence().is_some_and(|at| now >= at) => Some(Overdue::Silence),
+            _ => None,
+        }
+    }
+
+    fn silence(&self) -> Option<Instant> {
+        self.idle_timeout.filter(|_| !self.tool_runs).map(|idle| self.active + idle)
+    }
+
+    /// When the first question expires.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.asks.values().min().copied()
+    }
+
+    /// When the next time is over; none while it stands still.
+    pub(super) fn limit(&self) -> Option<Instant> {
+        let limit = self.silence().map_or(self.budget, |silence| silence.min(self.budget));
+        self.paused.is_none().then_some(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(10);
+
+    fn clock() -> Clock {
+        let now = Instant::now();
+        Clock {
+            started: now,
+            budget: now + Duration::from_secs(60),
+            active: now,
+            idle_timeout: Some(IDLE),
+            tool_runs: false,
+            ask_timeout: Duration::from_secs(600),
+            paused: None,
+            asks: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn an_agent_that_says_nothing_is_overdue_but_not_while_one_of_its_tools_runs() {
+        let mut clock = clock();
+        let began = clock.started;
+        assert_eq!(clock.overdue(began + IDLE), Some(Overdue::Silence));
+        clock.tool_runs(true);
+        assert_eq!(clock.overdue(began + IDLE * 3), None);
+        assert_eq!(clock.limit(), Some(clock.budget));
+        assert_eq!(clock.overdue(clock.budget), Some(Overdue::Budget));
+        clock.tool_runs(false);
+        let ended = clock.active;
+        assert!(ended >= began, "silence counts from the tool's end");
+        assert_eq!(clock.overdue(ended + IDLE - Duration::from_millis(1)), None);
+        assert_eq!(clock.overdue(ended + IDLE), Some(Overdue::Silence));
+    }
+
+    #[test]
+    fn neither_limit_counts_while_a_question_waits_for_people() {
+        let mut clock = clock();
+        clock.ask(1);
+        assert_eq!((clock.overdue(clock.budget + IDLE), clock.limit()), (None, None));
+        assert!(clock.answered(1));
+        assert_eq!(clock.overdue(Instant::now()), None);
+        assert_eq!(clock.overdue(clock.active + IDLE), Some(Overdue::Silence));
+    }
+}

@@ -1,0 +1,324 @@
+//! Detects answers that an agent gave and nobody could read, whatever its backend reports.
+//!
+//! Works for every backend without knowing its agent's format: [`Ledger`] keeps the agent's raw
+//! output and all text that the backend made of it. When a turn ends without a readable answer,
+//! prose in the raw output that appears nowhere in that text was lost. `docs/drift.md` states the
+//! rule and its limits. Pure: no I/O, no clock.
+
+mod prose;
+mod scan;
+mod shown;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use self::scan::Scan;
+use self::shown::{Shown, normal};
+use aetheel_model::agent::{
+    Action, Chunk, Command, EventKind, Input, Outcome, Part as PromptPart, Pipe, Text, TurnDone,
+    TurnKey, Value,
+};
+use crate::baseline::{Baseline, Positions};
+
+/// Bytes of raw output kept of the turns of a link; the oldest go first.
+const RAW_LIMIT: usize = 512 << 10;
+/// Bytes from which one line or body is not looked at.
+const UNIT_LIMIT: usize = 256 << 10;
+/// Letters and digits by which the prompt is recognised on its way to the agent.
+const PROMPT_MARK: usize = 24;
+
+/// One piece of raw output: a line of stdout, the body of an HTTP response or a stream's event.
+struct Unit {
+    number: u64,
+    text: String,
+}
+
+/// The answer that one turn shows so far, without spaces and punctuation.
+#[derive(Default)]
+struct Said {
+    parts: BTreeMap<u32, Part>,
+    tools: bool,
+    /// Some output was unknown to the backend.
+    unknown: bool,
+    /// Number of the first unit that may have come after the last tool event.
+    boundary: u64,
+}
+
+/// A part of an answer's text.
+#[derive(Default)]
+struct Part {
+    /// What came before the last tool event.
+    before: String,
+    /// What came since then.
+    since: String,
+}
+
+impl Said {
+    fn text(&mut self, text: &Text) {
+        let new = visible(&text.text);
+        if !text.replace {
+            self.parts.entry(text.part).or_default().since.push_str(&new);
+            return;
+        }
+        // Text from before the tool that is sent again is no answer to what the tool found.
+        if !new.is_empty() && self.parts.values().any(|part| part.before.contains(&new)) {
+            return;
+        }
+        let part = self.parts.entry(text.part).or_default();
+        if new.is_empty() {
+            *part = Part::default();
+        } else {
+            part.since = new.strip_prefix(&part.before).unwrap_or(&new).to_owned();
+        }
+    }
+
+    fn tool(&mut self, boundary: u64) {
+        self.tools = true;
+        self.boundary = self.boundary.max(boundary);
+        for part in self.parts.values_mut() {
+            part.before.push_str(&std::mem::take(&mut part.since));
+        }
+    }
+
+    /// Whether people can read text that came after the last tool.
+    fn is_readable(&self, last: &str) -> bool {
+        let repeats = self.tools && self.parts.values().any(|part| part.before.contains(last));
+        self.parts.values().any(|part| !part.since.is_empty()) || (!last.is_empty() && !repeats)
+    }
+}
+
+/// The raw output of a turn compared with the text that people saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Examination {
+    /// Where an answer stands that nobody could read.
+    pub lost: Option<String>,
+    /// The positions of text, if people could read the answer and positions are learned.
+    pub positions: Option<Positions>,
+}
+
+/// The raw output of a link's open turns, and the text its backend made of it.
+#[derive(Default)]
+pub struct Ledger {
+    units: VecDeque<Unit>,
+    bytes: usize,
+    /// Number of the next unit.
+    next: u64,
+    /// Number of the first unit of the last call into the guest.
+    batch: u64,
+    shown: Shown,
+    turns: BTreeMap<TurnKey, Said>,
+    /// The beginning of a prompt that the agent has not been sent yet.
+    prompt: Option<String>,
+}
+
+impl Ledger {
+    /// Forgets everything: no turn is open.
+    pub fn clear(&mut self) {
+        *self = Self { next: self.next, batch: self.next, ..Self::default() };
+    }
+
+    /// Takes in what a call tells the guest.
+    pub fn inputs<'a>(&mut self, inputs: impl IntoIterator<Item = &'a Input>) {
+        self.batch = self.next;
+        inputs.into_iter().for_each(|input| self.input(input));
+    }
+
+    fn input(&mut self, input: &Input) {
+        match input {
+            Input::Line(line) if line.pipe == Pipe::Stdout => self.raw(&line.text),
+            Input::HttpResponse(response) => self.raw(&response.body),
+            Input::StreamEvent(event) => self.raw(&event.data),
+            Input::Command(Command::StartTurn(start)) => {
+                self.turns.insert(start.turn, Said { boundary: self.next, ..Said::default() });
+                self.sent(&start.parts);
+                let first = start.parts.iter().find_map(|part| match part {
+                    PromptPart::Text(text) => {
+                        text.lines().map(normal).find(|line| !line.is_empty())
+                    }
+                    _ => None,
+                });
+                self.prompt = first.map(|line| line.chars().take(PROMPT_MARK).collect());
+                if let Some(system) = &start.settings.system_prompt {
+                    self.shown.add(system);
+                }
+                self.shown.add(&start.cwd);
+            }
+            Input::Command(Command::Steer(steer)) => self.sent(&steer.parts),
+            Input::Command(Command::Answer(answer)) => self.shown.add_all(&answer.decision),
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, parts: &[PromptPart]) {
+        for part in parts {
+            if let PromptPart::Text(text) = part {
+                self.shown.add(text);
+            }
+        }
+    }
+
+    fn raw(&mut self, text: &str) {
+        let number = self.next;
+        self.next += 1;
+        if text.len() > UNIT_LIMIT || text.trim().is_empty() || self.turns.is_empty() {
+            return;
+        }
+        self.bytes += text.len();
+        self.units.push_back(Unit { number, text: text.to_owned() });
+        while self.bytes > RAW_LIMIT {
+            let Some(oldest) = self.units.pop_front() else { return };
+            self.bytes -= oldest.text.len();
+        }
+    }
+
+    /// Takes in what the guest wants because of the last inputs.
+    pub fn actions<'a>(&mut self, actions: impl IntoIterator<Item = &'a Action>) {
+        actions.into_iter().for_each(|action| self.action(action));
+    }
+
+    fn action(&mut self, action: &Action) {
+        match action {
+            Action::Spawn(spawn) => {
+                let arguments = spawn.arguments.iter().filter_map(|value| match value {
+                    Value::Text(text) => Some(text.as_str()),
+                    _ => None,
+                });
+                self.delivers(arguments.chain(texts(&spawn.stdin)));
+            }
+            Action::Write(write) => self.delivers(texts(&write.body)),
+            Action::Http(request) => {
+                self.delivers(request.body.iter().flat_map(|body| texts(body)))
+            }
+            Action::Event(event) => self.event(event.turn, &event.kind),
+            Action::Ask(ask) => self.shown.add_all(ask),
+            Action::TurnBegun(begun) => {
+                let said = Said { boundary: self.next, ..Said::default() };
+                self.turns.entry(begun.turn).or_insert(said);
+            }
+            Action::SessionReady(ready) => self.shown.add_all(ready),
+            Action::QueryAnswer(answer) => self.shown.add_all(answer),
+            Action::TurnDone(done) => {
+                if let Some(text) = &done.text {
+                    self.shown.add(text);
+                }
+                if let Outcome::Failed(failure) | Outcome::Lost(failure) = &done.outcome {
+                    self.shown.add(&failure.message);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What came before the agent had the prompt cannot be its answer.
+    fn delivers<'a>(&mut self, mut texts: impl Iterator<Item = &'a str>) {
+        let Some(prompt) = &self.prompt else { return };
+        if self.turns.len() == 1 && texts.any(|text| normal(text).contains(prompt.as_str())) {
+            self.prompt = None;
+            self.units.clear();
+            self.bytes = 0;
+        }
+    }
+
+    fn event(&mut self, turn: TurnKey, event: &EventKind) {
+        match event {
+            EventKind::Text(text) if text.parent.is_none() => {
+                let stream = ("text", turn, text.part.to_string());
+                if text.replace {
+                    self.shown.withdraw(&stream);
+                }
+                self.shown.stream(stream, &text.text);
+                if let Some(said) = self.turns.get_mut(&turn) {
+                    said.text(text);
+                }
+            }
+            EventKind::Text(text) | EventKind::Thinking(text) => {
+                let of = text.parent.clone().unwrap_or_default();
+                self.shown.stream(("aside", turn, format!("{}{of}", text.part)), &text.text);
+            }
+            EventKind::ToolOutput(output) => {
+                self.shown.stream(("tool", turn, output.id.clone()), &output.text);
+            }
+            EventKind::ToolStart(start) => {
+                self.shown.add_all(start);
+                if start.parent.is_none() {
+                    self.tool(turn, &start.id);
+                }
+            }
+            EventKind::ToolEnd(end) => {
+                self.shown.add_all(end);
+                self.tool(turn, &end.id);
+            }
+            // Its sample is shown to operators only, and is what may have been lost.
+            EventKind::Unrecognised(_) => {
+                if let Some(said) = self.turns.get_mut(&turn) {
+                    said.unknown = true;
+                }
+            }
+            EventKind::Raw(_) => {}
+            other => self.shown.add_all(other),
+        }
+    }
+
+    /// A tool began or ended: what comes from here on is the answer. Within a call nobody knows
+    /// which input it was; the first one that names the tool is taken.
+    fn tool(&mut self, turn: TurnKey, id: &str) {
+        let named = self
+            .units
+            .iter()
+            .filter(|unit| unit.number >= self.batch)
+            .find(|unit| !id.is_empty() && unit.text.contains(id));
+        let boundary = named.map_or(self.batch, |unit| unit.number + 1);
+        if let Some(said) = self.turns.get_mut(&turn) {
+            said.tool(boundary);
+        }
+    }
+
+    /// Looks for an answer that a turn lost, except at positions that `baseline` ignores. If people
+    /// can read the answer, collects positions for a baseline that is still learning; not from
+    /// turns that share their output with others or in which something was unknown, because part
+    /// of their answers may be lost.
+    #[must_use]
+    pub fn examine(
+        &self,
+        turn: TurnKey,
+        done: Option<&TurnDone>,
+        baseline: Option<&Baseline>,
+    ) -> Examination {
+        let Some(said) = self.turns.get(&turn) else { return Examination::default() };
+        let last = done.and_then(|done| done.text.as_deref()).map(visible).unwrap_or_default();
+        if said.is_readable(&last) {
+            let learns = self.turns.len() == 1
+                && !said.unknown
+                && baseline.is_some_and(Baseline::is_learning);
+            let positions = learns.then(|| self.scan(0).positions(&self.shown.index()));
+            return Examination { lost: None, positions };
+        }
+        let is_begun = said.parts.values().any(|part| !part.before.is_empty());
+        let from = if is_begun { said.boundary } else { 0 };
+        let lost = self.scan(from).unaccounted(&self.shown.index(), baseline);
+        Examination { lost, positions: None }
+    }
+
+    /// Reads the output from a unit on.
+    fn scan(&self, from: u64) -> Scan {
+        let mut scan = Scan::default();
+        let units = self.units.iter().filter(|unit| unit.number >= from);
+        units.for_each(|unit| scan.unit(&unit.text));
+        scan
+    }
+}
+
+/// Returns what people can see of a text: empty only if it is blank, as an emoji is not.
+fn visible(text: &str) -> String {
+    let normal = normal(text);
+    if normal.is_empty() { text.trim().to_owned() } else { normal }
+}
+
+fn texts(chunks: &[Chunk]) -> impl Iterator<Item = &str> {
+    chunks.iter().filter_map(|chunk| match chunk {
+        Chunk::Text(text) => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

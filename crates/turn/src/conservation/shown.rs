@@ -1,0 +1,134 @@
+//! The text that reached people, a tool or the agent itself, and whether other text is part of it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use aetheel_model::agent::TurnKey;
+
+/// Letters and digits that must agree for text to count as shown.
+pub(super) const GRAM: usize = 8;
+/// Bytes kept; the oldest go first.
+const LIMIT: usize = 1 << 20;
+/// Texts that are streamed at once, and bytes of each.
+const STREAMS: usize = 256;
+const STREAM_LIMIT: usize = 256 << 10;
+
+type StreamKey = (&'static str, TurnKey, String);
+
+/// Collects text that was shown.
+#[derive(Default)]
+pub(super) struct Shown {
+    whole: VecDeque<String>,
+    bytes: usize,
+    streams: HashMap<StreamKey, String>,
+}
+
+impl Shown {
+    /// Adds a text.
+    pub(super) fn add(&mut self, text: &str) {
+        if text.is_empty() || text.len() > LIMIT {
+            return;
+        }
+        self.bytes += text.len();
+        self.whole.push_back(text.to_owned());
+        while self.bytes > LIMIT {
+            let Some(oldest) = self.whole.pop_front() else { return };
+            self.bytes -= oldest.len();
+        }
+    }
+
+    /// Adds every text in a value.
+    pub(super) fn add_all(&mut self, value: &impl Serialize) {
+        if let Ok(value) = serde_json::to_value(value) {
+            self.add_strings(&value);
+        }
+    }
+
+    fn add_strings(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => {
+                self.add(text);
+                // The input of a tool is JSON in a string.
+                if text.starts_with(['{', '['])
+                    && let Ok(inner) = serde_json::from_str::<Value>(text)
+                {
+                    self.add_strings(&inner);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|item| self.add_strings(item)),
+            Value::Object(map) => map.values().for_each(|item| self.add_strings(item)),
+            _ => {}
+        }
+    }
+
+    /// Adds the next piece of a text that comes in pieces.
+    pub(super) fn stream(&mut self, key: StreamKey, piece: &str) {
+        if self.streams.len() >= STREAMS && !self.streams.contains_key(&key) {
+            for (_, text) in std::mem::take(&mut self.streams) {
+                self.add(&text);
+            }
+        }
+        let text = self.streams.entry(key).or_default();
+        text.push_str(piece);
+        if text.len() > STREAM_LIMIT {
+            let text = std::mem::take(text);
+            self.add(&text);
+        }
+    }
+
+    /// Forgets a text that comes in pieces: people do not see it any more.
+    pub(super) fn withdraw(&mut self, key: &StreamKey) {
+        self.streams.remove(key);
+    }
+
+    /// Prepares for questions.
+    pub(super) fn index(&self) -> Index {
+        let mut index = Index::default();
+        for text in self.whole.iter().chain(self.streams.values()) {
+            let chars: Vec<char> = normal(text).chars().collect();
+            index.grams.extend(chars.windows(GRAM).map(hash));
+            index.all.extend(chars);
+            index.all.push(' ');
+        }
+        index
+    }
+}
+
+/// Answers whether text was shown.
+#[derive(Default)]
+pub(super) struct Index {
+    grams: HashSet<u64>,
+    all: String,
+}
+
+impl Index {
+    /// Marks the characters of a normal text that were shown.
+    pub(super) fn covered(&self, text: &[char]) -> Vec<bool> {
+        let mut covered = vec![false; text.len()];
+        if text.len() < GRAM {
+            let whole: String = text.iter().collect();
+            covered.fill(self.all.contains(&whole));
+        }
+        for (at, gram) in text.windows(GRAM).enumerate() {
+            if self.grams.contains(&hash(gram)) {
+                covered[at..at + GRAM].fill(true);
+            }
+        }
+        covered
+    }
+}
+
+/// Returns the letters and digits of a text, in lower case: formatting and the borders of pieces
+/// leave no trace in it.
+pub(super) fn normal(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// FNV-1a.
+fn hash(gram: &[char]) -> u64 {
+    gram.iter().fold(0xcbf2_9ce4_8422_2325, |hash, c| {
+        (hash ^ u64::from(u32::from(*c))).wrapping_mul(0x0100_0000_01b3)
+    })
+}

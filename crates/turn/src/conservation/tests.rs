@@ -1,0 +1,164 @@
+use super::*;
+use aetheel_model::agent::{AgentEvent, Line, Safety, StartTurn, Text, ToolStart};
+
+fn line(text: &str) -> Input {
+    let line = Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false };
+    Input::Line(line)
+}
+
+fn event(kind: EventKind) -> Action {
+    Action::Event(AgentEvent { session: 1, turn: 1, kind })
+}
+
+fn text(text: &str) -> Action {
+    event(EventKind::Text(Text { part: 0, text: text.to_owned(), replace: false, parent: None }))
+}
+
+fn tool(id: &str) -> Action {
+    event(EventKind::ToolStart(ToolStart {
+        id: id.to_owned(),
+        parent: None,
+        kind: "bash".to_owned(),
+        native_name: "Bash".to_owned(),
+        title: String::new(),
+        target: None,
+        input: r#"{"command":"ls -l the folder"}"#.to_owned(),
+    }))
+}
+
+/// A turn of calls: the lines and what the backend made of them.
+fn lost(calls: &[(&[&str], &[Action])]) -> Option<String> {
+    let mut ledger = Ledger::default();
+    let start = StartTurn::plain("What is in the folder?", Safety::Default);
+    let command = Input::Command(Command::StartTurn(start));
+    ledger.inputs([&command]);
+    for (lines, actions) in calls {
+        ledger.inputs(&lines.iter().map(|text| line(text)).collect::<Vec<_>>());
+        ledger.actions(*actions);
+    }
+    ledger.examine(1, None, None).lost
+}
+
+#[test]
+fn an_answer_that_the_backend_dropped_is_found_with_its_position() {
+    let found = lost(&[(&[r#"{"type":"said","words":"Two files are in it."}"#], &[])]);
+    assert_eq!(found.as_deref(), Some("words"));
+    assert_eq!(lost(&[(&["Two files are in it."], &[])]).as_deref(), Some("plain text"));
+    let halves: &[&str] = &[r#"{"type":"said","words":"Two files "#, r#"are in it."}"#];
+    assert_eq!(lost(&[(halves, &[])]).as_deref(), Some("words"));
+}
+
+#[test]
+fn pieces_of_a_dropped_answer_are_read_together() {
+    let pieces: &[&str] =
+        &[r#"{"delta":"T"}"#, r#"{"delta":"wo"}"#, r#"{"delta":" fil"}"#, r#"{"delta":"es!"}"#];
+    assert_eq!(lost(&[(pieces, &[])]).as_deref(), Some("delta"));
+}
+
+#[test]
+fn an_answer_that_is_lost_after_text_and_a_tool_is_found() {
+    let calls: &[(&[&str], &[Action])] = &[
+        (&[r#"{"text":"Let me look."}"#], &[text("Let me look.")]),
+        (&[r#"{"tool":"t1","command":"ls -l the folder"}"#], &[tool("t1")]),
+        (&[r#"{"body":"Two files are in it."}"#], &[]),
+    ];
+    assert_eq!(lost(calls).as_deref(), Some("body"));
+    // In one call, as from an agent that prints everything at once.
+    let lines: Vec<&str> = calls.iter().flat_map(|(lines, _)| lines.iter().copied()).collect();
+    assert_eq!(lost(&[(&lines, &[text("Let me look."), tool("t1")])]).as_deref(), Some("body"));
+    assert_eq!(lost(&calls[..2]), None, "silence after a tool is no loss");
+}
+
+#[test]
+fn a_turn_whose_answer_can_be_read_is_left_alone() {
+    let lines: &[&str] = &[r#"{"text":"Two files."}"#, r#"{"note":"Something else to read."}"#];
+    assert_eq!(lost(&[(lines, &[text("Two files.")])]), None);
+}
+
+#[test]
+fn ids_catalogs_echoes_and_shown_thoughts_are_no_answers() {
+    let thought = event(EventKind::Thinking(Text {
+        part: 0,
+        text: "I think about it.".to_owned(),
+        replace: false,
+        parent: None,
+    }));
+    let lines: &[&str] = &[
+        r#"{"id":"c3870c18-e052","model":"gpt-9","status":"in_progress"}"#,
+        r#"{"commands":[{"d":"Make a plan"},{"d":"Write a test"},{"d":"Read the docs"}]}"#,
+        r#"{"models":[{"id":"m","promoLabel":"Half the price until December."}]}"#,
+        r#"{"echo":"What is in the folder?"}"#,
+        r#"{"role":"user","content":"Something that a person wrote"}"#,
+        r#"{"title":"New session - today","text":"(no content)"}"#,
+        r#"{"thought":"I think about it."}"#,
+    ];
+    assert_eq!(lost(&[(lines, &[thought])]), None);
+}
+
+#[test]
+fn an_answer_that_is_streamed_and_then_withdrawn_is_lost() {
+    let whole = Text { part: 0, text: String::new(), replace: true, parent: None };
+    let calls: &[(&[&str], &[Action])] = &[
+        (&[r#"{"delta":"Two files are in it."}"#], &[text("Two files are in it.")]),
+        (&[r#"{"whole":{"nested":"Two files are in it."}}"#], &[event(EventKind::Text(whole))]),
+    ];
+    assert!(lost(calls).is_some());
+    assert_eq!(lost(&calls[..1]), None);
+}
+
+#[test]
+fn the_echo_of_a_message_whose_author_is_named_elsewhere_is_no_answer() {
+    let lines: &[&str] = &[
+        r#"{"info":{"id":"msg_1","role":"user"}}"#,
+        r#"{"part":{"messageID":"msg_1","text":"Something that a person wrote"}}"#,
+    ];
+    assert_eq!(lost(&[(lines, &[])]), None);
+    assert_eq!(lost(&[(&lines[1..], &[])]).as_deref(), Some("part.text"));
+}
+
+#[test]
+fn positions_are_collected_from_readable_turns_in_which_everything_was_known() {
+    let lines: Vec<Input> = [
+        r#"{"type":"tip","text":"Press a key to go on."}"#,
+        r#"{"type":"said","text":"Two fi"}"#,
+        r#"{"type":"said","text":"les are in it."}"#,
+        r#"{"type":"id","text":"c3870c18-e052"}"#,
+        "Some words of a plain line.",
+    ]
+    .into_iter()
+    .map(line)
+    .collect();
+    let positions = |actions: &[Action], baseline: Option<&Baseline>| {
+        let mut ledger = Ledger::default();
+        let start = StartTurn::plain("x", Safety::Default);
+        ledger.inputs([&Input::Command(Command::StartTurn(start))]);
+        ledger.inputs(&lines);
+        ledger.actions(actions);
+        ledger.examine(1, None, baseline).positions
+    };
+    let (shown, baseline) = (text("Two files are in it."), Baseline::default());
+    let found = positions(std::slice::from_ref(&shown), Some(&baseline)).expect("readable");
+    assert_eq!(Vec::from_iter(found.beside), ["<tip>.text"]);
+    assert_eq!(Vec::from_iter(found.shown), ["<said>.text"]);
+    let unknown = event(EventKind::Unrecognised(aetheel_model::agent::Unrecognised {
+        what: "line type `tip`".to_owned(),
+        path: None,
+        sample: String::new(),
+    }));
+    assert_eq!(positions(&[unknown, shown.clone()], Some(&baseline)), None);
+    assert_eq!(positions(&[shown], None), None, "the version is not known");
+    assert_eq!(positions(&[], Some(&baseline)), None, "nobody could read it");
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut ledger = Ledger::default();
+    let start = StartTurn::plain("x", Safety::Default);
+    let command = Input::Command(Command::StartTurn(start));
+    ledger.inputs([&command]);
+    let long = line(&"a b ".repeat(10_000));
+    for _ in 0..100 {
+        ledger.inputs(std::slice::from_ref(&long));
+    }
+    assert!(ledger.bytes <= RAW_LIMIT, "{}", ledger.bytes);
+}

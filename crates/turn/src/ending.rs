@@ -1,0 +1,621 @@
+//! How a turn ended, as the host sees it. Pure. Pinned by the tests below.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Generation, GuestFailure, TurnPlace, reason};
+use aetheel_model::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
+use crate::baseline::Positions;
+use aetheel_model::fold::Transcript;
+use aetheel_model::plain::clean_text;
+
+/// Tokens of output that are not thinking, from which on there was an answer: an empty one costs a
+/// few.
+const SPENT: u32 = 32;
+/// The failure of a turn whose agent was lost through no fault of the turn.
+const ORPHANED: &str = "the agent was lost before it had answered";
+/// Unknown things named in a failure, and characters of each.
+const NAMED: usize = 5;
+const BRIEF: usize = 80;
+
+/// How a turn ended. Exactly one a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ending {
+    /// The agent is done.
+    Completed,
+    /// A person stopped it.
+    Interrupted,
+    /// The gateway's shutdown stopped it.
+    ShutDown,
+    /// `QUERY_TIMEOUT_MS` is over.
+    TimedOut,
+    /// `IDLE_TIMEOUT_MS` without output is over.
+    Silent,
+    /// A limit of the agent or the host stopped it; which one.
+    Limit(String),
+    /// The agent failed, in its own words or those of its stderr.
+    Agent(Failure),
+    /// The backend failed.
+    Backend(GuestFailure),
+    /// The agent ended without a failure and without a word; what its backend says of that.
+    Mute(String),
+    /// The agent said something, but the backend found no answer in it; what it did not know.
+    Unread(String),
+}
+
+impl Ending {
+    /// Decides among what the guest said, what became of the guest, what the host did and what
+    /// happened to the process.
+    ///
+    /// The agent's success stands whatever came after; otherwise the host's own reason explains
+    /// best, then the guest's failure, then the agent's.
+    #[must_use]
+    pub fn of(
+        outcome: Option<Outcome>,
+        guest: Option<GuestFailure>,
+        stopped: Option<Self>,
+        trouble: Option<Failure>,
+    ) -> Self {
+        match (outcome, stopped, guest) {
+            (Some(Outcome::Completed), _, _) => Self::Completed,
+            (_, Some(stopped), _) => stopped,
+            (None, None, Some(guest)) => Self::Backend(guest),
+            (Some(Outcome::Interrupted), None, _) => Self::Interrupted,
+            (Some(Outcome::Limit(limit)), None, _) => Self::Limit(limit),
+            // A crash's own last words say more than the guest's "it ended without a result".
+            (Some(Outcome::Failed(failure) | Outcome::Lost(failure)), None, _) => {
+                Self::Agent(failure)
+            }
+            (None, None, None) => Self::Agent(trouble.unwrap_or_else(|| Failure {
+                kind: FailureKind::Protocol,
+                message: "the backend neither started the agent nor ended the turn".to_owned(),
+                retry_after_ms: None,
+            })),
+        }
+    }
+
+    /// The same with the agent's failure in words for people, who are told nothing of `stderr` but
+    /// the reason.
+    #[must_use]
+    pub fn in_words(mut self, stderr: &str) -> Self {
+        if let Self::Agent(failure) = &mut self {
+            failure.message = reason::in_words(&failure.message, stderr);
+        }
+        self
+    }
+
+    /// The same, unless the agent was lost with the holder of its process: then it has not failed
+    /// by itself, and nothing that it said is unreadable.
+    #[must_use]
+    pub(super) fn unless_orphaned(self, orphaned: bool) -> Self {
+        match self {
+            Self::Agent(_) | Self::Backend(_) if orphaned => Self::Agent(Failure {
+                kind: FailureKind::Crashed,
+                message: ORPHANED.to_owned(),
+                retry_after_ms: None,
+            }),
+            other => other,
+        }
+    }
+
+    /// What remains of it when it is seen what people got to see: an agent that had something to
+    /// say, of which nothing could be read, has not answered. `docs/drift.md` says it in words.
+    ///
+    /// Whatever people saw (text, a tool, a notice, a plan, a question) is an answer: many agents
+    /// say nothing after a tool. But where something unknown came after the last tool, that may
+    /// have been the answer. So is nothing at all from an agent that says it is done and gives no
+    /// sign of having said more.
+    #[must_use]
+    pub(super) fn unless_unread(self, seen: &Seen<'_>) -> Self {
+        let unknown = seen.transcript.unrecognised();
+        let unread = match &self {
+            Self::Completed if seen.lost.is_some() => true,
+            Self::Agent(failure) if seen.lost.is_some() && seen.may_be_unread(failure) => true,
+            _ if seen.is_anything() => false,
+            // A blank text was read, and is all there was.
+            Self::Completed => {
+                !unknown.is_empty() || (seen.spent() >= SPENT && !seen.transcript.is_blank())
+            }
+            Self::Agent(failure) if seen.may_be_unread(failure) => !unknown.is_empty(),
+            _ => false,
+        };
+        if !unread {
+            return match self.unless_mute(seen) {
+                mute @ Self::Mute(_) => mute,
+                other => other.unless_stopped(seen),
+            };
+        }
+        if unknown.is_empty() {
+            return Self::Unread(match seen.lost {
+                Some(place) => format!("text at `{place}` that reached nobody"),
+                None => format!("{} tokens of output and no text", seen.spent()),
+            });
+        }
+        let brief = |what: &String| {
+            clean_text(what)
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .chars()
+                .take(BRIEF)
+                .collect()
+        };
+        let mut named: Vec<String> = unknown.keys().take(NAMED).map(brief).collect();
+        if unknown.len() > NAMED {
+            named.push(format!("{} more", unknown.len() - NAMED));
+        }
+        Self::Unread(named.join(", "))
+    }
+
+    /// An agent that leaves well without a result, all of whose words were known, was stopped from
+    /// outside, as Droid 0.225.2 and Gemini CLI 0.61.0 leave at SIGTERM: nothing of it was
+    /// unreadable.
+    fn unless_stopped(mut self, seen: &Seen<'_>) -> Self {
+        if let Self::Agent(failure) = &mut self
+            && failure.kind == FailureKind::Protocol
+            && seen.observed.exited_well
+            && seen.transcript.unrecognised().is_empty()
+        {
+            failure.kind = FailureKind::Crashed;
+        }
+        self
+    }
+
+    /// The agent has left, and nothing at all came: there is nothing that anybody could have
+    /// misunderstood.
+    fn unless_mute(self, seen: &Seen<'_>) -> Self {
+        if seen.is_anything() {
+            return self;
+        }
+        match self {
+            Self::Agent(Failure {
+                kind: FailureKind::Protocol | FailureKind::Crashed,
+                message,
+                ..
+            }) if seen.observed.exited_well && !seen.observed.output => Self::Mute(message),
+            other => other,
+        }
+    }
+
+    /// Whether the answer could not be read, so that a newer backend may find it in the recording.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Self::Unread(_) | Self::Backend(_) => true,
+            Self::Agent(failure) => failure.kind == FailureKind::Protocol,
+            _ => false,
+        }
+    }
+
+    /// One word for logs and metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Interrupted => "interrupted",
+            Self::ShutDown => "shut-down",
+            Self::TimedOut => "timed-out",
+            Self::Silent => "silent",
+            Self::Limit(_) => "limit",
+            Self::Agent(_) => "agent-failure",
+            Self::Backend(_) => "backend-failure",
+            Self::Mute(_) => "mute",
+            Self::Unread(_) => "unread",
+        }
+    }
+}
+
+impl Ending {
+    /// The ending that a recording tells, as far as it tells it: in the host's words `how`, and in
+    /// the guest's, which say what kind of failure it was.
+    #[must_use]
+    pub fn recorded(how: &str, outcome: Option<&Outcome>) -> Self {
+        let (word, reason) = how.split_once(": ").unwrap_or((how, ""));
+        let reason = reason.to_owned();
+        match word {
+            "completed" => Self::Completed,
+            "interrupted" => Self::Interrupted,
+            "shut-down" => Self::ShutDown,
+            "timed-out" => Self::TimedOut,
+            "silent" => Self::Silent,
+            "limit" => Self::Limit(reason),
+            "mute" => Self::Mute(reason),
+            "unread" => Self::Unread(reason),
+            "backend-failure" => Self::Backend(match reason.split_once(": ") {
+                Some(("the backend crashed", why)) => GuestFailure::Trapped(why.to_owned()),
+                Some(("the backend was cut off", why)) => GuestFailure::CutOff(why.to_owned()),
+                Some(("the backend is paused", why)) => GuestFailure::Paused(why.to_owned()),
+                Some((_, why)) => GuestFailure::Refused(why.to_owned()),
+                None => GuestFailure::Refused(reason),
+            }),
+            _ => Self::Agent(match outcome {
+                Some(Outcome::Failed(failure) | Outcome::Lost(failure)) => failure.clone(),
+                _ => Failure { kind: FailureKind::Crashed, message: reason, retry_after_ms: None },
+            }),
+        }
+    }
+}
+
+/// Why a turn is stopped from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// A person asked for it.
+    User,
+    /// The gateway is shutting down.
+    Shutdown,
+}
+
+impl From<StopReason> for Ending {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::User => Self::Interrupted,
+            StopReason::Shutdown => Self::ShutDown,
+        }
+    }
+}
+
+/// The word and, where there is one, the reason: what recordings say.
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word();
+        match self {
+            Self::Limit(reason) | Self::Mute(reason) | Self::Unread(reason) => {
+                write!(f, "{word}: {reason}")
+            }
+            Self::Agent(failure) => write!(f, "{word}: {}", failure.message),
+            Self::Backend(failure) => write!(f, "{word}: {failure}"),
+            _ => f.write_str(word),
+        }
+    }
+}
+
+/// The host's own observations of a turn, whatever its backend made of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Observed {
+    /// The first text of the answer has come.
+    pub(super) text: bool,
+    /// People were asked something.
+    pub(super) asked: bool,
+    /// The agent has written anything, by whatever way.
+    pub(super) output: bool,
+    /// It has exited before its backend ended the turn, and calls that a success.
+    pub(super) exited_well: bool,
+    /// It was lost before that, with whoever held it.
+    pub(super) orphaned: bool,
+}
+
+/// Everything there was to see of a turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) observed: Observed,
+    pub(super) transcript: &'a Transcript,
+    /// The answer.
+    pub(super) text: &'a str,
+    pub(super) usage: Option<&'a Usage>,
+    /// Where in the agent's output an answer stands that nobody could read.
+    pub(super) lost: Option<&'a str>,
+}
+
+impl Seen<'_> {
+    fn is_anything(&self) -> bool {
+        let Self { observed, transcript, text, .. } = self;
+        observed.asked
+            || !text.trim().is_empty()
+            || !transcript.text().is_empty()
+            || (!transcript.tools().is_empty() && !transcript.ends_unknown())
+            || !transcript.notices().is_empty()
+            || !transcript.plan().is_empty()
+    }
+
+    /// Whether there was no text, no file and no question.
+    pub(super) fn is_silent(&self) -> bool {
+        let Self { observed, transcript, text, .. } = self;
+        !observed.asked
+            && text.trim().is_empty()
+            && transcript.text().is_empty()
+            && transcript.artifacts().is_empty()
+            && !transcript.is_blank()
+    }
+
+    /// Whether an agent that ended like this may have answered. With an exit code of 0 it did not
+    /// crash, whatever its backend makes of that.
+    fn may_be_unread(&self, failure: &Failure) -> bool {
+        failure.kind == FailureKind::Protocol
+            || (failure.kind == FailureKind::Crashed && self.observed.exited_well)
+    }
+
+    /// Tokens of output that nothing visible explains.
+    fn spent(&self) -> u32 {
+        if self.transcript.thinking().is_empty() {
+            self.usage.map_or(0, |usage| usage.output.saturating_sub(usage.reasoning))
+        } else {
+            0
+        }
+    }
+}
+
+/// The result of a turn.
+#[derive(Debug)]
+pub struct TurnResult {
+    /// Id of the link it ran on: the name of its recording.
+    pub link: String,
+    /// Where that is written.
+    pub recording: PathBuf,
+    /// The generation it ran on.
+    pub generation: Generation,
+    /// The agent's version at its start, where it was known.
+    pub agent_version: Option<String>,
+    /// Whether the agent has written anything in it, understood or not.
+    pub output: bool,
+    /// How it ended.
+    pub ending: Ending,
+    /// The agent's answer, or what there was of it.
+    pub text: String,
+    /// The agent's session, if it told one.
+    pub session: Option<SessionReady>,
+    /// Tokens and money.
+    pub usage: Option<Usage>,
+    /// Everything the backend reported of it.
+    pub transcript: Transcript,
+    /// From its start to its end.
+    pub took: Duration,
+    /// Its agent was lost with whoever held it: nothing is known against the prompt.
+    pub orphaned: bool,
+    /// It succeeded without text, a file or a question.
+    pub silent: bool,
+    /// It was silent, and turns of its backend never were: its answer may be lost.
+    pub suspicious: bool,
+    /// Positions in its output, where its answer can be read and they are still learned.
+    pub positions: Option<Positions>,
+    /// Its place on the link, to be kept until its answer is safe: once it is dropped, a later life
+    /// of the gateway knows nothing of the turn any more.
+    pub place: TurnPlace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(message: &str) -> Failure {
+        Failure { kind: FailureKind::Other, message: message.into(), retry_after_ms: None }
+    }
+
+    #[test]
+    fn success_stands_and_otherwise_the_best_reason_is_told() {
+        let trap = || Some(GuestFailure::Trapped("x".into()));
+        let cases = [
+            (Some(Outcome::Completed), trap(), Some(Ending::TimedOut), Ending::Completed),
+            (Some(Outcome::Interrupted), None, Some(Ending::TimedOut), Ending::TimedOut),
+            (
+                Some(Outcome::Failed(failure("a"))),
+                None,
+                Some(Ending::Interrupted),
+                Ending::Interrupted,
+            ),
+            (Some(Outcome::Failed(failure("a"))), None, None, Ending::Agent(failure("a"))),
+            (None, trap(), None, Ending::Backend(GuestFailure::Trapped("x".into()))),
+            (None, None, None, Ending::Agent(failure("died"))),
+        ];
+        for (outcome, guest, stopped, expected) in cases {
+            assert_eq!(Ending::of(outcome, guest, stopped, Some(failure("died"))), expected);
+        }
+        assert!(
+            matches!(Ending::of(None, None, None, None), Ending::Agent(failure) if failure.kind == FailureKind::Protocol)
+        );
+    }
+
+    /// A turn in words: everything in the list happened.
+    fn seen(what: &[&str]) -> (Transcript, Option<Usage>, Observed) {
+        use aetheel_model::agent::{
+            EventKind, PlanEntry, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised,
+        };
+        let mut transcript = Transcript::default();
+        let (mut usage, mut observed) = (None, Observed::default());
+        let spent =
+            |output, reasoning| Some(Usage { input: 9, output, reasoning, ..Usage::default() });
+        let text =
+            |text: &str| Text { part: 0, text: text.to_owned(), replace: false, parent: None };
+        for what in what {
+            match *what {
+                "text" => transcript.apply(&EventKind::Text(text("Hello"))),
+                "blank" => transcript.apply(&EventKind::Text(text(" \n"))),
+                "thinking" => transcript.apply(&EventKind::Thinking(text("Hm"))),
+                "notice" => {
+                    transcript.apply(&EventKind::Notice("The model was changed.".to_owned()))
+                }
+                "plan" => transcript.apply(&EventKind::Plan(vec![PlanEntry {
+                    text: "do it".to_owned(),
+                    status: PlanStatus::Done,
+                }])),
+                "tool" => transcript.apply(&EventKind::ToolStart(ToolStart {
+                    id: "t".to_owned(),
+                    parent: None,
+                    kind: "bash".to_owned(),
+                    native_name: "Bash".to_owned(),
+                    title: String::new(),
+                    target: None,
+                    input: "{}".to_owned(),
+                })),
+                "tool end" => transcript.apply(&EventKind::ToolEnd(ToolEnd {
+                    id: "t".to_owned(),
+                    status: ToolStatus::Ok,
+                    output: None,
+                    exit_code: None,
+                    diffs: Vec::new(),
+                })),
+                "unknown" => {
+                    let unknown = Unrecognised {
+                        what: "line type \"foo\"".to_owned(),
+                        path: None,
+                        sample: String::new(),
+                    };
+                    transcript.apply(&EventKind::Unrecognised(unknown));
+                }
+                "few" => usage = spent(4, 0),
+                "many" => usage = spent(400, 0),
+                "thought" => usage = spent(400, 390),
+                "asked" => observed.asked = true,
+                "output" => observed.output = true,
+                "exited" => observed.exited_well = true,
+                "lost" => {}
+                other => panic!("{other}?"),
+            }
+        }
+        (transcript, usage, observed)
+    }
+
+    fn read_as(ending: Ending, what: &[&str]) -> Ending {
+        let (transcript, usage, observed) = seen(what);
+        let text = transcript.text();
+        ending.unless_unread(&Seen {
+            observed,
+            transcript: &transcript,
+            text: &text,
+            usage: usage.as_ref(),
+            lost: what.contains(&"lost").then_some("words"),
+        })
+    }
+
+    #[test]
+    fn output_without_anything_readable_is_a_failure_of_its_own() {
+        let unknown = || Ending::Unread("line type \"foo\"".to_owned());
+        let protocol =
+            || Ending::Agent(Failure { kind: FailureKind::Protocol, ..failure("no result") });
+        let crashed =
+            || Ending::Agent(Failure { kind: FailureKind::Crashed, ..failure("no result") });
+        let mute = || Ending::Mute("no result".to_owned());
+        let lost = || Ending::Unread("text at `words` that reached nobody".to_owned());
+        let cases: [(Ending, &[&str], Ending); 47] = [
+            // It says that it is done.
+            (Ending::Completed, &["output", "unknown"], unknown()),
+            (Ending::Completed, &["output", "unknown", "blank"], unknown()),
+            (Ending::Completed, &["output", "unknown", "thinking"], unknown()),
+            (Ending::Completed, &["output", "unknown", "few"], unknown()),
+            (
+                Ending::Completed,
+                &["output", "many"],
+                Ending::Unread("400 tokens of output and no text".to_owned()),
+            ),
+            // It ended without saying so.
+            (protocol(), &["output", "unknown"], unknown()),
+            (protocol(), &["unknown"], unknown()),
+            (protocol(), &["output"], protocol()),
+            (protocol(), &["output", "lost"], lost()),
+            (Ending::Completed, &["output", "lost"], lost()),
+            (Ending::Completed, &["output", "few", "lost", "thinking"], lost()),
+            (Ending::Completed, &["output", "lost", "plan", "notice", "asked"], lost()),
+            (Ending::Completed, &["output", "text", "tool", "lost"], lost()),
+            (Ending::TimedOut, &["output", "lost"], Ending::TimedOut),
+            (protocol(), &["output", "thinking"], protocol()),
+            (crashed(), &["output", "exited", "lost"], lost()),
+            (crashed(), &["output", "lost"], crashed()),
+            // It was stopped from outside before it answered.
+            (crashed(), &["output", "exited"], crashed()),
+            (protocol(), &["output", "exited"], crashed()),
+            (crashed(), &["unknown", "exited"], unknown()),
+            (crashed(), &["output", "unknown"], crashed()),
+            (crashed(), &[], crashed()),
+            // It said nothing at all.
+            (protocol(), &[], protocol()),
+            (protocol(), &["exited"], mute()),
+            (crashed(), &["exited"], mute()),
+            (crashed(), &["output", "exited", "text"], crashed()),
+            (protocol(), &["output", "text"], protocol()),
+            // It was stopped from outside.
+            (protocol(), &["output", "text", "exited"], crashed()),
+            (protocol(), &["output", "text", "unknown", "exited"], protocol()),
+            (protocol(), &["output", "unknown", "tool"], protocol()),
+            // It used a tool, and then said something that nobody could read.
+            (Ending::Completed, &["output", "tool", "unknown"], unknown()),
+            (
+                Ending::Completed,
+                &["output", "tool", "unknown", "tool", "unknown", "thinking"],
+                unknown(),
+            ),
+            (protocol(), &["output", "tool", "unknown"], unknown()),
+            (Ending::Completed, &["output", "text", "tool", "unknown"], Ending::Completed),
+            (Ending::Completed, &["output", "tool", "unknown", "tool end"], Ending::Completed),
+            // It had nothing to say.
+            (Ending::Completed, &["output"], Ending::Completed),
+            (Ending::Completed, &["output", "few"], Ending::Completed),
+            (Ending::Completed, &["output", "many", "blank"], Ending::Completed),
+            (Ending::Completed, &["output", "thought"], Ending::Completed),
+            (Ending::Completed, &["output", "many", "thinking"], Ending::Completed),
+            // People saw something.
+            (Ending::Completed, &["output", "unknown", "many", "text"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "many", "tool"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "notice"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "plan"], Ending::Completed),
+            (Ending::Completed, &["output", "unknown", "asked"], Ending::Completed),
+            // Something else explains it.
+            (Ending::TimedOut, &["output", "unknown", "many"], Ending::TimedOut),
+            (
+                Ending::Agent(failure("signed out")),
+                &["output", "unknown"],
+                Ending::Agent(failure("signed out")),
+            ),
+        ];
+        for (ending, what, expected) in cases {
+            assert_eq!(read_as(ending.clone(), what), expected, "{ending} with {what:?}");
+        }
+    }
+
+    #[test]
+    fn many_unknown_things_are_named_in_a_line() {
+        let mut transcript = Transcript::default();
+        for n in 0..40 {
+            let unknown = aetheel_model::agent::Unrecognised {
+                what: format!("{n:02}\n{}", "x".repeat(500)),
+                path: None,
+                sample: String::new(),
+            };
+            transcript.apply(&aetheel_model::agent::EventKind::Unrecognised(unknown));
+        }
+        let observed = Observed { output: true, exited_well: true, ..Observed::default() };
+        let ending = Ending::Completed.unless_unread(&Seen {
+            observed,
+            transcript: &transcript,
+            text: "",
+            usage: None,
+            lost: None,
+        });
+        let Ending::Unread(named) = ending else { panic!("{ending}") };
+        assert!(
+            named.len() < 500 && named.ends_with(", 35 more") && !named.contains('\n'),
+            "{named}"
+        );
+    }
+
+    #[test]
+    fn what_a_recording_tells_of_an_ending_is_that_ending() {
+        let failure = Failure {
+            kind: FailureKind::RateLimited,
+            message: "no more: wait".to_owned(),
+            retry_after_ms: Some(1_000),
+        };
+        let why = || "because: of this".to_owned();
+        let endings = [
+            Ending::Completed,
+            Ending::Interrupted,
+            Ending::ShutDown,
+            Ending::TimedOut,
+            Ending::Silent,
+            Ending::Limit(why()),
+            Ending::Mute(why()),
+            Ending::Unread(why()),
+            Ending::Backend(GuestFailure::Refused(why())),
+            Ending::Backend(GuestFailure::Trapped(why())),
+            Ending::Backend(GuestFailure::CutOff(why())),
+            Ending::Agent(failure.clone()),
+        ];
+        for ending in endings {
+            let outcome = Outcome::Failed(failure.clone());
+            assert_eq!(Ending::recorded(&ending.to_string(), Some(&outcome)), ending);
+        }
+        let Ending::Agent(crashed) = Ending::recorded("agent-failure: it is gone", None) else {
+            panic!("it failed")
+        };
+        assert_eq!((crashed.kind, crashed.message.as_str()), (FailureKind::Crashed, "it is gone"));
+    }
+}

@@ -1,0 +1,343 @@
+//! Everything a link keeps for its guest: private files, secrets and the bytes of attachments, and
+//! the bodies made of them.
+
+use std::collections::HashMap;
+use std::fs::{File, Permissions};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
+use rustix::fs::{Mode, OFlags, open, openat, renameat};
+use tempfile::TempDir;
+
+use crate::Blob;
+use aetheel_model::agent::{Chunk, PutFile, TurnKey};
+
+/// Secrets a link may have.
+const SECRETS: usize = 8;
+/// Times a guest may send the bytes of one file; each time they stand in memory once more.
+const DELIVERIES: u8 = 4;
+
+/// Files a link may put, and their size in bytes.
+const FILES: usize = 8;
+const FILE_SIZE: usize = 1 << 20;
+/// The folders in the private one.
+const FILES_FOLDER: &str = "files";
+const TEMPORARY_FOLDER: &str = "tmp";
+
+/// Private files of a link, and the temporary folder of its agent; gone with it.
+///
+/// Both lie in one folder of ours: `files`, which a confined agent can only read, and `tmp`. Made
+/// when first needed.
+#[derive(Default)]
+pub(super) struct Files {
+    /// By the guest's name.
+    pub(super) paths: HashMap<String, PathBuf>,
+    folder: Option<Folder>,
+    /// The beginning of the folder's name.
+    prefix: String,
+    /// The folder outlives this: whoever lets go of the link removes it.
+    outlives: bool,
+    /// Files written so far: names the ones that are not in their place yet.
+    written: u32,
+}
+
+/// The private folder on disk.
+struct Folder {
+    /// Removes it when dropped.
+    owned: Option<TempDir>,
+    path: PathBuf,
+    files: PathBuf,
+    /// Swapping the folder of that name against another one brings nothing.
+    handle: OwnedFd,
+    temporary: PathBuf,
+}
+
+impl Folder {
+    fn make(prefix: &str, outlives: bool) -> io::Result<Self> {
+        let mut folder = tempfile::Builder::new()
+            .prefix(prefix)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()?;
+        let path = folder.path().to_owned();
+        folder.disable_cleanup(outlives);
+        for name in [FILES_FOLDER, TEMPORARY_FOLDER] {
+            rustix::fs::mkdir(path.join(name), Mode::RWXU)?;
+        }
+        let mut made = Self::at(&path)?;
+        made.owned = Some(folder).filter(|_| !outlives);
+        Ok(made)
+    }
+
+    /// One that is there.
+    fn at(path: &Path) -> io::Result<Self> {
+        let (files, temporary) = (path.join(FILES_FOLDER), path.join(TEMPORARY_FOLDER));
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = open(&files, flags, Mode::empty())?;
+        Ok(Self { owned: None, path: path.to_owned(), files, handle, temporary })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let Some(folder) = self.owned.take() else { return };
+        // An agent may have left much there.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(folder))),
+            Err(_) => drop(folder),
+        }
+    }
+}
+
+impl Files {
+    /// `outlives`: they are needed longer than the gateway lives, until [`Files::remove`].
+    pub(super) fn new(prefix: &str, outlives: bool) -> Self {
+        Self { prefix: prefix.to_owned(), outlives, ..Self::default() }
+    }
+
+    /// Goes on with the folder of an earlier life.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub(super) fn take_over(&mut self, folder: &Path) -> io::Result<()> {
+        self.folder = Some(Folder::at(folder)?);
+        Ok(())
+    }
+
+    /// Goes on with a file that an earlier life put; false: it is not there.
+    pub(super) fn restore(&mut self, name: &str) -> bool {
+        let path = self.folder.as_ref().map(|folder| folder.files.join(name));
+        match path.filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())) {
+            Some(path) => self.paths.insert(name.to_owned(), path),
+            None => return false,
+        };
+        self.written += 1;
+        true
+    }
+
+    /// Where they lie, once there are any.
+    pub(super) fn place(&self) -> Option<&Path> {
+        self.folder.as_ref().map(|folder| folder.path.as_path())
+    }
+
+    /// Whether the folder was removed by somebody else, such as a cleaner of `/tmp`.
+    pub(super) fn are_missing(&self) -> bool {
+        self.folder
+            .as_ref()
+            .is_some_and(|folder| !folder.files.is_dir() || !folder.temporary.is_dir())
+    }
+
+    /// Removes those that would outlive their link.
+    pub(super) fn remove(&mut self) {
+        if let Some(folder) = self.folder.take().filter(|_| self.outlives) {
+            remove(folder.path.clone());
+        }
+    }
+
+    fn folder(&mut self) -> io::Result<&Folder> {
+        if self.folder.is_none() {
+            self.folder = Some(Folder::make(&self.prefix, self.outlives)?);
+        }
+        self.folder.as_ref().ok_or_else(|| io::Error::other("there is no folder"))
+    }
+
+    /// Returns the folder of the files, and the agent's temporary folder.
+    pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), String> {
+        let folder =
+            self.folder().map_err(|error| format!("no temporary folder can be made: {error}"))?;
+        Ok((folder.files.clone(), folder.temporary.clone()))
+    }
+
+    /// Writes a file, or says why not. One put again takes the place of the one before, whatever
+    /// became of that.
+    pub(super) fn put(&mut self, file: &PutFile, stock: &mut Stock) -> Result<(), String> {
+        let name = &file.name;
+        let plain = (1..=64).contains(&name.len())
+            && !name.starts_with('.')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
+        if !plain {
+            return Err(format!("{name:?} is not a plain file name"));
+        }
+        let body = stock.body(&file.body)?;
+        if body.len() > FILE_SIZE || (self.paths.len() >= FILES && !self.paths.contains_key(name)) {
+            return Err(format!("a link may put {FILES} files of {FILE_SIZE} bytes"));
+        }
+        self.written += 1;
+        let fresh = format!(".{}", self.written);
+        let path = self
+            .folder()
+            .and_then(|folder| write(folder, &fresh, name, &body))
+            .map_err(|error| error.to_string())?;
+        self.paths.insert(name.clone(), path);
+        Ok(())
+    }
+}
+
+/// Removes a folder in the background: an agent may have left much there.
+pub(crate) fn remove(folder: PathBuf) {
+    let remove = move || {
+        // What cannot be removed now is swept at a later start.
+        let _ = std::fs::remove_dir_all(folder);
+    };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+        Err(_) => remove(),
+    }
+}
+
+/// Writes a file that nobody could have put there, and moves it to its place: a link there is
+/// replaced, never followed.
+fn write(folder: &Folder, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBuf> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    File::from(openat(&folder.handle, fresh, flags, Mode::RUSR | Mode::WUSR)?).write_all(body)?;
+    renameat(&folder.handle, fresh, &folder.handle, name)?;
+    Ok(folder.files.join(name))
+}
+
+/// Contents of bodies that no guest ever sees: random secrets by the guest's name, made on first
+/// use, and the bytes of files that came with its turns. Gone with the link.
+#[derive(Default)]
+pub(super) struct Stock {
+    secrets: HashMap<String, String>,
+    blobs: HashMap<u32, HeldBlob>,
+}
+
+/// Bytes that came with a turn.
+struct HeldBlob {
+    turn: TurnKey,
+    bytes: Arc<[u8]>,
+    /// How often they may still be sent.
+    left: u8,
+}
+
+impl Stock {
+    /// Returns the secret of a name: 64 hexadecimal digits, 244 bits of them random.
+    pub(super) fn secret(&mut self, name: &str) -> Result<&str, String> {
+        if !self.secrets.contains_key(name) && (self.secrets.len() >= SECRETS || name.len() > 64) {
+            return Err(format!("a link has at most {SECRETS} secrets with names of 64 bytes"));
+        }
+        let made = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+        Ok(self.secrets.entry(name.to_owned()).or_insert_with(made))
+    }
+
+    /// The secrets by name, for a later life of the gateway.
+    pub(super) fn secrets(&self) -> &HashMap<String, String> {
+        &self.secrets
+    }
+
+    /// Goes on with the secrets of an earlier life.
+    pub(super) fn take_over(&mut self, secrets: HashMap<String, String>) {
+        self.secrets = secrets;
+    }
+
+    /// Returns the secret of a name that was used before.
+    pub(super) fn known(&self, name: &str) -> Option<&str> {
+        self.secrets.get(name).map(String::as_str)
+    }
+
+    /// Keeps the bytes that came with a turn.
+    pub(super) fn keep(&mut self, turn: TurnKey, blobs: Vec<Blob>) {
+        self.blobs.extend(
+            blobs
+                .into_iter()
+                .map(|blob| (blob.key, HeldBlob { turn, bytes: blob.bytes, left: DELIVERIES })),
+        );
+    }
+
+    /// Lets go of the bytes that came with a turn.
+    pub(super) fn let_go(&mut self, turn: TurnKey) {
+        self.blobs.retain(|_, kept| kept.turn != turn);
+    }
+
+    /// Puts a body together.
+    pub(super) fn body(&mut self, chunks: &[Chunk]) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        for chunk in chunks {
+            match chunk {
+                Chunk::Text(text) => bytes.extend_from_slice(text.as_bytes()),
+                Chunk::Secret(name) => bytes.extend_from_slice(self.secret(name)?.as_bytes()),
+                Chunk::Base64(key) => {
+                    let kept =
+                        self.blobs.get_mut(key).ok_or_else(|| format!("there is no blob {key}"))?;
+                    kept.left = kept
+                        .left
+                        .checked_sub(1)
+                        .ok_or_else(|| format!("blob {key} was sent {DELIVERIES} times already"))?;
+                    bytes.extend_from_slice(STANDARD.encode(&kept.bytes).as_bytes());
+                }
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(name: &str, text: &str) -> PutFile {
+        PutFile { name: name.into(), body: vec![Chunk::Text(text.into())] }
+    }
+
+    #[test]
+    fn a_file_put_again_follows_no_link_and_changes_nothing_but_its_own_place() {
+        let outside = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(outside.path(), "precious").expect("written");
+        let (mut files, mut stock) = (Files::default(), Stock::default());
+        files.put(&text("prompt.md", "one"), &mut stock).expect("put");
+        let place = files.paths["prompt.md"].clone();
+        std::fs::remove_file(&place).expect("removed");
+        std::os::unix::fs::symlink(outside.path(), &place).expect("linked");
+        files.put(&text("prompt.md", "two"), &mut stock).expect("put again");
+        assert_eq!(std::fs::read_to_string(outside.path()).expect("read"), "precious");
+        assert_eq!(
+            (std::fs::read_to_string(&place).expect("read").as_str(), &files.paths["prompt.md"]),
+            ("two", &place)
+        );
+        // Also where the whole folder was swapped.
+        let (folder, _) = files.folders().expect("made");
+        let (elsewhere, aside) =
+            (tempfile::tempdir().expect("a folder"), folder.with_extension("aside"));
+        std::fs::rename(&folder, &aside).expect("moved");
+        std::os::unix::fs::symlink(elsewhere.path(), &folder).expect("linked");
+        files.put(&text("prompt.md", "three"), &mut stock).expect("put again");
+        assert_eq!(std::fs::read_dir(elsewhere.path()).expect("read").count(), 0);
+        assert_eq!(std::fs::read_to_string(aside.join("prompt.md")).expect("read"), "three");
+    }
+
+    #[test]
+    fn files_and_temporary_folder_are_private_and_go_with_their_link() {
+        let mut files = Files::default();
+        files.put(&text("a.md", "x"), &mut Stock::default()).expect("put");
+        let (folder, temporary) = files.folders().expect("made");
+        let mode = |path: &std::path::Path| {
+            std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+        };
+        let parent = folder.parent().expect("a parent").to_owned();
+        assert_eq!((mode(&parent), mode(&folder.join("a.md"))), (0o700, 0o600));
+        std::fs::write(temporary.join("left"), "by the agent").expect("written");
+        drop(files);
+        assert!(!parent.exists());
+    }
+
+    #[test]
+    fn a_blob_is_sent_as_base64_only_so_often_and_only_while_its_turn_is_open() {
+        let blob = |key| Blob { key, bytes: Arc::from(&b"\x89PNG"[..]) };
+        let mut stock = Stock::default();
+        stock.keep(1, vec![blob(16)]);
+        stock.keep(2, vec![blob(32)]);
+        let body = [Chunk::Text("<".into()), Chunk::Base64(16), Chunk::Text(">".into())];
+        for _ in 0..DELIVERIES {
+            assert_eq!(stock.body(&body), Ok(b"<iVBORw==>".to_vec()));
+        }
+        // However often a guest repeats it, the host's memory is bounded.
+        assert!(stock.body(&body).is_err_and(|reason| reason.contains("4 times")));
+        assert!(stock.body(&[Chunk::Base64(1)]).is_err(), "nobody sent it");
+        stock.let_go(2);
+        assert!(stock.body(&[Chunk::Base64(32)]).is_err(), "its turn is over");
+    }
+}

@@ -1,0 +1,327 @@
+//! HTTP and server-sent events, to the loopback port the host gave one of the link's processes and
+//! nowhere else.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use reqwest::{Client, Method, RequestBuilder, Response, redirect};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::files::Stock;
+use super::processes::Listener;
+use aetheel_model::agent::{
+    HttpFailed, HttpRequest, HttpResponse, Input, OpenStream, StreamClosed, StreamEvent,
+    StreamOpened,
+};
+use aetheel_model::lines::LineSplitter;
+use aetheel_model::sse::Frames;
+
+/// Requests, and streams, a link may have under way.
+const AT_ONCE: usize = 32;
+/// Longest timeout a guest may set for an answer, milliseconds.
+const TIMEOUT_MS_LIMIT: u32 = 600_000;
+/// How long the loss of a connection is kept back until the process is known to have ended. The
+/// end of a process explains more, and a turn whose agent was lost with its holder has not failed.
+const LOSS_GRACE: Duration = Duration::from_secs(2);
+/// Inputs that may wait for the guest.
+const INPUTS: usize = 64;
+
+/// Never redirected, never through a proxy; without certificates, because it only speaks plain
+/// HTTP.
+static CLIENT: LazyLock<reqwest::Result<Client>> = LazyLock::new(|| {
+    Client::builder()
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .tls_built_in_root_certs(false)
+        .build()
+});
+
+/// The requests and streams of a link that are under way.
+pub(super) struct Net {
+    tasks: JoinSet<()>,
+    inputs_tx: mpsc::Sender<Input>,
+    inputs: mpsc::Receiver<Input>,
+    requests: BTreeSet<u32>,
+    streams: HashMap<u32, AbortHandle>,
+}
+
+impl Net {
+    pub(super) fn new() -> Self {
+        let (inputs_tx, inputs) = mpsc::channel(INPUTS);
+        Self {
+            tasks: JoinSet::new(),
+            inputs_tx,
+            inputs,
+            requests: BTreeSet::new(),
+            streams: HashMap::new(),
+        }
+    }
+
+    /// Whether anything is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.requests.is_empty() || !self.streams.is_empty()
+    }
+
+    /// The next input; never, when nothing is under way. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Input {
+        // The tasks report by their inputs; their own ends are of no interest.
+        while self.tasks.try_join_next().is_some() {}
+        match self.inputs.recv().await {
+            Some(input) => input,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The next input, if it is there already.
+    pub(super) fn try_next(&mut self) -> Option<Input> {
+        self.inputs.try_recv().ok()
+    }
+
+    /// Sends a request; its end comes as an input. Returns that input where the end has come
+    /// already: it cannot be sent.
+    pub(super) fn request(
+        &mut self,
+        request: HttpRequest,
+        listener: Result<Listener<'_>, String>,
+        stock: &mut Stock,
+        limit: usize,
+    ) -> Option<Input> {
+        let key = request.request;
+        let failed = move |message: String, timed_out| {
+            Input::HttpFailed(HttpFailed { request: key, message, timed_out })
+        };
+        if self.requests.contains(&key) || self.requests.len() >= AT_ONCE {
+            return Some(failed(
+                format!(
+                    "a link has at most {AT_ONCE} requests under way, each with a key of its own"
+                ),
+                false,
+            ));
+        }
+        let prepared = listener.and_then(|listener| {
+            let call = prepare(&listener, &request.method, &request.path, stock)?;
+            let call = match request.body {
+                Some(body) => {
+                    call.header("content-type", "application/json").body(stock.body(&body)?)
+                }
+                None => call,
+            };
+            Ok((call, listener.ended))
+        });
+        let (call, ended) = match prepared {
+            Ok(prepared) => prepared,
+            Err(message) => return Some(failed(message, false)),
+        };
+        let time = Duration::from_millis(request.timeout_ms.min(TIMEOUT_MS_LIMIT).into());
+        let call = call.timeout(time);
+        self.requests.insert(key);
+        let inputs_tx = self.inputs_tx.clone();
+        self.tasks.spawn(async move {
+            let input = match answer(call, limit).await {
+                Ok((status, body)) => {
+                    Input::HttpResponse(HttpResponse { request: key, status, body })
+                }
+                Err(failure) => {
+                    if failure.is_loss {
+                        ends_within_grace(&ended).await;
+                    }
+                    failed(failure.message, failure.timed_out)
+                }
+            };
+            // Fails when the link has gone.
+            let _ = inputs_tx.send(input).await;
+        });
+        None
+    }
+
+    /// Opens a stream; what comes of it comes as inputs, `stream-closed` last. Returns that input
+    /// where it cannot be opened.
+    pub(super) fn open_stream(
+        &mut self,
+        open: &OpenStream,
+        listener: Result<Listener<'_>, String>,
+        stock: &Stock,
+        limit: usize,
+    ) -> Option<Input> {
+        let key = open.stream;
+        let closed = move |message: String| {
+            Input::StreamClosed(StreamClosed { stream: key, message: Some(message) })
+        };
+        if self.streams.contains_key(&key) || self.streams.len() >= AT_ONCE {
+            return Some(closed(format!(
+                "a link has at most {AT_ONCE} streams, each with a key of its own"
+            )));
+        }
+        let prepared = listener.and_then(|listener| {
+            Ok((prepare(&listener, "GET", &open.path, stock)?, listener.ended))
+        });
+        let (call, ended) = match prepared {
+            Ok((call, ended)) => (call.header("accept", "text/event-stream"), ended),
+            Err(message) => return Some(closed(message)),
+        };
+        let inputs_tx = self.inputs_tx.clone();
+        let running = self.tasks.spawn(async move {
+            let (message, is_loss) = follow(call, key, limit, &inputs_tx).await;
+            if is_loss {
+                ends_within_grace(&ended).await;
+            }
+            let _ = inputs_tx.send(closed(message)).await;
+        });
+        self.streams.insert(key, running);
+        None
+    }
+
+    /// Closes a stream on request; returns the input that says so. None: it is not open.
+    pub(super) fn close_stream(&mut self, key: u32) -> Option<Input> {
+        self.streams.remove(&key)?.abort();
+        Some(Input::StreamClosed(StreamClosed { stream: key, message: None }))
+    }
+
+    /// Takes note of an input and returns its bytes; none: it is of a stream that was closed
+    /// meanwhile.
+    pub(super) fn received(&mut self, input: &Input) -> Option<usize> {
+        match input {
+            Input::HttpResponse(response) => {
+                self.requests.remove(&response.request);
+                Some(response.body.len())
+            }
+            Input::HttpFailed(failed) => {
+                self.requests.remove(&failed.request);
+                Some(0)
+            }
+            Input::StreamEvent(event) => {
+                self.streams.contains_key(&event.stream).then_some(event.data.len())
+            }
+            Input::StreamOpened(opened) => self.streams.contains_key(&opened.stream).then_some(0),
+            Input::StreamClosed(closed) => self.streams.remove(&closed.stream).map(|_| 0),
+            _ => None,
+        }
+    }
+}
+
+/// Waits until the process is known to have ended, but no longer than [`LOSS_GRACE`].
+async fn ends_within_grace(ended: &CancellationToken) {
+    let _ = timeout(LOSS_GRACE, ended.cancelled()).await;
+}
+
+/// Why a request has no answer.
+struct Failure {
+    message: String,
+    timed_out: bool,
+    /// There was a connection, and it is lost.
+    is_loss: bool,
+}
+
+impl Failure {
+    fn of(error: &reqwest::Error) -> Self {
+        let timed_out = error.is_timeout();
+        let is_loss = !timed_out && !error.is_connect() && !error.is_builder();
+        Self { message: described(error), timed_out, is_loss }
+    }
+}
+
+fn prepare(
+    listener: &Listener<'_>,
+    method: &str,
+    path: &str,
+    stock: &Stock,
+) -> Result<RequestBuilder, String> {
+    let (port, auth) = (listener.endpoint.port, &listener.endpoint.auth);
+    if !path.starts_with('/')
+        || path.starts_with("//")
+        || path.bytes().any(|byte| byte.is_ascii_control())
+    {
+        return Err(format!("{path:?} is not a path"));
+    }
+    let method =
+        Method::from_bytes(method.as_bytes()).map_err(|_| format!("{method:?} is not a method"))?;
+    let client = CLIENT.as_ref().map_err(|error| format!("no HTTP here: {error}"))?;
+    let call = client.request(method, format!("http://127.0.0.1:{port}{path}"));
+    Ok(match auth {
+        Some(auth) => call.basic_auth(&auth.user, stock.known(&auth.secret)),
+        None => call,
+    })
+}
+
+/// Returns status and body.
+async fn answer(call: RequestBuilder, limit: usize) -> Result<(u32, String), Failure> {
+    let mut response = call.send().await.map_err(|error| Failure::of(&error))?;
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| Failure::of(&error))? {
+        if body.len() + chunk.len() > limit {
+            let message = format!("the answer has more than {limit} bytes");
+            return Err(Failure { message, timed_out: false, is_loss: false });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok((response.status().as_u16().into(), String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// Passes the events of a stream on. Returns why it ended, and whether an open stream was lost.
+async fn follow(
+    call: RequestBuilder,
+    key: u32,
+    limit: usize,
+    inputs_tx: &mpsc::Sender<Input>,
+) -> (String, bool) {
+    let mut response = match call.send().await {
+        Ok(response) => response,
+        Err(error) => return (described(&error), false),
+    };
+    let status = response.status().as_u16();
+    let _ = inputs_tx
+        .send(Input::StreamOpened(StreamOpened { stream: key, status: status.into() }))
+        .await;
+    if status != 200 {
+        return (format!("the server answered with status {status}"), false);
+    }
+    let message = match events(&mut response, key, limit, inputs_tx).await {
+        Ok(()) => "the server ended the stream".to_owned(),
+        Err(message) => message,
+    };
+    (message, true)
+}
+
+async fn events(
+    response: &mut Response,
+    key: u32,
+    limit: usize,
+    inputs_tx: &mpsc::Sender<Input>,
+) -> Result<(), String> {
+    let (mut splitter, mut frames) = (LineSplitter::new(limit), Frames::default());
+    while let Some(chunk) = response.chunk().await.map_err(|error| described(&error))? {
+        let mut complete = Vec::new();
+        let mut cut = false;
+        splitter.feed(&chunk, |line| {
+            cut |= line.truncated;
+            complete.extend(frames.line(&line.text));
+        });
+        if cut || frames.held() > limit {
+            return Err(format!("an event has more than {limit} bytes"));
+        }
+        for frame in complete {
+            let event =
+                StreamEvent { stream: key, name: frame.name, id: frame.id, data: frame.data };
+            if inputs_tx.send(Input::StreamEvent(event)).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An error with its causes: "error sending request" alone says nothing.
+fn described(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(because) = cause {
+        text.push_str(": ");
+        text.push_str(&because.to_string());
+        cause = because.source();
+    }
+    text
+}

@@ -1,0 +1,221 @@
+//! Calls into the guest, and what becomes of what it wants.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Task;
+use crate::link::{Report, UnknownOutput};
+use crate::recording::What;
+use crate::{GuestFailure, ProcessCommand};
+use aetheel_model::agent::{
+    Action, Answer, Ask, Command, Decision, EventKind, Input, ProcKey, Stop, TurnRef, Unrecognised,
+};
+
+/// Calls into a guest in a row, each made only because of what the one before asked for.
+const CALLS: u32 = 1_000;
+/// Longest grace a guest may ask for, milliseconds.
+const GRACE_MS_LIMIT: u32 = 10_000;
+
+impl Task {
+    /// Hands the guest what happened and does what it wants. Without a guest, what happened is only
+    /// written down.
+    pub(super) async fn call_guest(&mut self) {
+        let inputs = std::mem::take(&mut self.inputs);
+        inputs.iter().for_each(|input| self.recording.input(input));
+        self.inputs_recorded(&inputs);
+        self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
+        let interrupting =
+            inputs.iter().any(|input| matches!(input.input, Input::Command(Command::Interrupt(_))));
+        let Ok(guest) = self.guest.as_mut() else { return };
+        match guest.handle(inputs).await {
+            Ok(actions) => {
+                self.ledger.actions(&actions);
+                if interrupting && actions.is_empty() && self.is_one_shot() {
+                    self.turns.report_all(|| Report::InterruptIgnored);
+                }
+                for action in actions {
+                    self.spent.actions += self.recording.action(&action) as u64;
+                    self.apply(action).await;
+                }
+                // One call is bounded by the sandbox; these bound all of them together.
+                self.spent.calls += 1;
+                let limit = self.parts.host.output_limit;
+                if self.spent.calls > CALLS {
+                    self.fail(GuestFailure::CutOff(format!(
+                        "it was called {CALLS} times in a row and never waited for anything"
+                    )));
+                } else if self.spent.actions > limit {
+                    self.fail(GuestFailure::CutOff(format!(
+                        "it said more than {limit} bytes in one turn"
+                    )));
+                }
+            }
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// The link is at its end: no guest, and no process but a one-shot agent whose output is
+    /// written down to its end.
+    pub(super) fn fail(&mut self, failure: GuestFailure) {
+        let kind = failure.kind();
+        tracing::warn!(turns = ?self.turns.ids(), kind, %failure, "backend failed; its link ends");
+        self.recording.host(What::Host(failure.to_string()));
+        self.guest = Err(failure);
+        if self.can_drain() {
+            self.drain();
+        } else {
+            self.processes.kill();
+        }
+    }
+
+    pub(super) async fn apply(&mut self, action: Action) {
+        if acts_outside(&action) {
+            self.write_ahead().await;
+        }
+        match action {
+            Action::Spawn(spawn) => self.spawn(spawn).await,
+            Action::Write(write) => match self.stock.body(&write.body) {
+                Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
+                Err(reason) => self.dropped("write", &reason),
+            },
+            Action::CloseStdin(proc) => self.command(proc, ProcessCommand::CloseStdin),
+            Action::Stop(wanted) => self.command(wanted.proc, stop(&wanted)),
+            Action::PutFile(file) => {
+                if let Err(reason) = self.files.put(&file, &mut self.stock) {
+                    self.dropped("put-file", &reason);
+                }
+            }
+            Action::Http(request) => {
+                let (listener, limit) = (self.processes.listener(request.proc), self.line_limit());
+                let failed = self.net.request(request, listener, &mut self.stock, limit);
+                self.input_if_any(failed);
+            }
+            Action::OpenStream(open) => {
+                let (listener, limit) = (self.processes.listener(open.proc), self.line_limit());
+                let closed = self.net.open_stream(&open, listener, &self.stock, limit);
+                self.input_if_any(closed);
+            }
+            Action::CloseStream(stream) => {
+                let closed = self.net.close_stream(stream);
+                self.input_if_any(closed);
+            }
+            Action::SetTimer(timer) => {
+                self.timers.insert(
+                    timer.timer,
+                    Instant::now() + Duration::from_millis(timer.after_ms.into()),
+                );
+            }
+            Action::CancelTimer(timer) => {
+                self.timers.remove(&timer);
+            }
+            Action::SessionReady(ready) => match self.turns.of_session(ready.session) {
+                Some(open) => drop(open.reports.send(Report::Session(ready))),
+                // Shortened, some agents go on under another id.
+                None => {
+                    if !self.replies.session_ready(ready) {
+                        self.dropped("session-ready", "its session has no open turn");
+                    }
+                }
+            },
+            Action::Event(event) => {
+                if let EventKind::Unrecognised(unknown) = &event.kind {
+                    self.unknown_output(unknown);
+                }
+                self.report(
+                    TurnRef { session: event.session, turn: event.turn },
+                    "event",
+                    Report::Event(event.kind),
+                );
+            }
+            Action::Ask(ask) => self.ask(ask),
+            Action::AskWithdrawn(ask) => self.turns.withdraw(ask),
+            Action::TurnDone(done) => {
+                let turn = TurnRef { session: done.session, turn: done.turn };
+                let baseline = self.baseline();
+                let examined = self.ledger.examine(turn.turn, Some(&done), baseline.as_ref());
+                let _ = self.turns.report(turn, Report::Examined(examined));
+                self.report(turn, "turn-done", Report::Done(done));
+                self.turns.set_done(turn);
+                if self.is_one_shot() && !self.turns.any_running() {
+                    self.await_exit();
+                }
+            }
+            Action::Steered(steered) => self.replies.steered(steered.message, steered.outcome),
+            Action::QueryAnswer(answer) => self.replies.answered(answer.query, answer.answer),
+            Action::TurnBegun(turn) => self.begin_unasked(turn),
+            Action::Diagnostic(line) => self.diagnostic(line.level, &line.text),
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        if self.turns.ask(&ask) {
+            let turn = TurnRef { session: ask.session, turn: ask.turn };
+            self.report(turn, "ask", Report::Ask(ask));
+        } else {
+            // There is nobody to ask; the agent must not wait.
+            self.input(Input::Command(Command::Answer(Answer {
+                ask: ask.ask,
+                decision: Decision::Dismissed,
+            })));
+        }
+    }
+
+    fn command(&mut self, proc: ProcKey, command: ProcessCommand) {
+        if !self.processes.command(proc, command) {
+            self.dropped("process command", "the process is not running");
+        }
+    }
+
+    fn input_if_any(&mut self, input: Option<Input>) {
+        if let Some(input) = input {
+            self.input(input);
+        }
+    }
+
+    /// Reports at once what the backend does not know.
+    fn unknown_output(&self, unknown: &Unrecognised) {
+        if self.rebuilding {
+            return;
+        }
+        (self.parts.on_unknown)(&UnknownOutput {
+            backend: self.name(),
+            generation: self.parts.backend.generation(),
+            agent_version: self.agent_version.as_deref(),
+            link: &self.parts.id,
+            unknown,
+        });
+    }
+
+    /// Reports to a turn.
+    fn report(&mut self, turn: TurnRef, what: &str, report: Report) {
+        if let Some(transcript) = self.turns.unasked(turn) {
+            match report {
+                Report::Event(event) => transcript.apply(&event),
+                Report::Done(done) => self.unasked_done(done),
+                _ => {}
+            }
+        } else if let Err(reason) = self.turns.report(turn, report) {
+            self.dropped(what, &reason);
+        }
+    }
+}
+
+/// Whether an action reaches somebody who would notice that it is done twice.
+fn acts_outside(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Spawn(_)
+            | Action::Write(_)
+            | Action::CloseStdin(_)
+            | Action::Stop(_)
+            | Action::Http(_)
+            | Action::OpenStream(_)
+    )
+}
+
+/// The command that a guest's wish to stop a process makes.
+pub(super) fn stop(wanted: &Stop) -> ProcessCommand {
+    let grace = Duration::from_millis(wanted.grace_ms.min(GRACE_MS_LIMIT).into());
+    ProcessCommand::Stop { signal: wanted.signal, grace }
+}

@@ -1,0 +1,92 @@
+//! A link that outlives the gateway: whatever is done follows from a recording that is with the
+//! system, and what no recording has in it is kept beside its processes.
+
+use std::future::pending;
+
+use tokio::sync::watch;
+
+use super::Task;
+use crate::link::Keepsake;
+use crate::link::processes::Endpoint;
+use aetheel_model::agent::{Input, ProcKey, TimedInput};
+
+/// Returns how far the recording is written once it is written further; never, where nobody waits
+/// for that.
+pub(super) async fn written(progress: &mut Option<watch::Receiver<u64>>) -> u64 {
+    if let Some(progress) = progress
+        && progress.changed().await.is_ok()
+    {
+        return *progress.borrow_and_update();
+    }
+    pending().await
+}
+
+impl Task {
+    pub(super) fn is_held(&self) -> bool {
+        self.progress.is_some()
+    }
+
+    /// Waits until what leads to the next act is with the system: after a death of the gateway the
+    /// act is known, and not done again.
+    pub(super) async fn write_ahead(&mut self) {
+        if self.is_held() {
+            self.recording.settled().await;
+        }
+    }
+
+    /// Notes that these inputs were added to the recording.
+    pub(super) fn inputs_recorded(&mut self, inputs: &[TimedInput]) {
+        if !self.is_held() {
+            return;
+        }
+        let lines = self.recording.sent();
+        for input in inputs {
+            match &input.input {
+                Input::Line(line) => self.processes.recorded(line.proc, 1, lines),
+                Input::Exited(exited) => self.processes.ended(exited.proc),
+                _ => {}
+            }
+        }
+        self.tell_recorded();
+    }
+
+    /// Tells processes how much of what they said is written down; of their end only once no turn
+    /// is open: until its answer is kept, a later life needs the link.
+    pub(super) fn tell_recorded(&mut self) {
+        let Some(progress) = &self.progress else { return };
+        let written = *progress.borrow();
+        if self.turns.is_empty() {
+            self.processes.tell_ends(self.recording.sent());
+        }
+        self.processes.tell_recorded(written);
+    }
+
+    /// Has what a later life needs kept, with a process that is about to start.
+    pub(super) fn keep(&self, starts: Option<(ProcKey, &Endpoint)>) {
+        if !self.is_held() {
+            return;
+        }
+        let mut endpoints = self.processes.endpoints();
+        endpoints.extend(starts.map(|(proc, endpoint)| (proc, endpoint.clone())));
+        let keepsake = Keepsake {
+            recording: self.recording.path().to_owned(),
+            cwd: self.parts.cwd.clone(),
+            folder: self.files.place().map(ToOwned::to_owned),
+            secrets: self.stock.secrets().clone(),
+            endpoints,
+        };
+        if let Ok(bytes) = serde_json::to_vec(&keepsake) {
+            self.parts.launcher.keep(&self.parts.id, bytes);
+        }
+    }
+
+    /// The link has ended: nothing of it is needed any more.
+    pub(super) async fn let_go(&mut self) {
+        if self.is_held() {
+            self.recording.settled().await;
+            self.tell_recorded();
+            self.parts.launcher.end(&self.parts.id);
+        }
+        self.files.remove();
+    }
+}

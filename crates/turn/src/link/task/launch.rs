@@ -1,0 +1,158 @@
+//! Starting a process as the guest planned it and the host allows.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+
+use super::Task;
+use crate::link::Report;
+use crate::link::processes::Endpoint;
+use crate::recording::What;
+use crate::{Launch, LaunchError, plan};
+use aetheel_model::agent::descriptor::Credential;
+use aetheel_model::agent::{
+    Descriptor, Failure, FailureKind, Input, Safety, Spawn, SpawnFailed, Spawned, Value,
+};
+use aetheel_model::plain::with_causes;
+
+/// Where programs put what they need for a while: each link's agent has a folder of its own.
+const TEMPORARY: &str = "TMPDIR";
+
+impl Task {
+    pub(super) async fn spawn(&mut self, spawn: Spawn) {
+        let proc = spawn.proc;
+        match self.start(spawn).await {
+            Ok(()) => {
+                self.turns.report_all(|| Report::Active);
+                let agent_version = self.parts.host.agent_version(self.name());
+                self.input(Input::Spawned(Spawned { proc, agent_version }));
+            }
+            Err(failure) => {
+                tracing::warn!(reason = failure.message, "agent not started");
+                let not_found = failure.kind == FailureKind::NotFound;
+                let message = failure.message.clone();
+                self.input(Input::SpawnFailed(SpawnFailed { proc, message, not_found }));
+                self.turns.report_all(|| Report::Trouble(failure.clone()));
+            }
+        }
+    }
+
+    async fn start(&mut self, spawn: Spawn) -> Result<(), Failure> {
+        let failure = |kind, message| Failure { kind, message, retry_after_ms: None };
+        let (launch, port) =
+            self.plan(&spawn).map_err(|message| failure(FailureKind::Other, message))?;
+        let endpoint = port.map(|port| Endpoint { port, auth: spawn.basic_auth });
+        self.keep(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
+        let launched = self.parts.launcher.launch(launch).await;
+        if let Err(LaunchError::HolderLost(_)) = launched {
+            // Nothing is known against the prompt: its agent was never asked.
+            self.turns.report_all(|| Report::Orphaned);
+        }
+        let process = launched.map_err(|error| {
+            let kind = match error {
+                LaunchError::NotFound(_) => FailureKind::NotFound,
+                _ => FailureKind::Other,
+            };
+            failure(kind, with_causes(&error))
+        })?;
+        self.processes.add(spawn.proc, process, endpoint);
+        Ok(())
+    }
+
+    /// Checks a guest's plan and completes it; returns also the port on which the process is to
+    /// listen.
+    fn plan(&mut self, spawn: &Spawn) -> Result<(Launch, Option<u16>), String> {
+        self.processes.may_start(spawn.proc)?;
+        if self.closing.is_ending() {
+            return Err("the link is ending".to_owned());
+        }
+        let port = match spawn.listens {
+            true => {
+                Some(free_port().map_err(|error| format!("no loopback port is free: {error}"))?)
+            }
+            false => None,
+        };
+        let mut secrets = HashMap::new();
+        let named = spawn.environment.iter().filter_map(|variable| match &variable.value {
+            Value::Secret(name) => Some(name),
+            _ => None,
+        });
+        for name in named.chain(spawn.basic_auth.iter().map(|auth| &auth.secret)) {
+            secrets.insert(name.clone(), self.stock.secret(name)?.to_owned());
+        }
+        let host = &self.parts.host;
+        let descriptor = self.parts.backend.descriptor();
+        let session = spawn.session.and_then(|session| self.turns.session(session));
+        // Without a session of its own a process serves all of them: the least they may have.
+        let safety = session.map_or(Safety::Default, |session| session.safety);
+        let cwd = session.map_or_else(|| self.parts.cwd.clone(), |session| (&session.cwd).into());
+        let known = plan::Known {
+            files: &self.files.paths,
+            secrets: &secrets,
+            port,
+            inherited: &host.variables,
+        };
+        let checked = plan::check(spawn, descriptor, safety, known)
+            .map_err(|fault| format!("the backend's plan was refused: {fault}"))?;
+        let stdin = self.stock.body(&spawn.stdin)?;
+        let mut environment = host.environment(descriptor);
+        // It follows from the operator's variables, not from the guest's.
+        let mut reach = host.reach(descriptor, &environment);
+        let (files, temporary) = self.files.folders()?;
+        environment.retain(|(name, _)| {
+            name != TEMPORARY && !checked.environment.iter().any(|(set, _)| set == name)
+        });
+        environment.extend(checked.environment);
+        environment.push((TEMPORARY.to_owned(), temporary.to_string_lossy().into_owned()));
+        let program = host.program(&descriptor.name, &checked.program);
+        reach.read.push(files);
+        reach.write.extend([temporary, cwd.clone()]);
+        reach.programs.push(program.clone());
+        let mut command: Vec<OsString> = host.wrapper.iter().map(OsString::from).collect();
+        command.push(program.into());
+        command.extend(checked.arguments.into_iter().map(OsString::from));
+        self.recording.host(What::Launch {
+            command: command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
+            // Recordings are shared: which others this machine has is nobody's business.
+            environment: environment
+                .iter()
+                .map(|(name, _)| name.clone())
+                .filter(|name| declares(descriptor, name))
+                .collect(),
+            cwd: cwd.to_string_lossy().into_owned(),
+        });
+        let declared = descriptor.programs.iter().find(|known| known.name == spawn.program);
+        let launch = Launch {
+            run: self.parts.id.clone(),
+            proc: spawn.proc,
+            program: PathBuf::from(command.remove(0)),
+            arguments: command,
+            environment,
+            cwd,
+            stdin,
+            keep_open: spawn.keep_open,
+            framing: declared.map(|known| known.framing).unwrap_or_default(),
+            line_limit: self.line_limit(),
+            // The output of a long-lived agent is counted turn by turn, by the link.
+            output_limit: if self.is_one_shot() { host.output_limit } else { u64::MAX },
+            reach,
+        };
+        Ok((launch, port))
+    }
+}
+
+/// A port nobody listens on. Between this and the agent's own start somebody else may take it; the
+/// agent then says so.
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// Whether a variable is one that the descriptor names.
+fn declares(descriptor: &Descriptor, name: &str) -> bool {
+    let credential = |credential: &Credential| matches!(credential, Credential::Variable(known) if known == name);
+    let named = |names: &[String]| names.iter().any(|known| known == name);
+    named(&descriptor.environment.set)
+        || named(&descriptor.environment.pass)
+        || descriptor.credentials.iter().any(credential)
+}

@@ -1,0 +1,142 @@
+//! Notes that are taken while a link is rebuilt: the turns, sessions, processes, requests and timers
+//! that its recording leaves open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::deeds::{Deeds, NotRebuilt};
+use crate::link::Report;
+use crate::recording::{Entry, What};
+use crate::{ProcessCommand, Survivor};
+use aetheel_model::agent::{AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey};
+use aetheel_model::event::Lane;
+
+/// A turn that an earlier life of the gateway began and that goes on.
+#[derive(Debug)]
+pub(crate) struct Continued {
+    /// Its correlation id.
+    pub(crate) id: String,
+    /// Its event's sequence number.
+    pub(crate) event: u64,
+    pub(crate) lane: Lane,
+    pub(crate) start: StartTurn,
+    /// All of its reports from its beginning, [`Report::CaughtUp`] behind the known ones.
+    pub(crate) reports: mpsc::UnboundedReceiver<Report>,
+    /// Its questions without an answer, and how often each key was used.
+    pub(crate) asks: Vec<(AskKey, u32)>,
+}
+
+/// A session that a link has open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenSession {
+    pub(crate) lane: Lane,
+    pub(crate) key: SessionKey,
+    pub(crate) cwd: String,
+    /// The agent's id of it, once it is known.
+    pub(crate) native: Option<String>,
+}
+
+/// The notes of a rebuild.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// What the guest is yet to want.
+    pub(super) deeds: Deeds,
+    /// Turns of which the recording has no end, and their reports.
+    pub(super) open: BTreeMap<String, mpsc::UnboundedReceiver<Report>>,
+    pub(super) turns: Vec<Continued>,
+    pub(super) sessions: BTreeMap<SessionKey, OpenSession>,
+    /// Which turn begins with the next command.
+    pub(super) begins: Option<(String, u64, Lane)>,
+    /// Processes that were asked for and are not known to have started.
+    pub(super) asked_for: Vec<Spawn>,
+    /// Those that had started and not ended.
+    pub(super) living: BTreeSet<ProcKey>,
+    /// Lines of each process, and its end as one more.
+    pub(super) heard: BTreeMap<ProcKey, u64>,
+    /// Commands to each process.
+    pub(super) commands: BTreeMap<ProcKey, u64>,
+    /// Those that it did not get.
+    pub(super) undone: Vec<(ProcKey, ProcessCommand)>,
+    pub(super) requests: BTreeSet<u32>,
+    pub(super) streams: BTreeSet<u32>,
+    /// Milliseconds of the link when each timer runs out.
+    pub(super) timers: BTreeMap<u32, f64>,
+    pub(super) clocks: BTreeMap<TurnKey, TurnClock>,
+}
+
+/// The time of a turn, milliseconds of the link.
+pub(super) struct TurnClock {
+    pub(super) began: f64,
+    /// Time in which people were asked.
+    pub(super) stood: f64,
+    pub(super) asked: BTreeSet<AskKey>,
+    /// How often each key was used.
+    pub(super) times: BTreeMap<AskKey, u32>,
+    pub(super) since: f64,
+}
+
+impl TurnClock {
+    pub(super) fn begin(t: f64) -> Self {
+        Self { began: t, stood: 0.0, asked: BTreeSet::new(), times: BTreeMap::new(), since: t }
+    }
+
+    /// The questions without an answer, and how often each key was used.
+    pub(super) fn open(&self) -> Vec<(AskKey, u32)> {
+        self.asked.iter().map(|ask| (*ask, self.times.get(ask).copied().unwrap_or(1))).collect()
+    }
+
+    pub(super) fn ask(&mut self, ask: AskKey, t: f64) {
+        if self.asked.is_empty() {
+            self.since = t;
+        }
+        self.asked.insert(ask);
+        *self.times.entry(ask).or_default() += 1;
+    }
+
+    pub(super) fn answered(&mut self, ask: AskKey, t: f64) {
+        if self.asked.remove(&ask) && self.asked.is_empty() {
+            self.stood += t - self.since;
+        }
+    }
+
+    /// Returns the time since the turn began.
+    pub(super) fn elapsed(&self, t: f64) -> Duration {
+        Duration::try_from_secs_f64((t - self.began) / 1000.0).unwrap_or_default()
+    }
+
+    /// Returns the time since the turn began without the time in which people were asked.
+    pub(super) fn spent(&self, t: f64) -> Duration {
+        let standing = if self.asked.is_empty() { 0.0 } else { t - self.since };
+        Duration::try_from_secs_f64((t - self.began - self.stood - standing) / 1000.0)
+            .unwrap_or_default()
+    }
+}
+
+impl Notes {
+    pub(super) fn of(entries: &[Entry]) -> Result<Self, NotRebuilt> {
+        let ended: BTreeSet<&str> = entries
+            .iter()
+            .filter_map(|entry| match &entry.what {
+                What::Ending { turn, .. } => Some(turn.as_str()),
+                _ => None,
+            })
+            .collect();
+        let open = entries.iter().filter_map(|entry| match &entry.what {
+            What::Turn { turn, .. } if !ended.contains(turn.as_str()) => Some(turn.clone()),
+            _ => None,
+        });
+        let open = open.map(|turn| (turn, mpsc::unbounded_channel().1)).collect();
+        Ok(Self { deeds: Deeds::of(entries)?, open, ..Self::default() })
+    }
+}
+
+impl Notes {
+    /// Counts a command; true: the process did not get it.
+    pub(super) fn is_undone(&mut self, survivor: &Survivor, proc: ProcKey) -> bool {
+        let count = self.commands.entry(proc).or_default();
+        *count += 1;
+        survivor.processes.iter().any(|living| living.proc == proc && living.commands < *count)
+    }
+}

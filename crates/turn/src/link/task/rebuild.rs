@@ -1,0 +1,397 @@
+//! How a link comes back after the gateway died: a fresh guest is told the recording, and stands
+//! where the old one stood.
+//!
+//! What the guest wants done was done already, as far as the recording has it: it is compared, noted
+//! and not repeated. What is left over at the end (a command that whoever holds the processes did not
+//! get, an HTTP request without an answer) is done then, or told as a failure.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Task;
+use super::deeds::NotRebuilt;
+use super::notes::{Continued, Notes, OpenSession, TurnClock};
+use crate::link::turns::{OpenTurn, Session};
+use crate::link::{Keepsake, Report};
+use crate::recording::{Entry, What};
+use crate::{Blob, ProcessCommand, Survivor};
+use aetheel_model::agent::{
+    Action, Command, Exit, HttpFailed, Input, Part, Spawned, StartTurn, StreamClosed, TimedInput,
+    TurnRef,
+};
+
+/// The reason that a guest hears of what the gateway had under way when it died.
+const RESTARTED: &str = "the gateway was restarted";
+
+/// Everything that a link has after it came back.
+pub(crate) struct Rebuilt {
+    pub(crate) turns: Vec<Continued>,
+    pub(crate) sessions: Vec<OpenSession>,
+}
+
+impl Task {
+    /// Has the guest told the recording, and takes over what there is.
+    ///
+    /// # Errors
+    /// [`NotRebuilt`]; nothing was done then but adding to the recording.
+    pub(super) async fn rebuild(
+        &mut self,
+        entries: &[Entry],
+        survivor: &Survivor,
+        keepsake: Keepsake,
+    ) -> Result<Rebuilt, NotRebuilt> {
+        let mut notes = Notes::of(entries)?;
+        if let Some(folder) = &keepsake.folder {
+            self.files.take_over(folder).map_err(NotRebuilt::Folder)?;
+        }
+        self.stock.take_over(keepsake.secrets.clone());
+        self.rebuilding = true;
+        self.recording.host(What::Host(format!("{RESTARTED}: the link goes on from here")));
+        let mut now = 0.0;
+        for (at, entry) in entries.iter().enumerate() {
+            now = entry.t.max(now);
+            match &entry.what {
+                What::Turn { turn, event, lane, .. } => {
+                    let lane =
+                        lane.parse().map_err(|_| NotRebuilt::Incomplete("a lane is none"))?;
+                    notes.begins = Some((turn.clone(), *event, lane));
+                }
+                What::Ending { turn, .. } => {
+                    if let Some(turn) = self.turns.by_id(turn) {
+                        self.turns.end(turn);
+                        self.stock.let_go(turn);
+                        self.state.set_turns(self.turns.len());
+                    }
+                }
+                What::In(input) => {
+                    self.happened(&mut notes, input, entry.t).await?;
+                    self.inputs.push(TimedInput { at_ms: entry.t, input: input.clone() });
+                    let more = entries.get(at + 1).map(|next| &next.what);
+                    if !matches!(more, Some(What::In(_))) || self.inputs.len() >= super::BATCH {
+                        self.tell_again(&mut notes, survivor, entry.t).await?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !notes.deeds.are_over() {
+            return Err(NotRebuilt::Differs);
+        }
+        if self.closing.is_ending() && self.turns.is_empty() {
+            return Err(NotRebuilt::Leaving);
+        }
+        self.take_over(&mut notes, survivor, &keepsake).await?;
+        self.rebuilding = false;
+        self.go_on(&mut notes, now);
+        Ok(Rebuilt { turns: notes.turns, sessions: notes.sessions.into_values().collect() })
+    }
+
+    /// What the arrival of an input changed beside the guest.
+    async fn happened(
+        &mut self,
+        notes: &mut Notes,
+        input: &Input,
+        t: f64,
+    ) -> Result<(), NotRebuilt> {
+        match input {
+            Input::Command(command) => self.commanded(notes, command, t).await?,
+            Input::Spawned(spawned) => {
+                notes.asked_for.retain(|spawn| spawn.proc != spawned.proc);
+                notes.living.insert(spawned.proc);
+            }
+            Input::SpawnFailed(failed) => {
+                notes.asked_for.retain(|spawn| spawn.proc != failed.proc);
+            }
+            Input::Line(line) => {
+                *notes.heard.entry(line.proc).or_default() += 1;
+                self.count_output(line.text.len() as u64 + 1);
+            }
+            Input::Exited(exited) => {
+                *notes.heard.entry(exited.proc).or_default() += 1;
+                notes.living.remove(&exited.proc);
+                self.report_exit(exited.how, &exited.stderr_tail);
+            }
+            Input::HttpResponse(response) => {
+                notes.requests.remove(&response.request);
+                self.count_output(response.body.len() as u64);
+            }
+            Input::HttpFailed(failed) => drop(notes.requests.remove(&failed.request)),
+            Input::StreamEvent(event) => self.count_output(event.data.len() as u64),
+            Input::StreamClosed(closed) => drop(notes.streams.remove(&closed.stream)),
+            Input::StreamOpened(_) => {}
+            Input::Timer(timer) => drop(notes.timers.remove(timer)),
+        }
+        Ok(())
+    }
+
+    async fn commanded(
+        &mut self,
+        notes: &mut Notes,
+        command: &Command,
+        t: f64,
+    ) -> Result<(), NotRebuilt> {
+        match command {
+            Command::StartTurn(start) => self.begun(notes, start, t).await?,
+            Command::Interrupt(turn) => {
+                if self.is_one_shot() {
+                    self.closing.interrupt();
+                }
+                // Reports to nobody where it was the end.
+                let _ = self.turns.report(*turn, Report::Stopping);
+            }
+            Command::Answer(answer) => {
+                let decision = answer.decision.clone();
+                self.turns.answered_before(answer.ask, decision);
+                notes.clocks.values_mut().for_each(|clock| clock.answered(answer.ask, t));
+            }
+            Command::Steer(steer) => {
+                self.replies.skip();
+                let turn = TurnRef { session: steer.session, turn: steer.turn };
+                let _ = self.turns.report(turn, Report::Steered);
+            }
+            Command::Query(_) => self.replies.skip(),
+            Command::CloseSession(session) => {
+                self.turns.close_session(*session);
+                notes.sessions.remove(session);
+            }
+            Command::Shutdown => return Err(NotRebuilt::Leaving),
+        }
+        Ok(())
+    }
+
+    async fn begun(
+        &mut self,
+        notes: &mut Notes,
+        start: &StartTurn,
+        t: f64,
+    ) -> Result<(), NotRebuilt> {
+        let Some((id, event, lane)) = notes.begins.take() else {
+            return Err(NotRebuilt::Incomplete("a turn has no name"));
+        };
+        let turn = TurnRef { session: start.session, turn: start.turn };
+        let (reports, received) = mpsc::unbounded_channel();
+        if let Some(place) = notes.open.get_mut(&id) {
+            *place = received;
+            self.stock.keep(turn.turn, blobs(start).await);
+            let clock = TurnClock::begin(t);
+            notes.clocks.insert(turn.turn, clock);
+            notes.turns.push(Continued {
+                id: id.clone(),
+                event,
+                lane: lane.clone(),
+                start: start.clone(),
+                reports: mpsc::unbounded_channel().1,
+                asks: Vec::new(),
+            });
+        }
+        if self.turns.is_empty() {
+            self.ledger.clear();
+            self.state.set_output(false);
+        }
+        let session = OpenSession {
+            lane: lane.clone(),
+            key: start.session,
+            cwd: start.cwd.clone(),
+            native: start.native_id.clone(),
+        };
+        notes
+            .sessions
+            .entry(start.session)
+            .and_modify(|known| known.native = known.native.take().or(session.native.clone()))
+            .or_insert(session);
+        self.agent_version = self.parts.host.agent_version(self.name());
+        self.turns.begin(
+            OpenTurn { turn, id, event, reports, done: false },
+            Session { lane, cwd: start.cwd.clone(), safety: start.settings.safety },
+        );
+        self.state.set_turns(self.turns.len());
+        self.spent = super::Spent::default();
+        self.processes.turn_begins();
+        self.closing.turn_begins();
+        Ok(())
+    }
+
+    /// Tells the guest what happened, and takes note of what it wants done.
+    async fn tell_again(
+        &mut self,
+        notes: &mut Notes,
+        survivor: &Survivor,
+        t: f64,
+    ) -> Result<(), NotRebuilt> {
+        let inputs = std::mem::take(&mut self.inputs);
+        self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
+        let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
+        let actions = guest.handle(inputs).await?;
+        self.ledger.actions(&actions);
+        for action in actions {
+            if !notes.deeds.had(&action)? {
+                self.spent.actions += self.recording.action(&action) as u64;
+            }
+            self.done_before(notes, survivor, action, t).await;
+        }
+        // What they make the host tell the guest stands in the recording.
+        self.inputs.clear();
+        Ok(())
+    }
+
+    async fn done_before(
+        &mut self,
+        notes: &mut Notes,
+        survivor: &Survivor,
+        action: Action,
+        t: f64,
+    ) {
+        match action {
+            Action::Spawn(spawn) => notes.asked_for.push(spawn),
+            Action::Write(write) => {
+                if notes.is_undone(survivor, write.proc)
+                    && let Ok(bytes) = self.stock.body(&write.body)
+                {
+                    notes.undone.push((write.proc, ProcessCommand::Write(bytes)));
+                }
+            }
+            Action::CloseStdin(proc) => {
+                if notes.is_undone(survivor, proc) {
+                    notes.undone.push((proc, ProcessCommand::CloseStdin));
+                }
+            }
+            Action::Stop(stop) => {
+                if notes.is_undone(survivor, stop.proc) {
+                    notes.undone.push((stop.proc, super::actions::stop(&stop)));
+                }
+            }
+            Action::PutFile(file) => {
+                if !self.files.restore(&file.name) {
+                    let _ = self.files.put(&file, &mut self.stock);
+                }
+            }
+            Action::Http(request) => drop(notes.requests.insert(request.request)),
+            Action::OpenStream(open) => drop(notes.streams.insert(open.stream)),
+            // Its end comes as an input.
+            Action::CloseStream(_) => {}
+            Action::SetTimer(timer) => {
+                notes.timers.insert(timer.timer, t + f64::from(timer.after_ms));
+            }
+            Action::CancelTimer(timer) => drop(notes.timers.remove(&timer)),
+            other => {
+                match &other {
+                    Action::Ask(ask) => {
+                        if let Some(clock) = notes.clocks.get_mut(&ask.turn) {
+                            clock.ask(ask.ask, t);
+                        }
+                    }
+                    Action::AskWithdrawn(ask) => {
+                        notes.clocks.values_mut().for_each(|clock| clock.answered(*ask, t));
+                    }
+                    Action::SessionReady(ready) => {
+                        if let Some(session) = notes.sessions.get_mut(&ready.session) {
+                            session.native = Some(ready.native_id.clone());
+                        }
+                    }
+                    _ => {}
+                }
+                self.apply(other).await;
+            }
+        }
+    }
+
+    /// Takes over the processes that live, starts those that were about to, and gives them the
+    /// commands they did not get.
+    async fn take_over(
+        &mut self,
+        notes: &mut Notes,
+        survivor: &Survivor,
+        keepsake: &Keepsake,
+    ) -> Result<(), NotRebuilt> {
+        for surviving in &survivor.processes {
+            let proc = surviving.proc;
+            let heard = notes.heard.get(&proc).copied().unwrap_or_default();
+            if heard < surviving.recorded {
+                return Err(NotRebuilt::Incomplete("lines of its agent are missing"));
+            }
+            let spawn = notes.asked_for.iter().position(|spawn| spawn.proc == proc);
+            let starting = spawn.map(|at| notes.asked_for.remove(at));
+            let process = self.parts.launcher.adopt(&self.parts.id, proc, heard).await?;
+            if starting.is_none() && !notes.living.remove(&proc) {
+                // Its end is in the recording: it need not be kept longer than its turns.
+                self.processes.ended_before(proc, process, heard);
+                continue;
+            }
+            let endpoint = keepsake.endpoints.get(&proc).cloned();
+            self.processes.take_over(proc, process, endpoint, heard);
+            if starting.is_some() {
+                let agent_version = self.parts.host.agent_version(self.name());
+                self.input(Input::Spawned(Spawned { proc, agent_version }));
+            }
+        }
+        for (proc, command) in notes.undone.drain(..) {
+            self.processes.command(proc, command);
+        }
+        // Nobody knows how they ended: they were lost with whoever held them.
+        for proc in std::mem::take(&mut notes.living) {
+            self.process_exited(proc, Exit::Unknown, String::new());
+        }
+        for spawn in std::mem::take(&mut notes.asked_for) {
+            self.write_ahead().await;
+            self.spawn(spawn).await;
+        }
+        Ok(())
+    }
+
+    /// Ends what cannot go on, and starts the clocks.
+    fn go_on(&mut self, notes: &mut Notes, now: f64) {
+        for request in &notes.requests {
+            self.input(Input::HttpFailed(HttpFailed {
+                request: *request,
+                message: RESTARTED.to_owned(),
+                timed_out: false,
+            }));
+        }
+        for stream in &notes.streams {
+            let message = Some(RESTARTED.to_owned());
+            self.input(Input::StreamClosed(StreamClosed { stream: *stream, message }));
+        }
+        let present = self.recording.now();
+        self.timers = notes
+            .timers
+            .iter()
+            .map(|(timer, at)| {
+                let left = Duration::try_from_secs_f64((at - present) / 1000.0);
+                (*timer, Instant::now() + left.unwrap_or_default())
+            })
+            .collect();
+        for turn in &mut notes.turns {
+            if let Some(clock) = notes.clocks.get(&turn.start.turn) {
+                turn.asks = clock.open();
+                self.turns.caught_up(turn.start.turn, clock.spent(now), clock.elapsed(present));
+            }
+            if let Some(reports) = notes.open.remove(&turn.id) {
+                turn.reports = reports;
+            }
+        }
+        self.renew_span();
+        self.tell_recorded();
+        if notes.turns.iter().any(|turn| !turn.asks.is_empty()) {
+            // While people are waited for nothing new is recorded, which is no sign of trouble.
+            self.processes.repeat_recorded();
+        }
+        if self.turns.is_empty() {
+            self.rest();
+        }
+    }
+}
+
+/// The bytes of a turn's files, from where they were put for its agent.
+async fn blobs(start: &StartTurn) -> Vec<Blob> {
+    let mut blobs = Vec::new();
+    for part in &start.parts {
+        if let Part::Image(file) | Part::File(file) = part
+            && let Ok(bytes) = tokio::fs::read(&file.path).await
+        {
+            blobs.push(Blob { key: file.blob, bytes: bytes.into() });
+        }
+    }
+    blobs
+}

@@ -1,0 +1,106 @@
+//! How a link goes over to a newer generation of its backend.
+
+use std::sync::Arc;
+
+use super::{Task, deeds};
+use crate::recording::{self, What};
+use crate::{Backend, GuestFailure};
+use aetheel_model::plain::with_causes;
+
+impl Task {
+    /// Goes over to a newer generation: its guest is told the recording, also while turns run, or
+    /// takes over what the present one saved, between turns.
+    pub(super) async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
+        if self.closing.is_ending() || self.guest.is_err() || !self.inputs.is_empty() {
+            return false;
+        }
+        if self.parts.backend.generation() == backend.generation() {
+            return true;
+        }
+        let refusal = match self.is_held() {
+            true => match self.renew_by_recording(&backend).await {
+                Ok(()) => return true,
+                refusal => refusal.err(),
+            },
+            false => None,
+        };
+        if self.turns.is_empty() {
+            return self.renew_by_state(backend).await;
+        }
+        if let Some(why) = refusal {
+            let (from, to) = (self.parts.backend.generation(), backend.generation());
+            tracing::info!(%from, %to, why, "a link cannot move to the new generation now: its turns finish on the old one");
+        }
+        false
+    }
+
+    /// Moves to a generation whose guest does the same when it is given the recording.
+    ///
+    /// # Errors
+    /// Why it cannot, for the log.
+    async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), String> {
+        self.recording.settled().await;
+        let path = self.recording.path().to_owned();
+        let read = move || recording::read(&std::fs::read_to_string(path).unwrap_or_default());
+        let read = tokio::task::spawn_blocking(read).await;
+        let Ok(Ok((_, entries))) = read else {
+            return Err("its recording cannot be read".to_owned());
+        };
+        let (from, to) = (self.parts.backend.generation(), backend.generation());
+        let guest =
+            deeds::retell(&**backend, &entries).await.map_err(|error| with_causes(&error))?;
+        let turns = self.turns.len();
+        tracing::info!(%from, %to, turns, "link moved to the new generation: told the recording, it agrees");
+        self.recording.host(What::Host(format!(
+            "from here on generation {to}, which was told all of the above"
+        )));
+        self.guest = Ok(guest);
+        self.take_backend(Arc::clone(backend));
+        Ok(())
+    }
+
+    fn take_backend(&mut self, backend: Arc<dyn Backend>) {
+        self.state.renewed(backend.generation());
+        self.parts.backend = backend;
+        self.renew_span();
+    }
+
+    /// Goes over between turns, by what the present guest saves.
+    async fn renew_by_state(&mut self, backend: Arc<dyn Backend>) -> bool {
+        let Ok(guest) = self.guest.as_mut() else { return false };
+        let saved_by = self.parts.backend.descriptor().version.clone();
+        let state = match guest.save().await {
+            Ok(Some(state)) => state,
+            Ok(None) => return false,
+            Err(failure) => {
+                self.fail(failure);
+                return false;
+            }
+        };
+        let loaded = async {
+            let mut guest = backend.open().await?;
+            guest.load(&state, &saved_by).await?;
+            Ok::<_, GuestFailure>(guest)
+        };
+        match loaded.await {
+            Ok(guest) => {
+                let (from, to) =
+                    (self.parts.backend.generation().clone(), backend.generation().clone());
+                tracing::info!(%from, %to, "link moved to the new generation");
+                self.recording.host(What::Moved {
+                    generation: to.number,
+                    digest: to.digest.clone(),
+                    saved_by,
+                    state,
+                });
+                self.guest = Ok(guest);
+                self.take_backend(backend);
+                true
+            }
+            Err(failure) => {
+                tracing::info!(%failure, "link stays on its generation until it is idle");
+                false
+            }
+        }
+    }
+}

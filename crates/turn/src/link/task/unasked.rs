@@ -1,0 +1,84 @@
+//! Turns that the agent begins by itself. What it says in one goes to the lane of its session.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Task;
+use crate::link::Unasked;
+use aetheel_model::agent::{TurnDone, TurnRef};
+
+/// Most turns that an agent begins by itself within [`WINDOW`]; people would get an answer of each.
+const MOST: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Counts the turns that an agent begins by itself.
+#[derive(Default)]
+pub(super) struct UnaskedLimit {
+    since: Option<Instant>,
+    count: u32,
+}
+
+impl UnaskedLimit {
+    /// Counts one more; returns its number within the window.
+    fn count(&mut self, now: Instant) -> u32 {
+        if self.since.is_none_or(|since| now.duration_since(since) >= WINDOW) {
+            *self = Self { since: Some(now), count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count
+    }
+}
+
+impl Task {
+    pub(super) fn begin_unasked(&mut self, turn: TurnRef) {
+        if !self.rebuilding {
+            let count = self.unasked.count(Instant::now());
+            if count == MOST + 1 {
+                tracing::warn!(
+                    most = MOST,
+                    "the agent begins too many turns by itself; more of them are dropped for a minute"
+                );
+            }
+            if count > MOST {
+                return self.dropped("turn-begun", "the agent begins too many turns by itself");
+            }
+        }
+        if !self.turns.begin_unasked(turn) {
+            self.dropped("turn-begun", "its session or its key is not one for it");
+        }
+    }
+
+    /// Delivers what the agent said in a turn of its own.
+    pub(super) fn unasked_done(&mut self, done: TurnDone) {
+        let Some((session, transcript)) = self.turns.end_unasked(done.turn) else { return };
+        if self.rebuilding {
+            return;
+        }
+        let text = done.text.unwrap_or_else(|| transcript.text());
+        let Some(session) = self.turns.session(session).filter(|_| !text.trim().is_empty()) else {
+            return;
+        };
+        tracing::info!(lane = %session.lane, "the agent had something to say by itself");
+        let unasked = Unasked {
+            lane: session.lane.clone(),
+            backend: self.parts.backend.descriptor().label().to_owned(),
+            text,
+            usage: done.usage.or_else(|| transcript.usage()),
+        };
+        // Fails when the gateway is going away.
+        let _ = self.parts.unasked.send(unasked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_begins_anew_after_the_window() {
+        let (start, mut limit) = (Instant::now(), UnaskedLimit::default());
+        assert_eq!((limit.count(start), limit.count(start + WINDOW / 2)), (1, 2));
+        assert_eq!(limit.count(start + WINDOW), 1);
+    }
+}

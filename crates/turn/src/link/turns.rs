@@ -1,0 +1,236 @@
+//! The turns of a link: those that are open, those the agent began by itself, their sessions, and
+//! the questions they ask.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Report;
+use aetheel_model::agent::{Ask, AskKey, AskKind, Decision, Safety, SessionKey, TurnKey, TurnRef};
+use aetheel_model::event::Lane;
+use aetheel_model::fold::Transcript;
+use crate::conservation::Examination;
+
+/// Where the keys of turns begin that an agent starts by itself.
+const UNASKED: u32 = 0x8000_0000;
+
+/// An open turn.
+pub(super) struct OpenTurn {
+    pub(super) turn: TurnRef,
+    /// Correlation id.
+    pub(super) id: String,
+    pub(super) event: u64,
+    pub(super) reports: mpsc::UnboundedSender<Report>,
+    /// The guest has ended it.
+    pub(super) done: bool,
+}
+
+/// A session as its last turn asked for it.
+pub(super) struct Session {
+    pub(super) lane: Lane,
+    pub(super) cwd: String,
+    pub(super) safety: Safety,
+}
+
+/// A question without an answer.
+struct OpenAsk {
+    turn: TurnKey,
+    /// Which of its questions are answered with a secret.
+    secrets: Vec<String>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Turns {
+    open: BTreeMap<TurnKey, OpenTurn>,
+    /// Turns the agent began by itself.
+    unasked: BTreeMap<TurnKey, (SessionKey, Transcript)>,
+    sessions: HashMap<SessionKey, Session>,
+    asks: BTreeMap<AskKey, OpenAsk>,
+}
+
+impl Turns {
+    pub(super) fn begin(&mut self, open: OpenTurn, session: Session) {
+        self.sessions.insert(open.turn.session, session);
+        self.open.insert(open.turn.turn, open);
+    }
+
+    /// Ends a turn, with the questions it left open.
+    pub(super) fn end(&mut self, turn: TurnKey) -> Option<OpenTurn> {
+        let open = self.open.remove(&turn)?;
+        self.asks.retain(|_, ask| ask.turn != turn);
+        Some(open)
+    }
+
+    /// Lets go of a turn before its end.
+    pub(super) fn give_up(&mut self, turn: TurnKey) -> Option<OpenTurn> {
+        self.open.remove(&turn)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn contains(&self, turn: TurnRef) -> bool {
+        self.open.contains_key(&turn.turn)
+    }
+
+    /// Whether the guest has not ended this turn yet.
+    pub(super) fn is_running(&self, turn: TurnRef) -> bool {
+        self.open.get(&turn.turn).is_some_and(|open| !open.done)
+    }
+
+    pub(super) fn any_running(&self) -> bool {
+        self.open.values().any(|open| !open.done)
+    }
+
+    /// The only open turn, where there is one, with its session.
+    pub(super) fn only(&self) -> Option<(&OpenTurn, &Session)> {
+        let only = self.open.values().next().filter(|_| self.open.len() == 1)?;
+        Some((only, self.sessions.get(&only.turn.session)?))
+    }
+
+    pub(super) fn ids(&self) -> Vec<&str> {
+        self.open.values().map(|open| open.id.as_str()).collect()
+    }
+
+    /// Notes that the guest has ended a turn.
+    pub(super) fn set_done(&mut self, turn: TurnRef) {
+        if let Some(open) = self.open.get_mut(&turn.turn).filter(|open| open.turn == turn) {
+            open.done = true;
+        }
+    }
+
+    /// Reports to all open turns.
+    pub(super) fn report_all(&self, report: impl Fn() -> Report) {
+        for open in self.open.values() {
+            // The driver may have gone.
+            let _ = open.reports.send(report());
+        }
+    }
+
+    /// Examines the output of all turns that the guest has not ended.
+    pub(super) fn report_examined(&self, examine: impl Fn(TurnKey) -> Examination) {
+        for open in self.open.values().filter(|open| !open.done) {
+            let _ = open.reports.send(Report::Examined(examine(open.turn.turn)));
+        }
+    }
+
+    /// Reports to a turn.
+    ///
+    /// # Errors
+    /// Why it goes to nobody.
+    pub(super) fn report(&self, turn: TurnRef, report: Report) -> Result<(), String> {
+        match self.open.get(&turn.turn) {
+            Some(open) if open.turn == turn && !open.done => {
+                let _ = open.reports.send(report);
+                Ok(())
+            }
+            Some(_) => Err("the turn has ended".to_owned()),
+            None => Err(format!(
+                "it names turn {} of session {}, which is not open",
+                turn.turn, turn.session
+            )),
+        }
+    }
+
+    /// An open turn of a session.
+    pub(super) fn of_session(&self, session: SessionKey) -> Option<&OpenTurn> {
+        self.open.values().find(|open| open.turn.session == session)
+    }
+
+    pub(super) fn session(&self, session: SessionKey) -> Option<&Session> {
+        self.sessions.get(&session)
+    }
+
+    /// Forgets a session; false: it is not known.
+    pub(super) fn close_session(&mut self, session: SessionKey) -> bool {
+        self.sessions.remove(&session).is_some()
+    }
+
+    /// Notes a question; false: its turn is not open, or its key is in use.
+    pub(super) fn ask(&mut self, ask: &Ask) -> bool {
+        if !self.open.contains_key(&ask.turn) || self.asks.contains_key(&ask.ask) {
+            return false;
+        }
+        let secrets = match &ask.kind {
+            AskKind::Questions(questions) => questions
+                .iter()
+                .filter(|question| question.secret)
+                .map(|question| question.id.clone())
+                .collect(),
+            _ => Vec::new(),
+        };
+        self.asks.insert(ask.ask, OpenAsk { turn: ask.turn, secrets });
+        true
+    }
+
+    /// A question has its answer; returns which of its questions are answered with a secret. None:
+    /// it is not open.
+    pub(super) fn answered(&mut self, ask: AskKey) -> Option<Vec<String>> {
+        self.asks.remove(&ask).map(|ask| ask.secrets)
+    }
+
+    /// A question was answered in an earlier life of the gateway.
+    pub(super) fn answered_before(&mut self, ask: AskKey, decision: Decision) {
+        let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
+        if let Some(open) = asked_in {
+            let _ = open.reports.send(Report::Answered(ask, decision));
+        }
+    }
+
+    /// Reports to a turn of an earlier life that it knows all that happened then.
+    pub(super) fn caught_up(&self, turn: TurnKey, spent: Duration, elapsed: Duration) {
+        if let Some(open) = self.open.get(&turn) {
+            let _ = open.reports.send(Report::CaughtUp { spent, elapsed });
+        }
+    }
+
+    /// The key of an open turn by its correlation id.
+    pub(super) fn by_id(&self, id: &str) -> Option<TurnKey> {
+        self.open.values().find(|open| open.id == id).map(|open| open.turn.turn)
+    }
+
+    /// Tells the turn that asked a question that nobody needs the answer any more.
+    pub(super) fn withdraw(&mut self, ask: AskKey) {
+        let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
+        if let Some(open) = asked_in {
+            let _ = open.reports.send(Report::Withdrawn(ask));
+        }
+    }
+
+    /// Withdraws all questions.
+    pub(super) fn withdraw_all(&mut self) {
+        let asks: Vec<AskKey> = self.asks.keys().copied().collect();
+        asks.into_iter().for_each(|ask| self.withdraw(ask));
+    }
+
+    pub(super) fn has_asks(&self) -> bool {
+        !self.asks.is_empty()
+    }
+
+    /// Begins a turn that nobody asked for; false: its session or its key is not one for it.
+    pub(super) fn begin_unasked(&mut self, turn: TurnRef) -> bool {
+        let fits = turn.turn >= UNASKED && self.sessions.contains_key(&turn.session);
+        if fits {
+            self.unasked.insert(turn.turn, (turn.session, Transcript::default()));
+        }
+        fits
+    }
+
+    /// The transcript of a turn that nobody asked for.
+    pub(super) fn unasked(&mut self, turn: TurnRef) -> Option<&mut Transcript> {
+        let (session, transcript) = self.unasked.get_mut(&turn.turn)?;
+        (*session == turn.session).then_some(transcript)
+    }
+
+    /// Ends a turn that nobody asked for; returns its session and its transcript.
+    pub(super) fn end_unasked(&mut self, turn: TurnKey) -> Option<(SessionKey, Transcript)> {
+        self.unasked.remove(&turn)
+    }
+}

@@ -1,0 +1,219 @@
+//! Links that outlived the gateway: each is rebuilt from its recording, or ended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{KeptLink, Key, LaneSession, Lease, Links};
+use crate::link::{Continued, Keepsake, Link, LinkRequest, NotRebuilt, OpenSession, remove_folder};
+use crate::recording::{Entry, Header, Recording, ResumeError, What};
+use crate::{Backend, Backends, Survivor};
+use aetheel_model::agent::descriptor::Sharing;
+use aetheel_model::agent::{AskKey, Command, Input, StartTurn, TurnRef};
+use aetheel_model::event::Lane;
+use aetheel_model::plain::with_causes;
+
+/// Lives of the gateway that may ask for a link without getting any further: it may be what kills
+/// them.
+const TRIES: u32 = 10;
+
+/// A turn of an earlier life of the gateway, with its place on a link. Dropping it ends the turn.
+pub struct ContinuedTurn {
+    /// Its correlation id.
+    pub id: String,
+    /// The generation it runs on.
+    pub backend: Arc<dyn Backend>,
+    /// The guest's command that began it.
+    pub start: StartTurn,
+    /// Its questions without an answer, and how often each key was used.
+    pub asks: Vec<(AskKey, u32)>,
+    pub(crate) lease: Lease,
+}
+
+/// Why a link of an earlier life is ended.
+#[derive(Debug, thiserror::Error)]
+enum NotRevived {
+    #[error("it was asked for {0} times, and the gateway died each time")]
+    Deadly(u32),
+    #[error("what was kept beside its processes cannot be read")]
+    Keepsake(#[from] serde_json::Error),
+    #[error(transparent)]
+    Recording(#[from] ResumeError),
+    #[error("its backend `{0}` is not there any more")]
+    NoBackend(String),
+    #[error(transparent)]
+    Rebuild(#[from] NotRebuilt),
+    #[error("reading its recording broke off")]
+    BrokeOff,
+}
+
+impl Links {
+    /// Brings back the links that outlived the gateway. What cannot be brought back is ended, with
+    /// its reason in the log.
+    pub async fn revive(&self, backends: &Arc<dyn Backends>) {
+        let survivors = self.0.launcher.survivors().await;
+        let revived = survivors.into_iter().map(|survivor| {
+            let (links, backends) = (self.clone(), Arc::clone(backends));
+            // Side by side: each has a recording to read and a guest to tell it to.
+            tokio::spawn(async move { links.revive_or_end(&*backends, &survivor).await })
+        });
+        for revived in revived.collect::<Vec<_>>() {
+            if let Err(broken) = revived.await {
+                tracing::error!(%broken, "bringing a link back broke off; this is a bug of aetheel");
+            }
+        }
+    }
+
+    async fn revive_or_end(&self, backends: &dyn Backends, survivor: &Survivor) {
+        let Err(error) = self.revive_one(backends, survivor).await else { return };
+        let why = with_causes(&error);
+        tracing::warn!(
+            link = survivor.run,
+            why,
+            "an agent outlived the gateway, but its link cannot go on; it is ended, and its turns are recovered as after a crash of the machine"
+        );
+        self.0.launcher.end(&survivor.run);
+        if let Ok(Keepsake { folder: Some(folder), .. }) = Keepsake::read(&survivor.keepsake) {
+            remove_folder(folder);
+        }
+    }
+
+    async fn revive_one(
+        &self,
+        backends: &dyn Backends,
+        survivor: &Survivor,
+    ) -> Result<(), NotRevived> {
+        if survivor.asked > TRIES {
+            return Err(NotRevived::Deadly(survivor.asked));
+        }
+        let keepsake = Keepsake::read(&survivor.keepsake)?;
+        let (recording, header, entries) = self.read(keepsake.recording.clone()).await?;
+        let name = &header.backend;
+        let backend = match backends.kept(name, &header.digest).await {
+            Some(backend) => backend,
+            // Its guest has to agree with what was done.
+            None => backends.get(name).ok_or_else(|| NotRevived::NoBackend(name.clone()))?,
+        };
+        let parts = self.parts(&survivor.run, &backend, keepsake.cwd.clone());
+        let resumed = Link::resume(parts, recording, &entries, (survivor, keepsake)).await?;
+        let latest = latest_turn(&entries);
+        self.0.turns.fetch_max(latest.saturating_add(1), Ordering::Relaxed);
+        let key = self.keep_revived(&backend, &resumed.link, resumed.sessions);
+        self.note(name, &resumed.link);
+        self.0.tasks.spawn(resumed.life);
+        let (link, turns) = (&survivor.run, resumed.turns.len());
+        tracing::info!(link, turns, backend = name, generation = %backend.generation(), "a link outlived the gateway and goes on");
+        for turn in resumed.turns {
+            self.go_on(turn, &backend, &resumed.link, key.clone());
+        }
+        Ok(())
+    }
+
+    async fn read(&self, path: PathBuf) -> Result<(Recording, Header, Vec<Entry>), NotRevived> {
+        let recorder = self.0.recorder.clone();
+        let read = tokio::task::spawn_blocking(move || recorder.resume(&path)).await;
+        Ok(read.map_err(|_| NotRevived::BrokeOff)??)
+    }
+
+    /// Keeps a long-lived link with its sessions; returns its key. One whose place is taken leaves
+    /// after its turns.
+    fn keep_revived(
+        &self,
+        backend: &Arc<dyn Backend>,
+        link: &Link,
+        sessions: Vec<OpenSession>,
+    ) -> Option<Key> {
+        let descriptor = backend.descriptor();
+        let key = match (descriptor.sharing, sessions.last()) {
+            (Sharing::Turn, _) => return None,
+            (Sharing::Session, Some(session)) => {
+                Key(descriptor.name.clone(), Some(session.lane.clone()), None)
+            }
+            (Sharing::Link, Some(session)) => {
+                Key(descriptor.name.clone(), None, Some(PathBuf::from(&session.cwd)))
+            }
+            (_, None) => {
+                link.ask(LinkRequest::Retire);
+                return None;
+            }
+        };
+        let next_session = sessions.iter().map(|session| session.key + 1).max().unwrap_or(1);
+        let session = |open: OpenSession| {
+            let OpenSession { lane, key, cwd, native } = open;
+            (lane, LaneSession { key, cwd, native })
+        };
+        let mut kept = self.kept();
+        if kept.contains_key(&key) {
+            link.ask(LinkRequest::Retire);
+        } else {
+            let sessions = sessions.into_iter().map(session).collect();
+            kept.insert(key.clone(), KeptLink { link: link.clone(), sessions, next_session });
+        }
+        Some(key)
+    }
+
+    /// Keeps a turn for whoever sees its event through.
+    fn go_on(&self, turn: Continued, backend: &Arc<dyn Backend>, link: &Link, key: Option<Key>) {
+        let Continued { id, event, lane, start, reports, asks } = turn;
+        let lease = Lease {
+            links: self.clone(),
+            link: link.clone(),
+            turn: TurnRef { session: start.session, turn: start.turn },
+            reports,
+            lane,
+            key,
+            ending: "abandoned".to_owned(),
+        };
+        let place = (event, lease.lane.clone());
+        let continued = ContinuedTurn { id, backend: Arc::clone(backend), start, asks, lease };
+        self.0.continued.lock().insert(place, continued);
+    }
+
+    /// The open questions of turns that go on: the turn's correlation id, the guest's key, and how
+    /// often that was used.
+    #[must_use]
+    pub fn continued_asks(&self) -> Vec<(String, AskKey, u32)> {
+        let continued = self.0.continued.lock();
+        let asks = |turn: &ContinuedTurn| {
+            turn.asks.iter().map(|(ask, time)| (turn.id.clone(), *ask, *time)).collect::<Vec<_>>()
+        };
+        continued.values().flat_map(asks).collect()
+    }
+
+    /// Whether the turn of an event goes on in its lane.
+    #[must_use]
+    pub fn continues(&self, event: u64, lane: &Lane) -> bool {
+        self.0.continued.lock().contains_key(&(event, lane.clone()))
+    }
+
+    /// Returns the correlation id of the turn of an event, where it goes on.
+    #[must_use]
+    pub fn continued_id(&self, event: u64, lane: &Lane) -> Option<String> {
+        self.0.continued.lock().get(&(event, lane.clone())).map(|turn| turn.id.clone())
+    }
+
+    /// Takes the turn of an event that goes on in its lane.
+    #[must_use]
+    pub fn take_continued(&self, event: u64, lane: &Lane) -> Option<ContinuedTurn> {
+        self.0.continued.lock().remove(&(event, lane.clone()))
+    }
+
+    /// Ends the turns that go on but for those somebody wants: nobody waits for their answers.
+    pub fn end_continued_but(&self, wanted: impl Fn(u64, &Lane) -> bool) {
+        let mut continued = self.0.continued.lock();
+        let unwanted: Vec<_> =
+            continued.extract_if(|(event, lane), _| !wanted(*event, lane)).collect();
+        // Each tells its link.
+        drop(continued);
+        drop(unwanted);
+    }
+}
+
+/// The highest key of a turn in a recording.
+fn latest_turn(entries: &[Entry]) -> u32 {
+    let key = |entry: &Entry| match &entry.what {
+        What::In(Input::Command(Command::StartTurn(start))) => Some(start.turn),
+        _ => None,
+    };
+    entries.iter().filter_map(key).max().unwrap_or(0)
+}

@@ -1,0 +1,141 @@
+//! The reach of an agent where it is confined: decided here, enforced by whoever starts its
+//! processes.
+//!
+//! Everything is listed that it may read or write; the rest of the machine is out of reach, above
+//! all what is the gateway's own. A [`Fence`] is what the operator decided for all agents, a
+//! [`Reach`] what comes of it for one process.
+
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use aetheel_model::agent::Descriptor;
+use aetheel_model::agent::descriptor::{Access, State};
+
+/// Variables that name a file or folder the agent has to read.
+const NAMING: &[&str] = &[
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "CODEX_CA_CERTIFICATE",
+    "FACTORY_EXTRA_CA_CERTS",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GEMINI_SYSTEM_MD",
+    "OPENCODE_CONFIG",
+];
+
+/// Everything one process may reach beside the system's own folders and its program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Further programs it starts, as paths or names to look up: their installations are read.
+    pub programs: Vec<PathBuf>,
+    /// Read and executed, with everything below.
+    pub read: Vec<PathBuf>,
+    /// Read, executed and changed, with everything below.
+    pub write: Vec<PathBuf>,
+    /// Neither read nor written, whatever contains it.
+    pub hidden: Vec<PathBuf>,
+    /// Not written, whatever contains it.
+    pub kept: Vec<PathBuf>,
+    /// It confines its own commands by mounts, which not every sandbox allows.
+    pub own_sandbox: bool,
+}
+
+/// The operator's decisions for all agents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fence {
+    /// Folders of `AGENT_READ`.
+    pub read: Vec<PathBuf>,
+    /// Folders of `AGENT_WRITE`.
+    pub write: Vec<PathBuf>,
+    /// The gateway's own: configuration, state, recordings, caches, env file.
+    pub hidden: Vec<PathBuf>,
+    /// The gateway's own that is no secret, such as the folder of components.
+    pub kept: Vec<PathBuf>,
+}
+
+impl Fence {
+    /// The reach of a backend's agent with these variables. Its state is made where it is
+    /// missing, for what does not exist when the agent is confined it could never make.
+    #[must_use]
+    pub fn reach(
+        &self,
+        descriptor: &Descriptor,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Reach {
+        let mut reach = Reach {
+            read: self.read.clone(),
+            write: self.write.clone(),
+            hidden: self.hidden.clone(),
+            kept: self.kept.clone(),
+            own_sandbox: descriptor.own_sandbox,
+            ..Reach::default()
+        };
+        let named = NAMING.iter().filter_map(|name| variable(name)).map(PathBuf::from);
+        reach.read.extend(named.filter(|path| path.is_absolute()));
+        for state in &descriptor.state {
+            let Some(place) = state.place(&variable) else { continue };
+            if let Err(error) = make(state, &place) {
+                tracing::debug!(path = %place.display(), %error, "state of an agent cannot be made");
+            }
+            match state.access {
+                Access::Write => reach.write.push(place),
+                Access::Read => reach.read.push(place),
+            }
+        }
+        reach
+    }
+}
+
+/// Makes a place for state, private to this user.
+fn make(state: &State, place: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(place).is_ok() {
+        return Ok(());
+    }
+    let folder = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    if state.is_folder() {
+        return folder(place);
+    }
+    place.parent().map_or(Ok(()), folder)?;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(place)?;
+    let is_json = place.extension().is_some_and(|extension| extension == "json");
+    io::Write::write_all(&mut file, if is_json { b"{}\n" } else { b"" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn state_is_made_privately_and_what_is_there_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let descriptor = Descriptor::parse(
+            r#"{"name":"x","version":"1","programs":[{"name":"x"}],"environment":{"pass":["X_HOME"]},"state":[
+                {"path":"~/.x/deep/"},{"path":"~/.x.json"},{"path":"~/.old"},{"path":"~/.y/","access":"read"},
+                {"path":"~/.z/","moved-by":"X_HOME","below":"z"}]}"#,
+        )
+        .unwrap();
+        fs::write(home.path().join(".old"), "kept").unwrap();
+        let fence =
+            Fence { read: vec!["/srv".into()], hidden: vec!["/secret".into()], ..Fence::default() };
+        let (at, moved) = (home.path().to_owned(), home.path().join("moved"));
+        let reach = fence.reach(&descriptor, |name| match name {
+            "HOME" => Some(at.display().to_string()),
+            "X_HOME" => Some(moved.display().to_string()),
+            "SSL_CERT_FILE" => Some("/certificates.pem".to_owned()),
+            _ => None,
+        });
+        assert_eq!(
+            reach.write,
+            [at.join(".x/deep"), at.join(".x.json"), at.join(".old"), moved.join("z")]
+        );
+        assert_eq!(reach.read, [PathBuf::from("/srv"), "/certificates.pem".into(), at.join(".y")]);
+        assert_eq!(reach.hidden, [PathBuf::from("/secret")]);
+        assert_eq!(fs::read_to_string(at.join(".x.json")).unwrap(), "{}\n");
+        assert_eq!(fs::read_to_string(at.join(".old")).unwrap(), "kept");
+        assert_eq!(fs::metadata(at.join(".x/deep")).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(moved.join("z").is_dir());
+    }
+}

@@ -1,0 +1,204 @@
+//! The part of an agent's stderr that may be the reason of its end: in words for people, without what
+//! programs say in any case.
+//!
+//! Backends hand the end of stderr on as it stands, so that they are the same in every language;
+//! here, in the one place before people, is left out what is never the reason. Recordings keep all
+//! of it. Pure. Pinned by the tests below and by `tests/reasons.rs`, which walks the recordings of
+//! all backends.
+
+use std::borrow::Cow;
+
+use aetheel_model::plain::clean_text;
+
+/// Lines and bytes of a reason.
+const LINES: usize = 5;
+const BYTES: usize = 1024;
+
+/// Parts of lines that are never the reason: terminals, helpers that are missing, warnings of
+/// Node.js, of npm and of the agents themselves, seen in their pinned versions.
+const NOISE: [&str; 13] = [
+    "256-color support",
+    "(Use `node --trace-",
+    "DeprecationWarning:",
+    "ExperimentalWarning:",
+    "Loaded cached credentials",
+    "proceeding, even though we could not",
+    "Reading additional input from stdin",
+    "Reading prompt from stdin",
+    "Ripgrep is not available",
+    "True color (24-bit) support",
+    "YOLO mode is enabled",
+    "could not find bubblewrap",
+    "no stdin data received in",
+];
+
+/// Beginnings of lines that are never the reason.
+const OPENINGS: [&str; 8] = [
+    "[STARTUP]",
+    "Security Warning: Skipping system",
+    "npm notice",
+    "npm warn",
+    "npm WARN",
+    "Node.js v",
+    "node:internal/",
+    "throw err",
+];
+
+/// The reason in the end of stderr; empty where it has none.
+#[must_use]
+pub fn reason(stderr: &str) -> String {
+    let stderr = clean_text(stderr);
+    let said: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !is_noise(line)).collect();
+    end_of(&said)
+}
+
+/// A failure's message in words for people: where it has the end of `stderr` as backends tell it,
+/// with the reason in its place; of anything else what is no noise.
+#[must_use]
+pub fn in_words(message: &str, stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let told = end_of(&lines);
+    let message: Cow<'_, str> = match message.rsplit_once(told.as_str()) {
+        Some((before, behind)) if !told.is_empty() => {
+            Cow::Owned(format!("{before}{}{behind}", reason(stderr)))
+        }
+        _ => Cow::Borrowed(message),
+    };
+    let message = clean_text(&message);
+    let said: Vec<&str> =
+        message.lines().map(without_noise).filter(|line| !line.is_empty()).collect();
+    said.join("\n").trim_end_matches([':', ' ']).to_owned()
+}
+
+/// The last lines, as every backend of ours cuts them.
+fn end_of(lines: &[&str]) -> String {
+    let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
+    end[end.ceil_char_boundary(end.len().saturating_sub(BYTES))..].to_owned()
+}
+
+/// A line of a message without noise: where noise stands behind words of the backend's (`the agent
+/// ended: …`), those.
+fn without_noise(line: &str) -> &str {
+    match line.trim_end().split_once(": ") {
+        Some((head, said)) if head.contains(" ended") && is_noise(said.trim()) => head,
+        _ if is_noise(line.trim()) => "",
+        _ => line.trim_end(),
+    }
+}
+
+fn is_noise(line: &str) -> bool {
+    line.is_empty()
+        || NOISE.iter().any(|noise| line.contains(noise))
+        || OPENINGS.iter().any(|opening| line.starts_with(opening))
+        || (line.starts_with("(node:") && line.contains("Warning: "))
+        || line.chars().all(|c| matches!(c, '^' | '~' | ' '))
+        || is_frame(line)
+        || is_position(line)
+}
+
+/// A line of a stack trace of Node.js: `at name (file:1:2)`, `at file:1:2`.
+fn is_frame(line: &str) -> bool {
+    let Some(at) = line.strip_prefix("at ") else { return false };
+    let at = at.trim_end_matches([' ', '{']);
+    at.ends_with("(<anonymous>)")
+        || is_position(at.trim_end_matches(')').rsplit(['(', ' ']).next().unwrap_or_default())
+}
+
+/// A place in a program: `file:1`, `file:1:2`, without blanks.
+fn is_position(word: &str) -> bool {
+    let mut parts = word.rsplit(':');
+    let number = |part: Option<&str>| {
+        part.is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let path =
+        word.starts_with(['/', '\\']) || word.starts_with("file:///") || word.starts_with("node:");
+    path && number(parts.next()) && !word.contains(char::is_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines that programs print in any case.
+    const ANY_CASE: [&str; 22] = [
+        "Warning: 256-color support not detected. Using a terminal with at least 256-color support is recommended.",
+        "YOLO mode is enabled. All tool calls will be automatically approved.",
+        "Ripgrep is not available. Falling back to GrepTool.",
+        "[STARTUP] Phase 'cleanup_ops' was started but never ended. Skipping metrics.",
+        "[STARTUP] Cannot measure phase 'cleanup_ops': start mark 'startup:cleanup_ops:start' not found (likely cleared by reset).",
+        "(node:4711) [DEP0040] DeprecationWarning: The `punycode` module is deprecated.",
+        "(node:4711) Warning: Setting the NODE_TLS_REJECT_UNAUTHORIZED environment variable to '0' makes TLS connections insecure.",
+        "(node:4711) ExperimentalWarning: SQLite is an experimental feature and might change at any time",
+        "(Use `node --trace-deprecation ...` to show where the warning was created)",
+        "npm notice New major version of npm available! 10.9.2 -> 11.0.0",
+        "npm warn deprecated inflight@1.0.6: This module is not supported",
+        "    at Module._compile (node:internal/modules/cjs/loader:1554:14)",
+        "    at node:internal/main/run_main_module:36:49",
+        "at async Turn.run (file:///opt/cli/bundle/chunk-JDPZ4CE3.js:333001:24) {",
+        "at file:///opt/cli/bundle/chunk-JDPZ4CE3.js:267671:13",
+        "    at new Promise (<anonymous>)",
+        "node:internal/modules/cjs/loader:1228",
+        "/usr/lib/node_modules/x/index.js:12",
+        "    throw err;",
+        "          ^",
+        "Node.js v22.14.0",
+        "\u{1b}[2m2026-11-22T22:27:30Z\u{1b}[0m \u{1b}[31mERROR\u{1b}[0m Codex could not find bubblewrap on PATH. Install bubblewrap.",
+    ];
+
+    #[test]
+    fn what_programs_say_in_any_case_is_no_reason() {
+        for noise in ANY_CASE {
+            assert_eq!(reason(noise), "", "{noise}");
+            assert_eq!(
+                reason(&format!("Error: no such model\n{noise}\n{noise}")),
+                "Error: no such model"
+            );
+            for message in [
+                format!("Droid ended (exit code 1): {noise}"),
+                format!("Droid ended (exit code 1): {noise}\n{noise}"),
+            ] {
+                assert_eq!(in_words(&message, ""), "Droid ended (exit code 1)", "{noise}");
+            }
+            assert_eq!(
+                in_words(&format!("Error: no such model\n{noise}"), ""),
+                "Error: no such model"
+            );
+        }
+    }
+
+    #[test]
+    fn a_reason_behind_much_noise_is_found_again() {
+        let stderr = format!("TypeError: no such model\n{}", ANY_CASE.join("\n"));
+        let lines: Vec<&str> = stderr.lines().map(str::trim).collect();
+        let told =
+            format!("Droid ended (exit code 1): {}", lines[lines.len() - LINES..].join("\n"));
+        assert_eq!(in_words(&told, &stderr), "Droid ended (exit code 1): TypeError: no such model");
+        assert_eq!(
+            in_words("Droid ended (exit code 1)", &stderr),
+            "Droid ended (exit code 1)",
+            "its backend did not tell it"
+        );
+    }
+
+    #[test]
+    fn what_may_be_a_reason_stays() {
+        for reason in [
+            "Invalid auth method selected.",
+            "Error: connect ECONNREFUSED 127.0.0.1:8080",
+            "look at https://example.org/a:1 for more",
+            "fatal: at line 3 of /etc/x.toml",
+            "at least one model is needed",
+            "npm ERR! code ENOENT",
+            "Unhandled Warning: disk full",
+            "Attempt 10 failed: mock: scripted error 429. Max attempts reached",
+        ] {
+            assert_eq!(
+                (super::reason(reason).as_str(), in_words(reason, "").as_str()),
+                (reason, reason)
+            );
+        }
+        assert_eq!(in_words("the agent ended: a\n\nb", ""), "the agent ended: a\nb");
+        assert_eq!(super::reason("warning\n\n  at x\nError: no\n\n"), "warning\nat x\nError: no");
+        assert!(super::reason(&"é".repeat(2000)).len() <= BYTES);
+    }
+}

@@ -1,0 +1,506 @@
+//! The folder of recordings as it is being written: what lies there, how much of it there may be,
+//! and what goes for it.
+//!
+//! Belongs to the one thread that writes recordings. Bounds are kept when a line is written: it is
+//! taken once there is room for it, the oldest recordings going first; where nothing can go, the
+//! recording is cut, and its last line says so.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::watch;
+
+use super::format::{Entry, What};
+use super::retention;
+use aetheel_model::figures;
+
+/// Bytes that wait in memory for the disk, a recording.
+const BUFFER: usize = 64 << 10;
+/// Room for the last line of a recording that is cut, bytes.
+const LAST_LINE: u64 = 512;
+/// One recording may take this part of the folder.
+const PART: u64 = 4;
+
+/// How much may lie in the folder of recordings, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordingLimits {
+    /// Bytes of all recordings, those of lost turns apart; one takes at most a quarter of it.
+    pub bytes: u64,
+    /// How long one stays.
+    pub age: Duration,
+    /// Bytes of the recordings of lost turns.
+    pub lost_bytes: u64,
+    /// How long one of those stays.
+    pub lost_age: Duration,
+}
+
+impl RecordingLimits {
+    /// As much as the disk has.
+    pub const ENDLESS: Self =
+        Self { bytes: u64::MAX, age: Duration::MAX, lost_bytes: u64::MAX, lost_age: Duration::MAX };
+
+    /// Bytes of one recording.
+    #[must_use]
+    pub fn of_one(&self) -> u64 {
+        self.bytes / PART
+    }
+}
+
+/// Where a recording is written.
+#[derive(Debug)]
+pub(super) struct RecordingFile {
+    pub(super) path: PathBuf,
+    /// No more is written to it.
+    pub(super) cut: AtomicBool,
+    /// Because there was no room for more; another one may find some.
+    pub(super) full: AtomicBool,
+    /// An earlier life of the gateway began it.
+    continues: bool,
+    /// How many lines of this life are with the system, for those who wait for that; all, once it is
+    /// cut.
+    pub(super) written: Option<watch::Sender<u64>>,
+}
+
+impl RecordingFile {
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self {
+            path,
+            cut: AtomicBool::new(false),
+            full: AtomicBool::new(false),
+            continues: false,
+            written: None,
+        }
+    }
+
+    /// Each line is handed to the system as soon as may be, and somebody waits for that.
+    pub(super) fn written_ahead(self) -> Self {
+        Self { written: Some(watch::Sender::new(0)), ..self }
+    }
+
+    /// It goes on where an earlier life of the gateway ended.
+    pub(super) fn continued(self) -> Self {
+        Self { continues: true, ..self }
+    }
+
+    /// Nothing more is written to it; nobody waits for that.
+    pub(super) fn end(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+        if let Some(written) = &self.written {
+            written.send_replace(u64::MAX);
+        }
+    }
+}
+
+/// A recording that is being written.
+struct OpenRecording {
+    target: Arc<RecordingFile>,
+    file: File,
+    /// Whole lines on their way to the disk.
+    waiting: Vec<u8>,
+    /// Bytes on the disk.
+    written: u64,
+    /// Lines taken in this life.
+    lines: u64,
+}
+
+impl OpenRecording {
+    fn create(target: &Arc<RecordingFile>) -> io::Result<Self> {
+        if let Some(folder) = target.path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        options.append(true).mode(0o600);
+        let file = options.create_new(!target.continues).open(&target.path)?;
+        let written = file.metadata()?.len();
+        Ok(Self { target: Arc::clone(target), file, waiting: Vec::new(), written, lines: 0 })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.written + self.waiting.len() as u64
+    }
+
+    /// Hands what waits to the system. Where that fails, the file ends with a whole line all the
+    /// same.
+    fn flush(&mut self) -> io::Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        if let Err(error) = self.file.write_all(&waiting) {
+            let _ = self.file.set_len(self.written);
+            return Err(error);
+        }
+        self.written += waiting.len() as u64;
+        if let Some(written) = &self.target.written
+            && !self.target.cut.load(Ordering::Relaxed)
+        {
+            written.send_replace(self.lines);
+        }
+        Ok(())
+    }
+}
+
+/// See the module.
+pub(super) struct RecordingsFolder {
+    folder: PathBuf,
+    limits: RecordingLimits,
+    open: HashMap<PathBuf, OpenRecording>,
+    /// Those that are closed, the oldest first, with their bytes.
+    closed: BTreeMap<(SystemTime, PathBuf), u64>,
+    /// Bytes of all, open and closed.
+    bytes: u64,
+}
+
+impl RecordingsFolder {
+    /// Looks through the folder, and makes room where there is too much already.
+    pub(super) fn of(folder: PathBuf, limits: RecordingLimits) -> Self {
+        let mut recordings =
+            Self { folder, limits, open: HashMap::new(), closed: BTreeMap::new(), bytes: 0 };
+        // A folder that cannot be listed is reported when it is tidied or written to.
+        let _ = recordings.look();
+        recordings.make_room(0);
+        recordings
+    }
+
+    /// Adds a line that was recorded at `t`.
+    ///
+    /// # Errors
+    /// The system's error; the recording is cut there.
+    pub(super) fn line(
+        &mut self,
+        target: &Arc<RecordingFile>,
+        t: f64,
+        line: &str,
+    ) -> io::Result<()> {
+        if self.limits.bytes == 0 {
+            // The operator wants none.
+            target.end();
+            return Ok(());
+        }
+        let size = line.len() as u64 + 1;
+        if target.cut.load(Ordering::Relaxed) {
+            figures::recording_cut(size);
+            return Ok(());
+        }
+        let so_far = self.open.get(&target.path).map_or(0, OpenRecording::bytes);
+        if so_far + size + LAST_LINE > self.limits.of_one() {
+            target.full.store(true, Ordering::Relaxed);
+            return self.cut(
+                target,
+                t,
+                size,
+                "one recording may take a quarter of RECORDINGS_MAX_MIB",
+            );
+        }
+        if !self.make_room(size + LAST_LINE) {
+            target.full.store(true, Ordering::Relaxed);
+            return self.cut(
+                target,
+                t,
+                size,
+                "RECORDINGS_MAX_MIB is reached, and nothing older can go",
+            );
+        }
+        self.append(target, line).inspect_err(|_| {
+            // Said by whoever sees the error; without room on the disk this fails too.
+            let _ = self.cut(target, t, size, "it could not be written to the disk");
+        })
+    }
+
+    fn append(&mut self, target: &Arc<RecordingFile>, line: &str) -> io::Result<()> {
+        if !self.open.contains_key(&target.path) {
+            // One that goes on was counted among the closed ones.
+            self.closed.retain(|(_, path), _| *path != target.path);
+            self.open.insert(target.path.clone(), OpenRecording::create(target)?);
+        }
+        let Some(recording) = self.open.get_mut(&target.path) else { return Ok(()) };
+        let before = recording.bytes();
+        recording.lines += 1;
+        recording.waiting.extend_from_slice(line.as_bytes());
+        recording.waiting.push(b'\n');
+        let done = if recording.waiting.len() >= BUFFER { recording.flush() } else { Ok(()) };
+        self.bytes = self.bytes + recording.bytes() - before;
+        done
+    }
+
+    /// Ends a recording before its time: its last line says why.
+    fn cut(&mut self, target: &Arc<RecordingFile>, t: f64, size: u64, why: &str) -> io::Result<()> {
+        target.end();
+        figures::recording_cut(size);
+        tracing::warn!(recording = %target.path.display(), why, "a recording is cut; what follows of its agent is not recorded");
+        if !self.open.contains_key(&target.path) {
+            return Ok(());
+        }
+        let last = serde_json::to_string(&Entry { t, what: What::Cut(why.to_owned()) })
+            .map_err(io::Error::other)?;
+        self.append(target, &last)?;
+        self.flush_one(&target.path)
+    }
+
+    fn flush_one(&mut self, path: &Path) -> io::Result<()> {
+        let Some(recording) = self.open.get_mut(path) else { return Ok(()) };
+        let before = recording.bytes();
+        let done = recording.flush();
+        if done.is_err() && recording.target.written.is_some() {
+            // A line is missing: nobody may count on what would follow.
+            recording.target.end();
+        }
+        self.bytes = self.bytes + recording.bytes() - before;
+        done
+    }
+
+    /// No more comes to a recording.
+    pub(super) fn close(&mut self, target: &Arc<RecordingFile>) -> io::Result<()> {
+        let done = self.flush_one(&target.path);
+        if let Some(recording) = self.open.remove(&target.path) {
+            self.closed.insert((SystemTime::now(), target.path.clone()), recording.written);
+        }
+        done
+    }
+
+    /// Hands everything to the system.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let paths: Vec<PathBuf> = self.open.keys().cloned().collect();
+        // Each is tried, whatever becomes of the others.
+        paths.iter().map(|path| self.flush_one(path)).fold(Ok(()), Result::and)
+    }
+
+    /// Hands to the system what somebody waits for.
+    pub(super) fn flush_awaited(&mut self) -> io::Result<()> {
+        let awaited = |recording: &&OpenRecording| {
+            recording.target.written.is_some() && !recording.waiting.is_empty()
+        };
+        let paths: Vec<PathBuf> = self
+            .open
+            .values()
+            .filter(awaited)
+            .map(|recording| recording.target.path.clone())
+            .collect();
+        paths.iter().map(|path| self.flush_one(path)).fold(Ok(()), Result::and)
+    }
+
+    /// Keeps a recording of a lost turn, with all that was recorded so far, and within the room of
+    /// those.
+    pub(super) fn keep(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.flush_one(from)?;
+        retention::keep(from, to)?;
+        retention::prune_lost(
+            &self.folder,
+            self.limits.lost_age,
+            self.limits.lost_bytes,
+            SystemTime::now(),
+        )
+        .map(drop)
+    }
+
+    /// Looks at the folder anew, because others may have changed it, and removes what is too old;
+    /// returns how many went.
+    pub(super) fn tidy(&mut self) -> io::Result<usize> {
+        // Their writer has gone without closing them.
+        let left: Vec<Arc<RecordingFile>> = self
+            .open
+            .values()
+            .filter(|recording| Arc::strong_count(&recording.target) == 1)
+            .map(|recording| Arc::clone(&recording.target))
+            .collect();
+        left.iter().map(|target| self.close(target)).fold(Ok(()), Result::and)?;
+        self.look()?;
+        let now = SystemTime::now();
+        let old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > self.limits.age);
+        let gone: Vec<(SystemTime, PathBuf)> =
+            self.closed.keys().filter(|(at, _)| old(at)).cloned().collect();
+        let removed = gone.into_iter().filter(|key| self.remove(key)).count();
+        let before = self.closed.len();
+        self.make_room(0);
+        let lost =
+            retention::prune_lost(&self.folder, self.limits.lost_age, self.limits.lost_bytes, now)?;
+        Ok(removed + (before - self.closed.len()) + lost)
+    }
+
+    /// Counts what is there.
+    fn look(&mut self) -> io::Result<()> {
+        let found = retention::recordings(&self.folder, SystemTime::now())?;
+        self.closed = found
+            .into_iter()
+            .filter(|(_, _, path)| !self.open.contains_key(path))
+            .map(|(at, size, path)| ((at, path), size))
+            .collect();
+        self.bytes = self.closed.values().sum::<u64>()
+            + self.open.values().map(OpenRecording::bytes).sum::<u64>();
+        Ok(())
+    }
+
+    /// Makes room for so many bytes, the oldest recordings going first; false: there is none.
+    fn make_room(&mut self, size: u64) -> bool {
+        while self.bytes.saturating_add(size) > self.limits.bytes {
+            let Some(oldest) = self.closed.keys().next().cloned() else { return false };
+            if !self.remove(&oldest) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Removes a closed recording; false: it is still there.
+    fn remove(&mut self, key: &(SystemTime, PathBuf)) -> bool {
+        match fs::remove_file(&key.1) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return false,
+            _ => {}
+        }
+        self.bytes -= self.closed.remove(key).unwrap_or_default();
+        if let Some(day) = key.1.parent() {
+            // Fails while other recordings of the day remain, as it should.
+            let _ = fs::remove_dir(day);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(folder: &Path, name: &str) -> Arc<RecordingFile> {
+        Arc::new(RecordingFile::at(folder.join("2026-01-02").join(name)))
+    }
+
+    fn room(bytes: u64) -> RecordingLimits {
+        RecordingLimits { bytes, ..RecordingLimits::ENDLESS }
+    }
+
+    /// Bytes below a folder.
+    fn on_disk(folder: &Path) -> u64 {
+        retention::recordings(folder, SystemTime::now())
+            .unwrap()
+            .iter()
+            .map(|(_, size, _)| size)
+            .sum()
+    }
+
+    fn left(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = retention::recordings(folder, SystemTime::now())
+            .unwrap()
+            .iter()
+            .map(|(_, _, path)| path.file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    const LINE: &str = r#"{"t":1.0,"host":"0123456789012345678901234567890123456789012345678901234567890123456789"}"#;
+
+    #[test]
+    fn the_folder_never_has_more_than_it_may_and_the_oldest_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        for number in 0..50 {
+            let target = target(folder.path(), &format!("{number:02}.jsonl"));
+            for _ in 0..60 {
+                recordings.line(&target, 1.0, LINE).unwrap();
+                recordings.flush().unwrap();
+                assert!(on_disk(folder.path()) <= 40_000);
+            }
+            recordings.close(&target).unwrap();
+        }
+        let left = left(folder.path());
+        assert_eq!(left.last().map(String::as_str), Some("49"));
+        assert_eq!(left.len(), 7, "as many as there is room for: {left:?}");
+    }
+
+    #[test]
+    fn one_recording_takes_a_quarter_and_ends_with_a_line_that_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let chatty = target(folder.path(), "chatty.jsonl");
+        for _ in 0..10_000 {
+            recordings.line(&chatty, 7.5, LINE).unwrap();
+        }
+        assert!(chatty.full.load(Ordering::Relaxed));
+        recordings.close(&chatty).unwrap();
+        let text = fs::read_to_string(&chatty.path).unwrap();
+        assert!(text.len() <= 10_000 && text.len() > 9_000, "{}", text.len());
+        let last: Entry = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert!(
+            matches!(&last, Entry { t: 7.5, what: What::Cut(why) } if why.contains("RECORDINGS_MAX_MIB")),
+            "{last:?}"
+        );
+    }
+
+    #[test]
+    fn where_everything_is_being_written_the_newest_is_cut_and_the_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let places: Vec<_> =
+            (0..8).map(|number| target(folder.path(), &format!("{number}.jsonl"))).collect();
+        for _ in 0..200 {
+            places.iter().for_each(|target| recordings.line(target, 1.0, LINE).unwrap());
+        }
+        recordings.flush().unwrap();
+        assert!(on_disk(folder.path()) <= 44_000, "{}", on_disk(folder.path()));
+        assert!(places.iter().all(|target| target.cut.load(Ordering::Relaxed)));
+        for target in &places {
+            let text = fs::read_to_string(&target.path).unwrap();
+            assert!(
+                text.lines().all(|line| serde_json::from_str::<Entry>(line).is_ok()),
+                "whole lines only"
+            );
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_life_left_counts_and_what_others_removed_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = folder.path().join("2026-01-01");
+        fs::create_dir_all(&day).unwrap();
+        for name in ["a", "b"] {
+            fs::write(day.join(format!("{name}.jsonl")), vec![b'x'; 30_000]).unwrap();
+        }
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        assert_eq!(left(folder.path()).len(), 1, "there was too much from the beginning");
+        fs::remove_dir_all(&day).unwrap();
+        recordings.tidy().unwrap();
+        let target = target(folder.path(), "c.jsonl");
+        for _ in 0..100 {
+            recordings.line(&target, 1.0, LINE).unwrap();
+        }
+        assert!(!target.cut.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_cuts_a_recording_and_asks_for_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("2026-01-02"), "in the way").unwrap();
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
+        let target = target(folder.path(), "a.jsonl");
+        assert!(recordings.line(&target, 1.0, LINE).is_err());
+        assert!(recordings.line(&target, 1.0, LINE).is_ok(), "said once");
+        assert!(target.cut.load(Ordering::Relaxed) && !target.full.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn without_any_room_nothing_is_recorded_and_no_link_is_replaced_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(0));
+        let target = target(folder.path(), "a.jsonl");
+        recordings.line(&target, 1.0, LINE).unwrap();
+        recordings.close(&target).unwrap();
+        assert!(!target.path.exists() && !target.full.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_recording_whose_writer_vanished_is_closed_and_can_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut recordings = RecordingsFolder::of(
+            folder.path().to_owned(),
+            RecordingLimits { age: Duration::ZERO, ..room(40_000) },
+        );
+        let gone = target(folder.path(), "gone.jsonl");
+        recordings.line(&gone, 1.0, LINE).unwrap();
+        assert_eq!(recordings.tidy().unwrap(), 0, "it is being written");
+        drop(gone);
+        assert_eq!(recordings.tidy().unwrap(), 1);
+    }
+}

@@ -1,0 +1,617 @@
+//! Recordings: everything that went into a guest and came out, one JSON object a line.
+//!
+//! Owns one writer thread, so that a slow disk never holds a turn up: when the thread falls behind,
+//! lines are dropped and the next one says how many. Recordings that are written ahead lose none:
+//! whoever writes them waits instead, before anything is done because of a line. What may lie below `RECORDINGS_DIR` is kept by
+//! `folder`, with `retention`. The format is described in `docs/recordings.md` and pinned by
+//! `a_recording_reads_back`.
+
+mod folder;
+mod format;
+mod retention;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tokio::sync::{oneshot, watch};
+
+pub use self::folder::RecordingLimits;
+use self::folder::{RecordingFile, RecordingsFolder};
+pub(super) use self::format::read_numbered;
+pub use self::format::{Entry, FORMAT, Header, What, read};
+use aetheel_model::agent::{Action, Input, TimedInput};
+use aetheel_model::figures;
+use aetheel_model::redact::Redactor;
+use aetheel_model::vigil;
+
+/// Lines that may wait for the disk over all turns; those that are written ahead count, and are
+/// taken all the same.
+const BACKLOG: usize = 20_000;
+/// Messages after which lines that somebody waits for are handed to the system, however many come.
+const FLUSH_EVERY: u32 = 256;
+/// Stands in a recording in which an input had a secret in it: a guest that is told the recording
+/// is not told what the first one was.
+pub const MASKED: &str = "a secret was blanked out in an input above";
+/// Stands where nothing that follows was told to a guest.
+pub const UNSEEN: &str = "no guest sees what follows: the agent is heard to its end";
+/// Stands where a turn had [`EVENTS`] bytes of agent-events.
+pub const SPARSE: &str =
+    "events are not written down any more: 8 MiB of them were; the inputs give them again";
+/// Bytes of agent-events that are written down of one turn. The inputs give them again, and take
+/// less room.
+const EVENTS: usize = 8 << 20;
+/// Bytes of a recording after which a long-lived link is better replaced by a fresh one.
+const LONG: u64 = 64 << 20;
+
+/// [`What::In`] without a copy of the input.
+#[derive(Serialize)]
+struct InLine<'a> {
+    t: f64,
+    #[serde(rename = "in")]
+    input: &'a Input,
+}
+
+/// [`What::Out`] without a copy of the action.
+#[derive(Serialize)]
+struct OutLine<'a> {
+    t: f64,
+    #[serde(rename = "out")]
+    action: &'a Action,
+}
+
+enum Message {
+    Line(Arc<RecordingFile>, f64, String),
+    Close(Arc<RecordingFile>),
+    /// Keep the first as the second, with everything recorded so far.
+    Keep(PathBuf, PathBuf, oneshot::Sender<std::io::Result<()>>),
+    Tidy(oneshot::Sender<std::io::Result<usize>>),
+    Flush(SyncSender<()>),
+}
+
+/// Writes recordings. Cheap to clone.
+#[derive(Clone)]
+pub struct Recorder {
+    folder: PathBuf,
+    limits: RecordingLimits,
+    redactor: Redactor,
+    sender: Sender<Message>,
+    /// Lines on their way to the thread.
+    backlog: Arc<AtomicUsize>,
+}
+
+impl Recorder {
+    /// Starts the writer thread. The folder is made on the first recording, readable by the owner
+    /// only, and never has more in it than there is room.
+    #[must_use]
+    pub fn new(folder: PathBuf, limits: RecordingLimits, redactor: Redactor) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        let (below, backlog) = (folder.clone(), Arc::new(AtomicUsize::new(0)));
+        let waiting = Arc::clone(&backlog);
+        let spawned = vigil::thread("recordings", move || {
+            write_all(&receiver, &waiting, RecordingsFolder::of(below, limits))
+        });
+        if let Err(error) = spawned {
+            tracing::error!(%error, "cannot start the recordings thread; nothing is recorded");
+        }
+        Self { folder, limits, redactor, sender, backlog }
+    }
+
+    /// Begins the recording of a link.
+    #[must_use]
+    pub fn begin(&self, header: &Header) -> Recording {
+        self.begin_at(header, RecordingFile::at(self.path(header)))
+    }
+
+    /// Begins the recording of a link that is to outlive the gateway: it loses no line, and says
+    /// which are with the system ([`Recording::settled`], [`Recording::progress`]).
+    #[must_use]
+    pub fn begin_ahead(&self, header: &Header) -> Recording {
+        self.begin_at(header, RecordingFile::at(self.path(header)).written_ahead())
+    }
+
+    fn begin_at(&self, header: &Header, target: RecordingFile) -> Recording {
+        let mut recording = self.recording(target, Instant::now());
+        // A lost header is counted like any other line.
+        recording.line(0.0, header);
+        recording
+    }
+
+    /// Goes on with a recording that an earlier life of the gateway wrote ahead, and returns what is
+    /// in it. A last line that was cut off in the middle goes. Blocks.
+    ///
+    /// # Errors
+    /// It cannot be read or changed, or is no recording.
+    pub fn resume(&self, path: &Path) -> Result<(Recording, Header, Vec<Entry>), ResumeError> {
+        let mut text = std::fs::read_to_string(path)?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            std::fs::OpenOptions::new().write(true).open(path)?.set_len(whole as u64)?;
+            text.truncate(whole);
+        }
+        let (header, entries) = read(&text).map_err(ResumeError::Unreadable)?;
+        let started: jiff::Timestamp = header.started.parse().map_err(|_| ResumeError::Undated)?;
+        let last = entries.last().map_or(0.0, |entry| entry.t.max(0.0));
+        // The link's time never goes backwards, even where the clock of the machine did.
+        let since = jiff::Timestamp::now().duration_since(started).as_secs_f64();
+        let since = Duration::try_from_secs_f64(since.max(last / 1000.0)).unwrap_or_default();
+        let opened = Instant::now().checked_sub(since).ok_or(ResumeError::Undated)?;
+        let target = RecordingFile::at(path.to_owned()).written_ahead().continued();
+        let mut recording = self.recording(target, opened);
+        recording.bytes = whole as u64;
+        Ok((recording, header, entries))
+    }
+
+    fn path(&self, header: &Header) -> PathBuf {
+        let day = header.started.get(..10).unwrap_or("undated");
+        self.folder.join(day).join(format!("{}.jsonl", header.link))
+    }
+
+    fn recording(&self, target: RecordingFile, opened: Instant) -> Recording {
+        Recording {
+            recorder: self.clone(),
+            target: Arc::new(target),
+            opened,
+            lost: 0,
+            bytes: 0,
+            sent: 0,
+            events: 0,
+            masked: false,
+            says_masked: false,
+        }
+    }
+
+    /// The folder of all recordings.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Keeps the recording of a turn that was lost beyond the ordinary pruning. Returns where,
+    /// below the folder of recordings, once everything recorded so far is there; what follows comes
+    /// there too.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
+        let name = Path::new(retention::FOLDER).join(format!("{turn}.jsonl"));
+        let (reply_tx, done) = oneshot::channel();
+        let (sender, message) = (
+            self.sender.clone(),
+            Message::Keep(recording.to_owned(), self.folder.join(&name), reply_tx),
+        );
+        let gone = |_| std::io::Error::other("the recordings thread is gone");
+        // It waits while the disk is slow.
+        tokio::task::spawn_blocking(move || sender.send(message))
+            .await
+            .map_err(std::io::Error::other)?
+            .map_err(|_| gone(()))?;
+        done.await.map_err(|_| gone(()))??;
+        Ok(name)
+    }
+
+    /// Removes what is older than it may be; what lies in the folder is counted anew. Returns how
+    /// many recordings went.
+    ///
+    /// # Errors
+    /// When the folder cannot be looked through.
+    pub async fn tidy(&self) -> std::io::Result<usize> {
+        let (reply_tx, done) = oneshot::channel();
+        let (sender, gone) =
+            (self.sender.clone(), || std::io::Error::other("the recordings thread is gone"));
+        // It waits while the disk is slow.
+        tokio::task::spawn_blocking(move || sender.send(Message::Tidy(reply_tx)))
+            .await
+            .map_err(std::io::Error::other)?
+            .map_err(|_| gone())?;
+        done.await.map_err(|_| gone())?
+    }
+
+    /// Blocks until everything recorded so far is with the operating system. Not for async workers.
+    pub fn flush(&self) {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        if self.sender.send(Message::Flush(sender)).is_ok() {
+            // An error means that the thread is gone; there is nothing left to wait for.
+            let _ = receiver.recv();
+        }
+    }
+}
+
+/// The recordings in a folder that were written to last, the newest first; those of lost turns are
+/// left out. Blocks.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn newest(folder: &Path, most: usize) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = retention::recordings(folder, std::time::SystemTime::now())?;
+    found.sort_by(|(one, _, first), (other, _, second)| (other, second).cmp(&(one, first)));
+    Ok(found.into_iter().take(most).map(|(_, _, path)| path).collect())
+}
+
+/// Why a recording cannot be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// The system's error.
+    #[error("its recording cannot be read or written")]
+    Io(#[from] std::io::Error),
+    /// A line is not a recording's.
+    #[error("its recording is damaged: {0}")]
+    Unreadable(String),
+    /// Its beginning lies before the machine's, or is no time.
+    #[error("its recording does not say when it began")]
+    Undated,
+}
+
+/// The recording of one link; closed when dropped.
+pub struct Recording {
+    recorder: Recorder,
+    target: Arc<RecordingFile>,
+    opened: Instant,
+    lost: u64,
+    bytes: u64,
+    /// Lines sent to the thread in this life.
+    sent: u64,
+    /// Bytes of agent-events written down since the last turn began.
+    events: usize,
+    /// A secret was blanked out in the last line.
+    masked: bool,
+    /// It says that one was blanked out in an input.
+    says_masked: bool,
+}
+
+impl Recording {
+    /// Milliseconds since the link was opened.
+    #[must_use]
+    pub fn now(&self) -> f64 {
+        // Whole microseconds: enough, and short in JSON.
+        (self.opened.elapsed().as_micros() as f64) / 1000.0
+    }
+
+    /// Hides these words in everything from now on.
+    pub fn hide<'a>(&mut self, words: impl IntoIterator<Item = &'a String>) {
+        self.recorder.redactor = self.recorder.redactor.and(words);
+    }
+
+    /// Adds an input.
+    pub fn input(&mut self, input: &TimedInput) {
+        self.line(input.at_ms, &InLine { t: input.at_ms, input: &input.input });
+        if self.masked && self.is_ahead() && !std::mem::replace(&mut self.says_masked, true) {
+            self.host(What::Host(MASKED.to_owned()));
+        }
+    }
+
+    /// Whether it is written ahead of what is done because of it.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        self.target.written.is_some()
+    }
+
+    /// How many lines were added in this life of the gateway: compare with
+    /// [`Recording::progress`].
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// How many of them are with the system, where it is written ahead; all, once it is cut.
+    #[must_use]
+    pub fn progress(&self) -> Option<watch::Receiver<u64>> {
+        self.target.written.as_ref().map(watch::Sender::subscribe)
+    }
+
+    /// Returns once everything added so far is with the system, where it is written ahead.
+    pub async fn settled(&self) {
+        let Some(mut written) = self.progress() else { return };
+        let sent = self.sent;
+        // Its sender lives as long as this.
+        let _ = written.wait_for(|written| *written >= sent).await;
+    }
+
+    /// Adds an action; returns how many bytes it has when written down. Of a turn's agent-events
+    /// only so many are.
+    pub fn action(&mut self, action: &Action) -> usize {
+        let t = self.now();
+        let line = OutLine { t, action };
+        if !matches!(action, Action::Event(_)) {
+            return self.line(t, &line);
+        }
+        if self.events > EVENTS {
+            return serde_json::to_string(&line).map_or(0, |text| text.len());
+        }
+        let size = self.line(t, &line);
+        self.events += size;
+        if self.events > EVENTS {
+            self.line(t, &Entry { t, what: What::Host(SPARSE.to_owned()) });
+        }
+        size
+    }
+
+    /// Adds what the host did.
+    pub fn host(&mut self, what: What) {
+        let t = self.now();
+        if matches!(what, What::Turn { .. }) {
+            self.events = 0;
+        }
+        self.line(t, &Entry { t, what });
+    }
+
+    /// Adds a line, or counts it as lost when the disk is too slow; returns its bytes.
+    fn line(&mut self, t: f64, line: &impl Serialize) -> usize {
+        if self.lost > 0 && self.send(t, &Entry { t, what: What::Lost(self.lost) }).is_ok() {
+            self.lost = 0;
+        }
+        let size = self.send(t, line).unwrap_or_else(|size| {
+            self.lost += 1;
+            figures::recording_dropped(size as u64);
+            size
+        });
+        self.bytes += size as u64;
+        size
+    }
+
+    /// Whether what comes next had better stand in a recording of its own: this one is long, or had
+    /// no room for more.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        let most = self.recorder.limits.of_one() / 2;
+        self.target.full.load(Ordering::Relaxed) || (most > 0 && self.bytes > LONG.min(most))
+    }
+
+    /// Where it is written.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.target.path
+    }
+
+    /// The line's bytes, as an error when it was not taken.
+    fn send(&mut self, t: f64, line: &impl Serialize) -> Result<usize, usize> {
+        let Ok(text) = serde_json::to_string(line) else { return Err(0) };
+        let (size, before) = (text.len(), text.as_ptr());
+        if !self.is_ahead() && self.recorder.backlog.load(Ordering::Relaxed) >= BACKLOG {
+            return Err(size);
+        }
+        let text = self.recorder.redactor.clean(text);
+        // Without a secret it is the same allocation.
+        self.masked = text.as_ptr() != before;
+        self.recorder.backlog.fetch_add(1, Ordering::Relaxed);
+        self.sent += 1;
+        let line = Message::Line(Arc::clone(&self.target), t, text);
+        if self.recorder.sender.send(line).is_err() {
+            // Without the thread nothing is recorded, which was said.
+            self.target.end();
+        }
+        Ok(size)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let _ = self.recorder.sender.send(Message::Close(Arc::clone(&self.target)));
+    }
+}
+
+fn write_all(
+    receiver: &mpsc::Receiver<Message>,
+    backlog: &AtomicUsize,
+    mut recordings: RecordingsFolder,
+) {
+    let (mut failed, mut since_flush) = (false, 0);
+    loop {
+        let next = match receiver.try_recv() {
+            Ok(next) if since_flush < FLUSH_EVERY => Some(next),
+            next => {
+                since_flush = 0;
+                // Who waits for it is told; the disturbance itself shows in the next line.
+                let _ = recordings.flush_awaited();
+                next.ok()
+            }
+        };
+        let Some(message) = next.or_else(|| receiver.recv().ok()) else { return };
+        since_flush += 1;
+        let result = match message {
+            Message::Line(target, t, line) => {
+                backlog.fetch_sub(1, Ordering::Relaxed);
+                recordings.line(&target, t, &line)
+            }
+            Message::Close(target) => recordings.close(&target),
+            Message::Keep(from, to, reply_tx) => {
+                // The caller may be gone.
+                let _ = reply_tx.send(recordings.keep(&from, &to));
+                Ok(())
+            }
+            Message::Tidy(reply_tx) => {
+                let _ = reply_tx.send(recordings.tidy());
+                Ok(())
+            }
+            Message::Flush(done) => {
+                let result = recordings.flush();
+                let _ = done.send(());
+                result
+            }
+        };
+        match result {
+            Ok(()) => failed = false,
+            // Said once a disturbance: a full disk fails every line.
+            Err(error) if !failed => {
+                failed = true;
+                tracing::warn!(%error, "cannot write recordings; check RECORDINGS_DIR and the disk");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use aetheel_model::agent::{Line, Pipe};
+
+    fn header(link: &str) -> Header {
+        Header {
+            aetheel_recording: FORMAT,
+            link: link.into(),
+            backend: "demo".into(),
+            backend_version: "1".into(),
+            generation: 1,
+            digest: "00".into(),
+            agent_version: None,
+            started: "2026-01-02T03:04:05Z".into(),
+        }
+    }
+
+    fn ending() -> What {
+        What::Ending { turn: "t1".into(), how: "completed".into() }
+    }
+
+    fn hiding(secret: &str, folder: &Path) -> Recorder {
+        let redactor = Redactor::new([&secret.to_owned().into()]);
+        Recorder::new(folder.to_owned(), RecordingLimits::ENDLESS, redactor)
+    }
+
+    fn from_agent(text: &str) -> Input {
+        Input::Line(Line { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false })
+    }
+
+    #[test]
+    fn a_recording_reads_back_without_its_secrets() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = hiding("sk-canary-value", folder.path());
+        let mut recording = recorder.begin(&header("t1"));
+        recording.input(&TimedInput {
+            at_ms: 1.5,
+            input: from_agent("my key is sk-canary-value\u{1F600}"),
+        });
+        recording.action(&Action::CloseStdin(1));
+        recording.host(ending());
+        let path = recording.path().to_owned();
+        drop(recording);
+        recorder.flush();
+        let (read_header, entries) = read(&fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(read_header, header("t1"));
+        assert_eq!(
+            entries[0],
+            Entry { t: 1.5, what: What::In(from_agent("my key is ***\u{1F600}")) }
+        );
+        assert_eq!(entries[1].what, What::Out(Action::CloseStdin(1)));
+        assert_eq!(entries[2].what, ending());
+    }
+
+    #[test]
+    fn a_damaged_recording_names_its_line() {
+        assert!(read("").unwrap_err().contains("empty"));
+        assert!(read("{}").unwrap_err().contains("line 1"));
+        let good = serde_json::to_string(&header("t")).unwrap();
+        assert!(
+            read(&format!("{good}\n{{\"t\":1,\"nonsense\":2}}")).unwrap_err().starts_with("line 2")
+        );
+        assert!(
+            read(&good.replace("\"aetheel-recording\":1", "\"aetheel-recording\":9"))
+                .unwrap_err()
+                .contains("format 9")
+        );
+    }
+
+    #[test]
+    fn a_flood_of_events_is_written_down_in_part_and_says_so() {
+        use aetheel_model::agent::{AgentEvent, EventKind, Text};
+        let folder = tempfile::tempdir().unwrap();
+        let recorder =
+            Recorder::new(folder.path().to_owned(), RecordingLimits::ENDLESS, Redactor::default());
+        let mut recording = recorder.begin(&header("t1"));
+        let event = |text: &str| {
+            let text = Text { part: 0, text: text.repeat(64 << 10), replace: false, parent: None };
+            Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
+        };
+        let turn = || What::Turn {
+            turn: "t1".into(),
+            event: 1,
+            lane: "console".into(),
+            session: 1,
+            key: 1,
+        };
+        recording.host(turn());
+        for _ in 0..1_000 {
+            assert!(recording.action(&event("x")) > 64 << 10, "it counts all the same");
+        }
+        recording.action(&Action::CloseStdin(1));
+        recording.host(turn());
+        recording.action(&event("y"));
+        let path = recording.path().to_owned();
+        drop(recording);
+        recorder.flush();
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.len() < EVENTS * 11 / 10, "{}", text.len());
+        let (_, entries) = read(&text).unwrap();
+        assert_eq!(entries.iter().filter(|entry| matches!(&entry.what, What::Host(what) if what.starts_with("events are not"))).count(), 1);
+        let [.., close, _, last] = &entries[..] else { panic!("{} entries", entries.len()) };
+        assert_eq!(close.what, What::Out(Action::CloseStdin(1)));
+        assert_eq!(last.what, What::Out(event("y")), "the next turn begins anew");
+    }
+
+    #[tokio::test]
+    async fn one_that_is_written_ahead_says_when_its_lines_are_there_and_is_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder =
+            Recorder::new(folder.path().to_owned(), RecordingLimits::ENDLESS, Redactor::default());
+        let now = jiff::Timestamp::now().to_string();
+        let mut recording = recorder.begin_ahead(&Header { started: now, ..header("t1") });
+        let path = recording.path().to_owned();
+        for count in 1..=600_u32 {
+            recording.host(What::Host(format!("line {count}")));
+            if count % 100 == 0 {
+                recording.settled().await;
+                let text = fs::read_to_string(&path).unwrap();
+                assert_eq!(text.lines().count(), count as usize + 1);
+            }
+        }
+        let last = recording.now();
+        drop(recording);
+        recorder.flush();
+        // Killed in the middle of a line.
+        let mut text = fs::read_to_string(&path).unwrap();
+        text.push_str(r#"{"t":1,"ho"#);
+        fs::write(&path, &text).unwrap();
+        let (mut recording, read_header, entries) = recorder.resume(&path).unwrap();
+        assert_eq!((read_header.link.as_str(), entries.len()), ("t1", 600));
+        assert!(recording.now() >= last, "its time goes on");
+        recording.host(What::Host("further".to_owned()));
+        recording.settled().await;
+        let (_, entries) = read(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(entries.last().unwrap().what, What::Host("further".to_owned()));
+        assert_eq!(entries.len(), 601);
+    }
+
+    #[tokio::test]
+    async fn where_nothing_may_be_recorded_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let none = RecordingLimits { bytes: 0, ..RecordingLimits::ENDLESS };
+        let recorder = Recorder::new(folder.path().to_owned(), none, Redactor::default());
+        let mut recording = recorder.begin_ahead(&header("t1"));
+        recording.host(ending());
+        recording.settled().await;
+        assert_eq!(*recording.progress().unwrap().borrow(), u64::MAX);
+        assert!(recorder.resume(recording.path()).is_err());
+    }
+
+    #[test]
+    fn an_input_with_a_secret_marks_a_recording_that_is_written_ahead() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = hiding("sk-canary-value", folder.path());
+        let mut recording = recorder.begin_ahead(&header("t1"));
+        recording.host(What::Host("sk-canary-value in what the host did".to_owned()));
+        for text in ["plain", "with sk-canary-value", "plain", "again sk-canary-value"] {
+            recording.input(&TimedInput { at_ms: 1.0, input: from_agent(text) });
+        }
+        let path = recording.path().to_owned();
+        drop(recording);
+        recorder.flush();
+        let (_, entries) = read(&fs::read_to_string(path).unwrap()).unwrap();
+        let marks = entries.iter().filter(|entry| entry.what == What::Host(MASKED.to_owned()));
+        assert_eq!(marks.count(), 1);
+    }
+}

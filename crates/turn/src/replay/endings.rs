@@ -1,0 +1,71 @@
+//! How the turns of a recording would end if its agent ran now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Replayed, lost_text};
+use crate::Ending;
+use crate::ending::{Observed, Seen};
+use crate::recording::{Entry, What};
+use aetheel_model::agent::{Action, Command, Exit, Failure, FailureKind, Input, TurnKey};
+use aetheel_model::fold::Transcript;
+
+/// Returns the ending of each turn that the recording starts or the guest reported on, decided as
+/// for a turn that runs. A turn that the guest did not end counts as failed.
+#[must_use]
+pub fn endings(entries: &[Entry], replayed: &Replayed) -> BTreeMap<TurnKey, Ending> {
+    let started = entries.iter().filter_map(|entry| match &entry.what {
+        What::In(Input::Command(Command::StartTurn(start))) => Some(start.turn),
+        _ => None,
+    });
+    let turns: BTreeSet<TurnKey> = started.chain(replayed.turns.keys().copied()).collect();
+    turns.into_iter().map(|turn| (turn, ending(entries, replayed, turn))).collect()
+}
+
+fn ending(entries: &[Entry], replayed: &Replayed, turn: TurnKey) -> Ending {
+    let ends = |action: &Action| matches!(action, Action::TurnDone(done) if done.turn == turn);
+    let last = replayed.steps.iter().position(|step| step.actions.iter().any(ends));
+    let steps = last.map_or(&replayed.steps[..], |last| &replayed.steps[..=last]);
+    let upto = last.map_or(entries.len(), |last| replayed.steps[last].entry + 1);
+    let entries = &entries[..upto.min(entries.len())];
+    let begun = entries.iter().position(|entry| {
+        matches!(&entry.what, What::In(Input::Command(Command::StartTurn(start))) if start.turn == turn)
+    });
+    let mut observed = Observed {
+        asked: steps
+            .iter()
+            .flat_map(|step| &step.actions)
+            .any(|action| matches!(action, Action::Ask(ask) if ask.turn == turn)),
+        ..Observed::default()
+    };
+    let mut trouble = None;
+    for entry in &entries[begun.unwrap_or(0)..] {
+        match &entry.what {
+            What::In(Input::Line(_) | Input::HttpResponse(_) | Input::StreamEvent(_)) => {
+                observed.output = true;
+            }
+            What::In(Input::Exited(exited)) => {
+                observed.exited_well |= exited.how == Exit::Code(0);
+                trouble = Some(Failure {
+                    kind: FailureKind::Crashed,
+                    message: exited.stderr_tail.clone(),
+                    retry_after_ms: None,
+                });
+            }
+            _ => {}
+        }
+    }
+    let (nothing, replayed_turn) = (Transcript::default(), replayed.turns.get(&turn));
+    let transcript = replayed_turn.map_or(&nothing, |replayed| &replayed.transcript);
+    let done = replayed_turn.and_then(|replayed| replayed.done.as_ref());
+    let text = replayed_turn.map(super::ReplayedTurn::text).unwrap_or_default();
+    let usage = done.and_then(|done| done.usage.clone()).or_else(|| transcript.usage());
+    let lost = lost_text(entries, steps, turn, done);
+    let failure = replayed.failure.as_ref().map(|(_, failure)| failure.clone());
+    Ending::of(done.map(|done| done.outcome.clone()), failure, None, trouble).unless_unread(&Seen {
+        observed,
+        transcript,
+        text: &text,
+        usage: usage.as_ref(),
+        lost: lost.as_deref(),
+    })
+}

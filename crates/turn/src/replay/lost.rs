@@ -1,0 +1,33 @@
+//! Answers that a replayed turn lost.
+
+use super::Step;
+use crate::conservation::Ledger;
+use crate::recording::{Entry, What};
+use aetheel_model::agent::{Input, TurnDone, TurnKey};
+
+/// Returns where the text stands that a replayed turn lost; see [`Ledger::examine`].
+#[must_use]
+pub fn lost_text(
+    entries: &[Entry],
+    steps: &[Step],
+    turn: TurnKey,
+    done: Option<&TurnDone>,
+) -> Option<String> {
+    let mut ledger = Ledger::default();
+    let mut read = 0;
+    for step in steps {
+        let upto = (step.entry + 1).clamp(read, entries.len());
+        ledger.inputs(inputs(&entries[read..upto]));
+        read = upto;
+        ledger.actions(&step.actions);
+    }
+    ledger.inputs(inputs(&entries[read..]));
+    ledger.examine(turn, done, None).lost
+}
+
+fn inputs(entries: &[Entry]) -> impl Iterator<Item = &Input> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        What::In(input) => Some(input),
+        _ => None,
+    })
+}

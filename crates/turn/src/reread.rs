@@ -1,0 +1,147 @@
+//! Turns whose answer no parser could read: reading their recordings again with a newer one.
+//!
+//! Owns what counts as an answer. Which turns were lost is noted in
+//! [`aetheel_store::workspace::LostTurns`], how long their recordings stay is decided in `retention`, what
+//! becomes of them in `dispatch`. Pinned by `tests/dispatch/lost.rs` and
+//! `tests/gateway/recovery.rs`.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::Backend;
+use super::recording::What;
+use super::replay::{Batches, Tape, lost_text, replay};
+use aetheel_model::agent::descriptor::Sharing;
+use aetheel_model::agent::{Command, Input, Outcome, SessionReady, Usage};
+
+/// Longest time for reading one turn again.
+const REREAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// Inputs the guest gets in one call.
+const BATCH: usize = 256;
+
+/// A newer parser's reading of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reread {
+    /// The agent's text; empty when it only used tools.
+    pub text: String,
+    /// The agent never came to its end: this is the text until then.
+    pub cut: bool,
+    /// The agent's session.
+    pub session: Option<SessionReady>,
+    /// Tokens and money.
+    pub usage: Option<Usage>,
+    /// Where the agent worked.
+    pub cwd: Option<String>,
+    /// From the turn's start to its end.
+    pub took: Duration,
+}
+
+/// Plays a recording once more to a backend, up to the end of a turn, and returns the answer it
+/// finds there. Takes at most 20 s; dropping the future leaves nothing behind.
+///
+/// # Errors
+/// Why there is no answer, in words for the operator.
+pub async fn reread(backend: &dyn Backend, recording: &Path, turn: &str) -> Result<Reread, String> {
+    let path = recording.to_owned();
+    let read = tokio::task::spawn_blocking(move || tape(&path))
+        .await
+        .map_err(|error| error.to_string())?;
+    let read = tokio::time::timeout(REREAD_TIMEOUT, answer(backend, read?, turn)).await;
+    read.unwrap_or_else(|_| {
+        Err(format!("reading it takes longer than {} s", REREAD_TIMEOUT.as_secs()))
+    })
+}
+
+fn tape(path: &Path) -> Result<Tape, String> {
+    let bytes =
+        fs::read(path).map_err(|error| format!("the recording cannot be opened: {error}"))?;
+    let text = String::from_utf8_lossy(&bytes);
+    // It may still be written to.
+    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+    Tape::read(whole)
+}
+
+async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Reread, String> {
+    let cut = |tape: &Tape| {
+        tape.cut().map(|why| format!("the recording was cut before the end of the turn: {why}"))
+    };
+    let key = tape.key_of(turn).ok_or_else(|| {
+        cut(&tape).unwrap_or_else(|| "the recording does not tell of this turn".to_owned())
+    })?;
+    let begun = tape
+        .entries
+        .iter()
+        .position(|entry| matches!(&entry.what, What::Turn { turn: id, .. } if id == turn))
+        .unwrap_or(0);
+    if let Some(end) = tape
+        .entries
+        .iter()
+        .position(|entry| matches!(&entry.what, What::Ending { turn: id, .. } if id == turn))
+    {
+        tape.entries.truncate(end + 1);
+    }
+    if tape.entries.iter().any(|entry| matches!(entry.what, What::Lost(_))) {
+        return Err("the recording has gaps: the disk was too slow for it".to_owned());
+    }
+    if let Some(cut) = cut(&tape) {
+        return Err(cut);
+    }
+    let cwd = tape.entries.iter().find_map(|entry| match &entry.what {
+        What::In(Input::Command(Command::StartTurn(start))) if start.turn == key => {
+            Some(start.cwd.clone())
+        }
+        _ => None,
+    });
+    let last = tape.entries.last().map_or(0.0, |entry| entry.t);
+    let took = Duration::try_from_secs_f64(
+        (last - tape.entries.get(begun).map_or(0.0, |entry| entry.t)) / 1000.0,
+    )
+    .unwrap_or_default();
+    let mut replayed = replay(backend, &tape.entries, Batches::Of(BATCH))
+        .await
+        .map_err(|failure| failure.to_string())?;
+    let failed = replayed.failure.take().map(|(_, failure)| failure.to_string());
+    let steps = std::mem::take(&mut replayed.steps);
+    let replayed = replayed.turns.remove(&key).unwrap_or_default();
+    if matches!(replayed.done.as_ref().map(|done| &done.outcome), Some(Outcome::Completed))
+        && lost_text(&tape.entries, &steps, key, replayed.done.as_ref()).is_some()
+    {
+        return Err("it finds the end of the turn, but no answer".to_owned());
+    }
+    let text = replayed.text();
+    let has_text = !text.trim().is_empty();
+    let lasting = backend.descriptor().sharing != Sharing::Turn;
+    let cut = match replayed.done.as_ref().map(|done| &done.outcome) {
+        // Something unreadable after the last tool may be the answer.
+        Some(Outcome::Completed)
+            if has_text
+                || (!replayed.transcript.tools().is_empty()
+                    && !replayed.transcript.ends_unknown()) =>
+        {
+            false
+        }
+        Some(Outcome::Completed) => {
+            return Err("it finds the end of the turn, but no answer".to_owned());
+        }
+        Some(Outcome::Interrupted | Outcome::Limit(_)) if has_text => true,
+        Some(Outcome::Interrupted | Outcome::Limit(_)) => {
+            return Err("the agent was stopped before it answered".to_owned());
+        }
+        Some(Outcome::Failed(failure) | Outcome::Lost(failure)) => {
+            return Err(format!("the agent failed: {}", failure.message));
+        }
+        None => match failed {
+            Some(failure) => return Err(failure),
+            // A long-lived agent goes with its guest, in mid-turn.
+            None if lasting && has_text => true,
+            None => return Err("it does not find the end of the turn".to_owned()),
+        },
+    };
+    let usage = replayed
+        .done
+        .as_ref()
+        .and_then(|done| done.usage.clone())
+        .or_else(|| replayed.transcript.usage());
+    Ok(Reread { text, cut, session: replayed.session, usage, cwd, took })
+}

@@ -1,0 +1,201 @@
+//! The admitted components of every backend, and which of them serves.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use super::choice::{Choice, Contender, choose};
+use super::component::ComponentBackend;
+use super::instance::Blueprint;
+use super::standing::Standing;
+use aetheel_model::agent::Descriptor;
+use aetheel_turn::{Backend as _, Generation};
+
+/// The current generation of every backend. Only the loader replaces it; readers never wait.
+pub(super) type Current = ArcSwap<BTreeMap<String, Serving>>;
+
+/// The versions of the agents installed here, by backend, as far as somebody asked them.
+pub(super) type AgentVersions = Mutex<BTreeMap<String, String>>;
+
+/// A backend as it serves.
+#[derive(Clone)]
+pub(super) struct Serving {
+    pub(super) backend: Arc<ComponentBackend>,
+    pub(super) chosen: Arc<Chosen>,
+}
+
+/// Where what serves came from, and why it is that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The file it was loaded from.
+    pub path: PathBuf,
+    /// Why it was let in.
+    pub standing: Standing,
+    /// Why it serves and not one of the others; none: there are none.
+    pub why: Option<String>,
+    /// It may be the wrong one: none is made for the installed agent, or nobody knows its version.
+    pub doubtful: bool,
+    /// Those that could serve instead.
+    pub others: Vec<Other>,
+    /// The file is refused, and a kept component serves in its place.
+    pub stands_in: bool,
+}
+
+/// A component that could serve instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// The file it was loaded from.
+    pub path: PathBuf,
+    /// The version its descriptor gives.
+    pub version: String,
+    /// The agent versions it is made for.
+    pub understands: Vec<String>,
+}
+
+/// A component that passed admission and may serve, with the file it came from.
+#[derive(Clone)]
+pub(super) struct Candidate {
+    pub(super) path: PathBuf,
+    pub(super) digest: String,
+    pub(super) descriptor: Descriptor,
+    pub(super) blueprint: Arc<Blueprint>,
+    pub(super) standing: Standing,
+    /// When its file was written: see [`Contender`].
+    pub(super) written: (i64, i64),
+    /// It is a kept component that serves in the place of its refused file.
+    pub(super) stands_in: bool,
+}
+
+/// All candidates, and those of them that serve.
+pub(super) struct Candidates {
+    by_file: BTreeMap<PathBuf, Candidate>,
+    current: Arc<Current>,
+    agents: Arc<AgentVersions>,
+}
+
+impl Candidates {
+    pub(super) fn new(current: Arc<Current>, agents: Arc<AgentVersions>) -> Self {
+        Self { by_file: BTreeMap::new(), current, agents }
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.current.load().keys().cloned().collect()
+    }
+
+    /// Returns the component that serves under a name.
+    pub(super) fn serving(&self, name: &str) -> Option<Serving> {
+        self.current.load().get(name).cloned()
+    }
+
+    /// The backend that serves from this file.
+    pub(super) fn serving_from(&self, path: &Path) -> Option<(String, Serving)> {
+        let current = self.current.load();
+        current
+            .iter()
+            .find(|(_, serving)| serving.chosen.path == path)
+            .map(|(name, serving)| (name.clone(), serving.clone()))
+    }
+
+    pub(super) fn of_file(&self, path: &Path) -> Option<&Candidate> {
+        self.by_file.get(path)
+    }
+
+    /// Those of a name, by path.
+    pub(super) fn of(&self, name: &str) -> impl Iterator<Item = &Candidate> {
+        self.by_file.values().filter(move |candidate| candidate.descriptor.name == name)
+    }
+
+    /// Puts a candidate in the place of the one its file had, and returns that.
+    pub(super) fn insert(&mut self, candidate: Candidate) -> Option<Candidate> {
+        self.by_file.insert(candidate.path.clone(), candidate)
+    }
+
+    pub(super) fn remove(&mut self, path: &Path) -> Option<Candidate> {
+        self.by_file.remove(path)
+    }
+
+    /// Which candidate of a name would serve, if this one came.
+    pub(super) fn would_serve(&self, newcomer: &Candidate) -> (Candidate, Option<String>) {
+        let others =
+            self.of(&newcomer.descriptor.name).filter(|candidate| candidate.path != newcomer.path);
+        let all: Vec<&Candidate> = others.chain([newcomer]).collect();
+        match self.choose(&newcomer.descriptor.name, &all) {
+            Some(choice) => (all[choice.index].clone(), choice.why),
+            None => (newcomer.clone(), None),
+        }
+    }
+
+    /// Has the right candidate of a name serve; returns the generation if it is a new one. Without
+    /// a candidate what served goes on.
+    pub(super) fn serve_best(&self, name: &str) -> Option<Generation> {
+        let all: Vec<&Candidate> = self.of(name).collect();
+        let choice = self.choose(name, &all)?;
+        let candidate = all[choice.index];
+        let before = self.current.load_full();
+        let previous = before.get(name);
+        let chosen = Arc::new(Chosen {
+            path: candidate.path.clone(),
+            standing: candidate.standing.clone(),
+            why: choice.why,
+            doubtful: choice.doubtful,
+            stands_in: candidate.stands_in,
+            others: all
+                .iter()
+                .filter(|other| other.path != candidate.path)
+                .map(|other| Other {
+                    path: other.path.clone(),
+                    version: other.descriptor.version.clone(),
+                    understands: other.descriptor.understands.clone(),
+                })
+                .collect(),
+        });
+        if let (Some(why), true) =
+            (&chosen.why, previous.is_none_or(|previous| previous.chosen.why != chosen.why))
+        {
+            let (path, version) = (candidate.path.display(), &candidate.descriptor.version);
+            let asked = self.agents.lock().contains_key(name);
+            if !asked {
+                tracing::debug!(backend = name, %path, version, "of several files this one serves until the agent's version is known");
+            } else if chosen.doubtful {
+                tracing::warn!(backend = name, %path, version, "of several files this one serves: {why}; hint: add one made for it, or remove the others");
+            } else {
+                tracing::info!(backend = name, %path, version, "of several files this one serves: {why}");
+            }
+        }
+        let same =
+            previous.filter(|previous| previous.backend.generation().digest == candidate.digest);
+        let (backend, new) = match same {
+            Some(previous) => (previous.backend.clone(), None),
+            None => {
+                let number =
+                    previous.map_or(1, |previous| previous.backend.generation().number + 1);
+                let generation = Generation { number, digest: candidate.digest.clone() };
+                let backend = ComponentBackend::new(
+                    candidate.descriptor.clone(),
+                    generation.clone(),
+                    candidate.blueprint.clone(),
+                );
+                (Arc::new(backend), Some(generation))
+            }
+        };
+        let mut next = BTreeMap::clone(&before);
+        next.insert(name.to_owned(), Serving { backend, chosen });
+        self.current.store(Arc::new(next));
+        new
+    }
+
+    fn choose(&self, name: &str, all: &[&Candidate]) -> Option<Choice> {
+        let agents = self.agents.lock();
+        let contenders: Vec<Contender<'_>> = all
+            .iter()
+            .map(|candidate| Contender {
+                descriptor: &candidate.descriptor,
+                written: candidate.written,
+            })
+            .collect();
+        choose(&contenders, agents.get(name).map(String::as_str))
+    }
+}

@@ -1,0 +1,260 @@
+//! A loaded component behind the ports of the turn driver.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::breaker::Breaker;
+use super::instance::{Blueprint, Instance, StartFailure};
+use super::measure::{Gauge, Used};
+use aetheel_model::agent::{Action, Descriptor, TimedInput};
+use aetheel_model::figures::{self, Calls};
+use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
+
+/// One generation of a backend.
+pub struct ComponentBackend {
+    descriptor: Descriptor,
+    generation: Generation,
+    blueprint: Arc<Blueprint>,
+    name: Arc<str>,
+    label: Arc<str>,
+    duty: Duty,
+}
+
+/// How failures of a generation's guests are treated.
+#[derive(Clone)]
+enum Duty {
+    /// It serves: failures are told to the operator and counted.
+    Serving(Arc<Mutex<Breaker>>),
+    /// It is tried: how much it uses is measured.
+    OnTrial(Arc<Gauge>),
+}
+
+impl ComponentBackend {
+    pub(super) fn new(
+        descriptor: Descriptor,
+        generation: Generation,
+        blueprint: Arc<Blueprint>,
+    ) -> Self {
+        Self::with(descriptor, generation, blueprint, Duty::Serving(Arc::default()))
+    }
+
+    /// One that does not serve.
+    pub(super) fn on_trial(
+        descriptor: Descriptor,
+        digest: String,
+        blueprint: Arc<Blueprint>,
+    ) -> Self {
+        Self::with(
+            descriptor,
+            Generation { number: 1, digest },
+            blueprint,
+            Duty::OnTrial(Arc::default()),
+        )
+    }
+
+    fn with(
+        descriptor: Descriptor,
+        generation: Generation,
+        blueprint: Arc<Blueprint>,
+        duty: Duty,
+    ) -> Self {
+        let name = descriptor.name.as_str().into();
+        let label = generation.to_string().into();
+        Self { descriptor, generation, blueprint, name, label, duty }
+    }
+
+    /// The same component, which does not serve.
+    pub(super) fn tried(&self) -> Self {
+        let (descriptor, digest) = (self.descriptor.clone(), self.generation.digest.clone());
+        Self::on_trial(descriptor, digest, Arc::clone(&self.blueprint))
+    }
+
+    pub(super) fn into_parts(self) -> (Descriptor, Arc<Blueprint>) {
+        (self.descriptor, self.blueprint)
+    }
+
+    /// The most its guests have used of their limits so far; of one that serves nothing is known.
+    #[must_use]
+    pub fn used(&self) -> Used {
+        match &self.duty {
+            Duty::Serving(_) => Used::default(),
+            Duty::OnTrial(gauge) => gauge.read(),
+        }
+    }
+
+    /// Opens a link; [`Backend::open`] with the concrete type.
+    ///
+    /// # Errors
+    /// [`GuestFailure`] when the guest cannot be instantiated; [`GuestFailure::Paused`] after five
+    /// failures within a minute.
+    pub async fn open_guest(&self) -> Result<ComponentGuest, GuestFailure> {
+        if let Some(left) = self.paused() {
+            return Err(GuestFailure::Paused(format!(
+                "`{}` (generation {}) failed 5 times within a minute: no new links for {} s, or until a new version is loaded",
+                self.name,
+                self.generation.number,
+                left.as_secs() + 1,
+            )));
+        }
+        let calls = matches!(self.duty, Duty::Serving(_)).then(|| Calls::of(&self.name));
+        let log = FailureLog {
+            name: self.name.clone(),
+            label: self.label.clone(),
+            duty: self.duty.clone(),
+        };
+        let began = Instant::now();
+        match self.blueprint.start(self.name.clone(), self.label.clone()).await {
+            Ok(instance) => {
+                log.called(began, &instance);
+                Ok(ComponentGuest { state: GuestState::Live(Box::new(instance)), log, calls })
+            }
+            Err(StartFailure::Guest(failure)) => Err(log.failed(failure)),
+            // Admission saw the types fit; a component cannot change.
+            Err(StartFailure::Types(reason)) => Err(log.failed(GuestFailure::Trapped(reason))),
+        }
+    }
+}
+
+impl fmt::Debug for ComponentBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.label)
+    }
+}
+
+#[async_trait]
+impl Backend for ComponentBackend {
+    fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    fn paused(&self) -> Option<Duration> {
+        match &self.duty {
+            Duty::Serving(breaker) => breaker.lock().open_for(Instant::now()),
+            Duty::OnTrial(_) => None,
+        }
+    }
+
+    async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
+        Ok(Box::new(self.open_guest().await?))
+    }
+}
+
+/// One link's guest. After a failure, or a call whose future was dropped, every further call fails.
+pub struct ComponentGuest {
+    state: GuestState,
+    log: FailureLog,
+    /// None: what it takes is no figure of what serves.
+    calls: Option<Calls>,
+}
+
+enum GuestState {
+    Live(Box<Instance>),
+    /// A call is running; still so afterwards when its future was dropped, and the instance with
+    /// it.
+    Lent,
+    Dead(GuestFailure),
+}
+
+impl ComponentGuest {
+    /// Takes the instance for the time of a call, so that it goes down with a dropped future.
+    fn borrow(&mut self) -> Result<Box<Instance>, GuestFailure> {
+        match std::mem::replace(&mut self.state, GuestState::Lent) {
+            GuestState::Live(instance) => Ok(instance),
+            GuestState::Lent => {
+                Err(GuestFailure::CutOff("an earlier call was abandoned".to_owned()))
+            }
+            GuestState::Dead(failure) => {
+                self.state = GuestState::Dead(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    fn give_back<T>(
+        &mut self,
+        instance: Box<Instance>,
+        outcome: Result<T, GuestFailure>,
+    ) -> Result<T, GuestFailure> {
+        match outcome {
+            Ok(value) => {
+                self.state = GuestState::Live(instance);
+                Ok(value)
+            }
+            Err(failure) => {
+                let failure = self.log.failed(failure);
+                self.state = GuestState::Dead(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ComponentGuest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "guest of {} {}", self.log.name, self.log.label)
+    }
+}
+
+#[async_trait]
+impl Guest for ComponentGuest {
+    async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
+        let mut instance = self.borrow()?;
+        let began = Instant::now();
+        let outcome = instance.handle(inputs).await;
+        if let Some(calls) = &self.calls {
+            calls.ended(began);
+        }
+        self.log.called(began, &instance);
+        self.give_back(instance, outcome)
+    }
+
+    async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        let mut instance = self.borrow()?;
+        let outcome = instance.save().await;
+        self.give_back(instance, outcome)
+    }
+
+    async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
+        let mut instance = self.borrow()?;
+        let outcome = instance.load(state, saved_by).await;
+        self.give_back(instance, outcome)
+    }
+}
+
+/// Where failures of a generation are counted and told to the operator.
+struct FailureLog {
+    name: Arc<str>,
+    label: Arc<str>,
+    duty: Duty,
+}
+
+impl FailureLog {
+    fn called(&self, began: Instant, instance: &Instance) {
+        if let Duty::OnTrial(gauge) = &self.duty {
+            gauge.called(began, instance.memory());
+        }
+    }
+
+    fn failed(&self, failure: GuestFailure) -> GuestFailure {
+        let Duty::Serving(breaker) = &self.duty else { return failure };
+        let (backend, generation) = (&*self.name, &*self.label);
+        figures::guest_failed(backend, failure.kind());
+        tracing::warn!(backend, generation, kind = failure.kind(), "{failure:?}");
+        if breaker.lock().fail(Instant::now()) {
+            tracing::error!(
+                backend,
+                generation,
+                "5 failures within a minute: the backend is paused, and prompts for it wait; hint: `aetheel backend rollback {backend}` restores the version before, or install a fixed one"
+            );
+        }
+        failure
+    }
+}

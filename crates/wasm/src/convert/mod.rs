@@ -1,0 +1,131 @@
+//! The border between the generated types and the words of [`aetheel_model::agent`]: the only module that
+//! sees both.
+//!
+//! Everything is moved, nothing copied. Values from a guest are measured on the way: a list of more
+//! than [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes does not pass. Sums are
+//! bounded before that, by the hostcall fuel of the store.
+
+mod action;
+mod input;
+pub(super) mod older;
+
+use super::bindings::aetheel::backend::types as wit;
+use aetheel_model::agent::{Action, TimedInput};
+
+/// Most actions one call may return.
+pub(super) const ACTIONS_MAX: usize = 10_000;
+/// Longest string or JSON text from a guest, bytes.
+pub(super) const TEXT_MAX: usize = 8 << 20;
+
+/// A guest returned too much.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Excess {
+    /// More actions came back from one call than the limit allows.
+    #[error("it returned {0} actions in one call, the limit is {ACTIONS_MAX}")]
+    Actions(usize),
+    /// A text is too long.
+    #[error("it returned a text of {0} bytes, the limit is {TEXT_MAX}")]
+    Text(usize),
+}
+
+/// Turns inputs into what the guest is called with.
+pub(super) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
+    unbounded(inputs)
+}
+
+/// Turns what the guest returned into actions.
+///
+/// # Errors
+/// [`Excess`] when it is too much.
+pub(super) fn actions(actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
+    bounded(actions)
+}
+
+fn unbounded<T: Carry<U>, U>(inputs: Vec<T>) -> Vec<U> {
+    inputs.carry(usize::MAX).expect("no text is longer than the address space")
+}
+
+fn bounded<T: Carry<Action>>(actions: Vec<T>) -> Result<Vec<Action>, Excess> {
+    if actions.len() > ACTIONS_MAX {
+        return Err(Excess::Actions(actions.len()));
+    }
+    actions.carry(TEXT_MAX)
+}
+
+/// Checks a bare text from a guest.
+///
+/// # Errors
+/// [`Excess`] when it is too long.
+pub(super) fn text(text: String) -> Result<String, Excess> {
+    text.carry(TEXT_MAX)
+}
+
+/// Moves a value to the other side of the border; texts longer than `cap` bytes stay behind.
+trait Carry<T> {
+    fn carry(self, cap: usize) -> Result<T, Excess>;
+}
+
+impl Carry<String> for String {
+    fn carry(self, cap: usize) -> Result<String, Excess> {
+        if self.len() > cap { Err(Excess::Text(self.len())) } else { Ok(self) }
+    }
+}
+
+impl<T: Carry<U>, U> Carry<Option<U>> for Option<T> {
+    fn carry(self, cap: usize) -> Result<Option<U>, Excess> {
+        self.map(|value| value.carry(cap)).transpose()
+    }
+}
+
+impl<T: Carry<U>, U> Carry<Vec<U>> for Vec<T> {
+    fn carry(self, cap: usize) -> Result<Vec<U>, Excess> {
+        self.into_iter().map(|value| value.carry(cap)).collect()
+    }
+}
+
+impl<A: Carry<C>, B: Carry<D>, C, D> Carry<(C, D)> for (A, B) {
+    fn carry(self, cap: usize) -> Result<(C, D), Excess> {
+        Ok((self.0.carry(cap)?, self.1.carry(cap)?))
+    }
+}
+
+macro_rules! plain {
+    ($($type:ty)*) => { $(
+        impl Carry<$type> for $type {
+            fn carry(self, _cap: usize) -> Result<$type, Excess> {
+                Ok(self)
+            }
+        }
+    )* };
+}
+plain!(u32 f64 bool);
+
+/// A record: the same fields on both sides; a forgotten one does not compile.
+macro_rules! record {
+    ($from:ty => $to:ty { $($field:ident),* $(,)? }) => {
+        impl Carry<$to> for $from {
+            fn carry(self, cap: usize) -> Result<$to, Excess> {
+                type To = $to;
+                Ok(To { $($field: self.$field.carry(cap)?),* })
+            }
+        }
+    };
+}
+
+/// A variant or enum: first the cases that carry something, then the bare ones.
+macro_rules! variant {
+    ($from:ty => $to:ty { $($full:ident),* ; $($bare:ident),* $(,)? }) => {
+        impl Carry<$to> for $from {
+            #[allow(unused_variables, reason = "no case of an enum carries anything")]
+            fn carry(self, cap: usize) -> Result<$to, Excess> {
+                type From = $from;
+                type To = $to;
+                Ok(match self {
+                    $(From::$full(value) => To::$full(value.carry(cap)?),)*
+                    $(From::$bare => To::$bare,)*
+                })
+            }
+        }
+    };
+}
+use {record, variant};

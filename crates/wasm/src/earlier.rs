@@ -1,0 +1,37 @@
+//! Components that served earlier, for links that outlived the gateway: each is judged and admitted
+//! like any other, and serves no other turn.
+
+use std::sync::Arc;
+
+use super::component::ComponentBackend;
+use super::loader::Loader;
+use aetheel_model::plain::with_causes;
+use aetheel_turn::Generation;
+
+impl Loader {
+    /// Returns the kept components of a backend that may still be used, the latest first, each as a
+    /// generation without a number.
+    pub(super) async fn kept(&self, name: &str) -> Vec<Arc<ComponentBackend>> {
+        let Some(store) = self.components.clone() else { return Vec::new() };
+        let backend = name.to_owned();
+        let kept = tokio::task::spawn_blocking(move || store.before(&backend, None));
+        let target = self.directory.join(format!("{name}.wasm"));
+        let mut backends = Vec::new();
+        for served in kept.await.unwrap_or_default() {
+            match self.readmit(&target, name, &served).await {
+                Ok(candidate) => {
+                    let generation = Generation { number: 0, digest: candidate.digest };
+                    backends.push(Arc::new(ComponentBackend::new(
+                        candidate.descriptor,
+                        generation,
+                        candidate.blueprint,
+                    )));
+                }
+                Err(error) => {
+                    tracing::debug!(backend = %name, digest = served.digest, "a kept component may not serve: {}", with_causes(&error));
+                }
+            }
+        }
+        backends
+    }
+}

@@ -1,0 +1,193 @@
+//! One running guest: an instance of a component in a store of its own, and what its failures mean.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmtime::component::InstancePre;
+use wasmtime::{Engine, Store};
+use wasmtime_wasi::I32Exit;
+
+use super::bindings::{AgentBackend, AgentBackendIndices, older};
+use super::convert::{self, Excess};
+use super::deadline::limited;
+use super::sandbox::{self, Bound, State};
+use aetheel_model::agent::{Action, TimedInput};
+use aetheel_turn::GuestFailure;
+
+/// How wasmtime says that the hostcall fuel is used up; its error type is private. Pinned by
+/// `a_list_of_a_million_actions_is_cut_off`.
+const FUEL_ERROR: &str = "fuel allocated for hostcalls has been exhausted";
+
+/// All that is needed to make guests of one component, worked out once.
+pub(super) struct Blueprint {
+    engine: Engine,
+    ready: InstancePre<State>,
+    exports: Found,
+    memory: usize,
+    call: Duration,
+}
+
+/// Why a blueprint gives no guest.
+#[derive(Debug)]
+pub(super) enum StartFailure {
+    /// Its start code failed.
+    Guest(GuestFailure),
+    /// An export is not of the contract's type.
+    Types(String),
+}
+
+/// A running guest with its memory and its limits.
+pub(super) struct Instance {
+    store: Store<State>,
+    exports: Exports,
+    call: Duration,
+}
+
+/// The exports, by the contract they are of.
+enum Exports {
+    Newest(AgentBackend),
+    Older(older::AgentBackend),
+}
+
+/// Where a component has the exports of the contract it implements.
+enum Found {
+    Newest(AgentBackendIndices),
+    Older(older::AgentBackendIndices),
+}
+
+impl Blueprint {
+    /// Looks the exports up, those of the older contract where that is the one.
+    ///
+    /// # Errors
+    /// The name of a missing export.
+    pub(super) fn new(
+        ready: InstancePre<State>,
+        is_older: bool,
+        memory: usize,
+        call: Duration,
+    ) -> wasmtime::Result<Self> {
+        let exports = match is_older {
+            true => Found::Older(older::AgentBackendIndices::new(&ready)?),
+            false => Found::Newest(AgentBackendIndices::new(&ready)?),
+        };
+        Ok(Self { engine: ready.engine().clone(), ready, exports, memory, call })
+    }
+
+    /// Makes a guest; its start code runs under the limits of a call. Dropping the future leaves
+    /// nothing behind.
+    ///
+    /// # Errors
+    /// [`StartFailure`].
+    pub(super) async fn start(
+        &self,
+        backend: Arc<str>,
+        generation: Arc<str>,
+    ) -> Result<Instance, StartFailure> {
+        let mut store = sandbox::store(&self.engine, self.memory, backend, generation);
+        let started = limited(self.call, self.ready.instantiate_async(&mut store)).await;
+        let instance = match started {
+            Ok(Ok(instance)) => instance,
+            Ok(Err(error)) => return Err(StartFailure::Guest(failure(&store, &error))),
+            Err(late) => return Err(StartFailure::Guest(GuestFailure::CutOff(late.to_string()))),
+        };
+        let exports = match &self.exports {
+            Found::Newest(found) => found.load(&mut store, &instance).map(Exports::Newest),
+            Found::Older(found) => found.load(&mut store, &instance).map(Exports::Older),
+        };
+        let exports = exports.map_err(|error| StartFailure::Types(format!("{error:#}")))?;
+        Ok(Instance { store, exports, call: self.call })
+    }
+}
+
+/// Calls an export under the run-time limit. After an error the instance must not be used again.
+macro_rules! call {
+    ($self:ident.$export:ident($($argument:expr),*)) => {
+        match &$self.exports {
+            Exports::Newest(exports) => call!($self, exports.$export($($argument),*)),
+            Exports::Older(exports) => call!($self, exports.$export($($argument),*)),
+        }
+    };
+    ($self:ident, $exports:ident.$export:ident($($argument:expr),*)) => {{
+        let call = $exports.aetheel_backend_backend().$export(&mut $self.store, $($argument),*);
+        match limited($self.call, call).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(failure(&$self.store, &error)),
+            Err(late) => Err(GuestFailure::CutOff(late.to_string())),
+        }
+    }};
+}
+
+impl Instance {
+    /// Bytes of its memories.
+    pub(super) fn memory(&self) -> usize {
+        self.store.data().memory()
+    }
+
+    pub(super) async fn describe(&mut self) -> Result<String, GuestFailure> {
+        let text = call!(self.call_describe())?;
+        convert::text(text).map_err(too_much)
+    }
+
+    pub(super) async fn handle(
+        &mut self,
+        inputs: Vec<TimedInput>,
+    ) -> Result<Vec<Action>, GuestFailure> {
+        let actions = match &self.exports {
+            Exports::Newest(exports) => {
+                let inputs = convert::inputs(inputs);
+                convert::actions(call!(self, exports.call_handle(&inputs))?.map_err(refused)?)
+            }
+            Exports::Older(exports) => {
+                let inputs = convert::older::inputs(inputs);
+                convert::older::actions(
+                    call!(self, exports.call_handle(&inputs))?.map_err(refused)?,
+                )
+            }
+        };
+        actions.map_err(too_much)
+    }
+
+    pub(super) async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
+        let state = call!(self.call_save())?;
+        state.map(convert::text).transpose().map_err(too_much)
+    }
+
+    pub(super) async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure> {
+        call!(self.call_load(state, saved_by))?.map_err(refused)
+    }
+}
+
+fn too_much(excess: Excess) -> GuestFailure {
+    GuestFailure::CutOff(excess.to_string())
+}
+
+/// The text is the guest's: it ends up in logs, so it is bounded.
+fn refused(mut text: String) -> GuestFailure {
+    if text.len() > 4096 {
+        text.truncate(text.floor_char_boundary(4096));
+        text.push('…');
+    }
+    GuestFailure::Refused(text)
+}
+
+/// Tells our limits from the guest's faults.
+fn failure(store: &Store<State>, error: &wasmtime::Error) -> GuestFailure {
+    tracing::debug!(error = format!("{error:?}"), "a guest failed");
+    if let Some(bound) = error.downcast_ref::<Bound>() {
+        return GuestFailure::CutOff(bound.to_string());
+    }
+    let cause = error.root_cause().to_string();
+    if cause.contains(FUEL_ERROR) {
+        return GuestFailure::CutOff("it returned more than 32 MiB in one call".to_owned());
+    }
+    let cause = match error.downcast_ref::<I32Exit>() {
+        Some(exit) => format!("it called exit with status {}", exit.0),
+        None => cause,
+    };
+    let words = store.data().log.last_words();
+    GuestFailure::Trapped(if words.is_empty() {
+        cause
+    } else {
+        format!("{cause}; it printed: {words}")
+    })
+}

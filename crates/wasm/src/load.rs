@@ -1,0 +1,114 @@
+//! Loading a component that was read: it is judged, admitted, and let in beside those of its name.
+
+use std::path::{Path, PathBuf};
+
+use tokio::time::Instant;
+
+use super::candidates::Candidate;
+use super::error::AdmissionError;
+use super::loader::Loader;
+use super::report::LoadReport;
+use super::source::Source;
+use aetheel_store::disk::Stamp;
+use aetheel_turn::Backend as _;
+
+impl Loader {
+    /// Lets in what was read from a file, and has the right component of its name serve.
+    pub(super) async fn load(
+        &mut self,
+        path: &Path,
+        source: Source,
+        begun: Instant,
+    ) -> Result<LoadReport, AdmissionError> {
+        let known = self
+            .candidates
+            .of_file(path)
+            .filter(|known| known.digest == source.digest && !known.stands_in)
+            .map(|known| known.descriptor.name.clone());
+        let serving = known
+            .as_ref()
+            .and_then(|name| self.candidates.serving(name))
+            .filter(|serving| serving.chosen.path == path);
+        if let (Some(name), Some(serving)) = (known, serving)
+            && serving.backend.generation().digest == source.digest
+        {
+            return Ok(LoadReport::Unchanged { name, path: path.to_owned() });
+        }
+        let candidate = self.admit(path, source).await?;
+        let name = candidate.descriptor.name.clone();
+        self.make_room(&candidate)?;
+        let (path, digest) = (path.to_owned(), candidate.digest.clone());
+        let before = self
+            .candidates
+            .insert(candidate)
+            .map(|before| before.descriptor.name)
+            .filter(|before| *before != name);
+        if let Some(before) = before {
+            // It held another backend, which others may have too.
+            self.serve_best(&before).await;
+        }
+        match self.candidates.serve_best(&name) {
+            Some(generation) if generation.digest == digest => {
+                let took = begun.elapsed();
+                let standing =
+                    self.candidates.of_file(&path).and_then(|candidate| candidate.standing.says());
+                tracing::info!(backend = %name, %generation, path = %path.display(), standing, took_ms = took.as_millis() as u64, "backend loaded");
+                Ok(LoadReport::Loaded { name, generation, path, took })
+            }
+            // Its file held a better one before than it holds now, or than others.
+            Some(generation) => {
+                let path = self
+                    .candidates
+                    .serving(&name)
+                    .map_or(path, |serving| serving.chosen.path.clone());
+                tracing::info!(backend = %name, %generation, path = %path.display(), "backend serves from another file");
+                Ok(LoadReport::Loaded { name, generation, path, took: begun.elapsed() })
+            }
+            None if self
+                .candidates
+                .serving(&name)
+                .is_some_and(|serving| serving.chosen.path != path) =>
+            {
+                tracing::info!(backend = %name, path = %path.display(), "backend file stands by: another one of its name serves");
+                Ok(LoadReport::StandsBy { name, path })
+            }
+            // The file moved, or an old version came and went unseen.
+            None => Ok(LoadReport::Unchanged { name, path }),
+        }
+    }
+
+    /// Judges and admits what was read from a file.
+    async fn admit(&self, path: &Path, source: Source) -> Result<Candidate, AdmissionError> {
+        let standing = self.gate.judge(path, &source).await?;
+        let Source { bytes, digest, stamp } = source;
+        let candidate =
+            self.engine.candidate(path, bytes, digest, stamp.modified(), standing).await?;
+        self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
+        Ok(candidate)
+    }
+
+    /// Makes sure that a candidate may stand beside the others of its name: all must say which
+    /// agents they are made for. Those whose files are gone or refused by now make room.
+    fn make_room(&mut self, candidate: &Candidate) -> Result<(), AdmissionError> {
+        let name = &candidate.descriptor.name;
+        let declares = |of: &Candidate| !of.descriptor.understands.is_empty();
+        let rivals: Vec<(PathBuf, bool)> = self
+            .candidates
+            .of(name)
+            .filter(|rival| rival.path != candidate.path)
+            .map(|rival| (rival.path.clone(), declares(rival)))
+            .collect();
+        for (rival, declared) in rivals {
+            if Stamp::of(&rival).is_none() {
+                self.candidates.remove(&rival);
+            } else if declared && declares(candidate) {
+                continue;
+            } else if self.files.get(&rival).is_some_and(|seen| seen.name.as_ref() == Some(name)) {
+                return Err(AdmissionError::NameTaken { name: name.clone(), owner: rival });
+            } else {
+                self.candidates.remove(&rival);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,442 @@
+//! The one task that loads components, never two at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+use super::candidates::Candidates;
+use super::component::ComponentBackend;
+use super::engine::Engine;
+use super::error::AdmissionError;
+use super::options::RegistryOptions;
+use super::order;
+use super::report::LoadReport;
+use super::source;
+use super::trust::{Gate, read_signature, signature_of};
+use super::wants::Wants;
+use super::watch::{Hint, Settling, Watch, is_component};
+use aetheel_model::figures;
+use aetheel_model::plain::with_causes;
+use aetheel_store::disk::Stamp;
+use aetheel_store::workspace::{Components, Served};
+use aetheel_turn::{Backend as _, Generation, KnownComponent};
+
+/// How often the operator's files are looked at for components that wait for them.
+const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The files that wait for what they may do to be accepted.
+pub(super) type Waiting = Mutex<BTreeMap<PathBuf, Arc<Wants>>>;
+
+/// Reads, admits and swaps.
+pub(super) struct Loader {
+    pub(super) engine: Engine,
+    pub(super) directory: PathBuf,
+    rescan: Duration,
+    pub(super) gate: Gate,
+    pub(super) candidates: Candidates,
+    reports: broadcast::Sender<LoadReport>,
+    watch: Watch,
+    hints: mpsc::UnboundedReceiver<Hint>,
+    settling: Settling,
+    pub(super) files: BTreeMap<PathBuf, KnownFile>,
+    missing_reported: bool,
+    /// Where components that served are.
+    pub(super) components: Option<Components>,
+    /// Where those are that came with the program.
+    pub(super) shipped: Option<PathBuf>,
+    /// Whether those that serve are kept there.
+    keeping: bool,
+    waiting: Arc<Waiting>,
+}
+
+/// Requests of other parts of the program to the loader.
+pub(super) enum LoaderRequest {
+    /// A look at everything.
+    Rescan,
+    /// From now on, keep what serves.
+    Keep,
+    /// The agent of a backend has another version; answered with whether another component serves
+    /// for it.
+    Choose(String, oneshot::Sender<bool>),
+    /// The component before the generation with this digest is to serve again; without one, what
+    /// served last.
+    RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
+    /// The kept components of a backend that may still be used.
+    Kept(String, oneshot::Sender<Vec<Arc<ComponentBackend>>>),
+    /// The components that are known of a backend.
+    Known(String, oneshot::Sender<Vec<KnownComponent>>),
+    /// The one of them with this digest, to be tried.
+    OnTrial(String, String, oneshot::Sender<Result<ComponentBackend, String>>),
+}
+
+/// Why a file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LookReason {
+    /// Something happened to it: whatever comes of it is reported.
+    Touched,
+    /// It is looked at again to be sure: only news are reported.
+    Rescan,
+}
+
+/// A file as far as it is known.
+#[derive(Debug)]
+pub(super) struct KnownFile {
+    /// None: look again at the next rescan, whatever the stamp says.
+    pub(super) stamp: Option<Stamp>,
+    /// The stamp of the signature beside it, where one counts.
+    pub(super) signature: Option<Stamp>,
+    /// The digest of its content; None: nothing was read.
+    pub(super) digest: Option<String>,
+    /// The backend it holds; None: it was refused.
+    pub(super) name: Option<String>,
+    /// The operator's decision that it was refused for want of.
+    pub(super) wanting: Option<Wanting>,
+}
+
+/// The decision of the operator that a file waits for.
+#[derive(Debug)]
+pub(super) enum Wanting {
+    /// Trust: the backends it was pinned for when it was refused.
+    Trust(BTreeSet<String>),
+    /// That what it may do is accepted.
+    Acceptance(Arc<Wants>),
+}
+
+impl Loader {
+    pub(super) fn new(
+        engine: Engine,
+        options: RegistryOptions,
+        candidates: Candidates,
+        reports: broadcast::Sender<LoadReport>,
+        waiting: Arc<Waiting>,
+    ) -> Self {
+        // Events carry absolute paths.
+        let directory = std::path::absolute(&options.directory).unwrap_or(options.directory);
+        let (watch, hints) = Watch::new(directory.clone());
+        Self {
+            engine,
+            directory,
+            rescan: options.rescan,
+            gate: options.gate,
+            candidates,
+            reports,
+            watch,
+            hints,
+            settling: Settling::new(options.quiet),
+            files: BTreeMap::new(),
+            missing_reported: false,
+            components: options.components,
+            shipped: options.shipped,
+            keeping: false,
+            waiting,
+        }
+    }
+
+    /// Follows changes for ever.
+    pub(super) async fn follow(mut self, mut requests: mpsc::UnboundedReceiver<LoaderRequest>) {
+        let mut rescan = interval_at(Instant::now() + self.rescan, self.rescan);
+        rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut operator = interval_at(Instant::now() + OPERATOR_INTERVAL, OPERATOR_INTERVAL);
+        operator.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let due = self.settling.next();
+            let quiet = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(hint) = self.hints.recv() => match hint {
+                    Hint::File { path, complete } => self.settling.touch(path, complete, Instant::now()),
+                    Hint::Everything => self.look_at_everything().await,
+                },
+                () = quiet => {
+                    for path in self.settling.take(Instant::now()) {
+                        self.look_at(&path, LookReason::Touched).await;
+                    }
+                }
+                _ = rescan.tick() => self.look_at_everything().await,
+                _ = operator.tick() => self.retry_unaccepted().await,
+                Some(request) = requests.recv() => self.serve_request(request).await,
+            }
+        }
+    }
+
+    async fn serve_request(&mut self, request: LoaderRequest) {
+        match request {
+            LoaderRequest::Rescan => {
+                self.retry_unaccepted().await;
+                self.look_at_everything().await;
+            }
+            LoaderRequest::Keep => {
+                self.keeping = true;
+                for name in self.candidates.names() {
+                    self.keep(&name, None).await;
+                }
+            }
+            LoaderRequest::Choose(name, chosen) => {
+                let changed = self.serve_best(&name).await;
+                let _ = chosen.send(changed); // who asked may have gone
+            }
+            LoaderRequest::RollBack(name, from, done) => {
+                let _ = done.send(self.roll_back(&name, from).await);
+            }
+            LoaderRequest::Kept(name, done) => {
+                let _ = done.send(self.kept(&name).await);
+            }
+            LoaderRequest::Known(name, done) => {
+                let _ = done.send(self.known(&name).await);
+            }
+            LoaderRequest::OnTrial(name, digest, done) => {
+                let _ = done.send(self.on_trial(&name, &digest).await);
+            }
+        }
+    }
+
+    /// Loads files that were refused for want of the operator's trust or acceptance, where either has
+    /// been given since.
+    async fn retry_unaccepted(&mut self) {
+        let mut come = Vec::new();
+        for (path, seen) in &self.files {
+            let there = match (&seen.wanting, &seen.digest) {
+                (Some(Wanting::Trust(pinned_for)), Some(digest)) => {
+                    self.gate.pinned_for(digest).await != *pinned_for
+                }
+                (Some(Wanting::Acceptance(wants)), _) => {
+                    self.gate.wants(&wants.descriptor).await.is_none()
+                }
+                _ => false,
+            };
+            come.extend(there.then(|| path.clone()));
+        }
+        for path in come {
+            self.look_at(&path, LookReason::Touched).await;
+        }
+    }
+
+    /// Looks at every file that is there or was, unless it is known and has not changed.
+    pub(super) async fn look_at_everything(&mut self) {
+        // Watch first: what changes while we look is reported.
+        self.watch.renew();
+        let directory = self.directory.clone();
+        let found = tokio::task::spawn_blocking(move || list(&directory)).await.unwrap_or_default();
+        if found.is_none() != self.missing_reported {
+            self.missing_reported = found.is_none();
+            if self.missing_reported {
+                tracing::warn!(path = %self.directory.display(), "the backends folder cannot be read; hint: create it (BACKENDS_DIR), it is then picked up");
+            }
+        }
+        let found = found.unwrap_or_default();
+        let gone: Vec<_> =
+            self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
+        for path in gone {
+            self.look_at(&path, LookReason::Rescan).await;
+        }
+        let (components, limit) = (self.components.clone(), self.engine.limits().component);
+        let unknown = found.iter().any(|(path, _)| !self.files.contains_key(path));
+        let mut found = Vec::from_iter(found);
+        if unknown {
+            let order = move || order::by_right(found, components.as_ref(), limit);
+            found = tokio::task::spawn_blocking(order).await.unwrap_or_default();
+        }
+        for (path, stamp) in found {
+            let signature = self.gate.stamp(&path);
+            if self
+                .files
+                .get(&path)
+                .is_none_or(|seen| seen.stamp != Some(stamp) || seen.signature != signature)
+            {
+                self.look_at(&path, LookReason::Rescan).await;
+            }
+        }
+    }
+
+    /// Brings what serves in line with one file.
+    async fn look_at(&mut self, path: &Path, cause: LookReason) {
+        let begun = Instant::now();
+        // Before it is read and judged: what comes later is another look's.
+        let signature = self.gate.stamp(path);
+        let (mut pinned_for, mut read) = (BTreeSet::new(), None);
+        let (stamp, digest, outcome) =
+            match source::read(path.to_owned(), self.engine.limits().component).await {
+                Ok(source) => {
+                    // A file that was still young is read once more later: its stamp alone proves
+                    // nothing.
+                    let stamp = Some(source.stamp).filter(source::rested);
+                    if let Some(seen) = self.files.get_mut(path)
+                        && cause == LookReason::Rescan
+                        && seen.digest.as_ref() == Some(&source.digest)
+                        && seen.signature == signature
+                    {
+                        seen.stamp = stamp;
+                        return;
+                    }
+                    pinned_for = self.gate.pinned_for(&source.digest).await;
+                    read = Some((source.digest.clone(), source.bytes.clone()));
+                    (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
+                }
+                Err(AdmissionError::Read(error))
+                    if error.kind() == std::io::ErrorKind::NotFound
+                        && Stamp::of(path).is_none() =>
+                {
+                    return self.vanished(path).await;
+                }
+                Err(error @ AdmissionError::Changing) => {
+                    self.settling.touch(path.to_owned(), false, Instant::now());
+                    tracing::debug!(path = %path.display(), "backend file {error}");
+                    return;
+                }
+                // It may be mended without a trace in its stamp (permissions of a folder above it).
+                Err(error @ AdmissionError::Read(_)) => (None, None, Err(error)),
+                Err(error) => (Stamp::of(path), None, Err(error)),
+            };
+        let unreadable_before =
+            self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
+        let name = outcome.as_ref().ok().map(|report| report.name().to_owned());
+        let wanting = match &outcome {
+            Err(AdmissionError::Untrusted(_)) => Some(Wanting::Trust(pinned_for)),
+            Err(AdmissionError::Unaccepted(wants)) => Some(Wanting::Acceptance(wants.clone())),
+            _ => None,
+        };
+        self.files.insert(path.to_owned(), KnownFile { stamp, signature, digest, name, wanting });
+        self.note_waiting();
+        match outcome {
+            Ok(report) => {
+                let loaded =
+                    matches!(report, LoadReport::Loaded { .. }).then(|| report.name().to_owned());
+                self.report(report);
+                if let Some(name) = loaded {
+                    self.keep(&name, read).await;
+                }
+            }
+            Err(AdmissionError::Read(_)) if unreadable_before && cause == LookReason::Rescan => {}
+            Err(reason) => {
+                let serving = self
+                    .candidates
+                    .serving_from(path)
+                    .map(|(_, serving)| format!("{:?}", serving.backend));
+                tracing::warn!(path = %path.display(), serving, "backend file {}; hint: {}", with_causes(&reason), reason.hint());
+                self.report(LoadReport::Refused {
+                    path: path.to_owned(),
+                    reason: Arc::new(reason),
+                });
+            }
+        }
+    }
+
+    /// Lets others see which files wait for what they may do to be accepted.
+    fn note_waiting(&self) {
+        let wanting = self.files.iter().filter_map(|(path, seen)| match &seen.wanting {
+            Some(Wanting::Acceptance(wants)) => Some((path.clone(), wants.clone())),
+            _ => None,
+        });
+        *self.waiting.lock() = wanting.collect();
+    }
+
+    async fn vanished(&mut self, path: &Path) {
+        let Some(seen) = self.files.remove(path) else { return };
+        self.note_waiting();
+        let gone = self.candidates.remove(path);
+        let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else {
+            return;
+        };
+        let served = self.candidates.serving(&name).filter(|serving| serving.chosen.path == path);
+        let left = self.candidates.of(&name).count();
+        match served.map(|serving| format!("{:?}", serving.backend)) {
+            Some(serving) if left == 0 => {
+                tracing::warn!(path = %path.display(), serving, "backend file is gone, its last generation goes on serving; hint: put it back, or restart to be rid of the backend");
+            }
+            Some(serving) => {
+                tracing::warn!(path = %path.display(), served = serving, "backend file is gone, another one of its name takes over; hint: put it back if it is the one you want");
+            }
+            None => {
+                tracing::info!(path = %path.display(), backend = name, "backend file is gone, another one of its name serves")
+            }
+        }
+        // A file that was refused because of this one may be its successor.
+        for (path, _) in
+            self.files.iter().filter(|(_, seen)| seen.name.is_none() && seen.wanting.is_none())
+        {
+            self.settling.touch(path.clone(), true, Instant::now());
+        }
+        self.report(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
+        self.serve_best(&name).await;
+    }
+
+    /// Has the right candidate serve, and reports it if it is another one than before; returns whether
+    /// it is.
+    pub(super) async fn serve_best(&mut self, name: &str) -> bool {
+        let begun = Instant::now();
+        let Some(generation) = self.candidates.serve_best(name) else { return false };
+        let Some(path) = self.candidates.serving(name).map(|serving| serving.chosen.path.clone())
+        else {
+            return false;
+        };
+        tracing::info!(backend = name, %generation, path = %path.display(), "backend serves from another file");
+        self.report(LoadReport::Loaded {
+            name: name.to_owned(),
+            generation,
+            path,
+            took: begun.elapsed(),
+        });
+        self.keep(name, None).await;
+        true
+    }
+
+    /// Keeps the component that serves under a name, where that is wanted. Its file is read again
+    /// only if its bytes are neither `loaded` nor kept already.
+    async fn keep(&self, name: &str, loaded: Option<(String, Arc<[u8]>)>) {
+        let (Some(components), true, Some(serving)) =
+            (self.components.clone(), self.keeping, self.candidates.serving(name))
+        else {
+            return;
+        };
+        let digest = serving.backend.generation().digest.clone();
+        let loaded = loaded.filter(|(loaded, _)| *loaded == digest).map(|(_, bytes)| bytes);
+        let (backend, path) = (name.to_owned(), serving.chosen.path.clone());
+        let limit = self.engine.limits().component;
+        let kept = tokio::task::spawn_blocking(move || {
+            if !components.renew(&backend, &digest)? {
+                let read = || source::read_now(&path, limit).ok();
+                let unchanged = || Some(read().filter(|source| source.digest == digest)?.bytes);
+                let Some(bytes) = loaded.or_else(unchanged) else {
+                    tracing::debug!(backend, path = %path.display(), "what serves is not kept: its file holds something else by now");
+                    return Ok(());
+                };
+                let signature = read_signature(&signature_of(&path));
+                components.keep(&backend, &Served { digest, bytes, signature })?;
+            }
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            components.note_file(&backend, &file)
+        });
+        if let Ok(Err(error)) = kept.await {
+            tracing::warn!(
+                backend = name,
+                "what serves cannot be kept for a rollback: {}; hint: check the room and the permissions of CONFIG_DIR",
+                with_causes(&error)
+            );
+        }
+    }
+
+    pub(super) fn report(&self, report: LoadReport) {
+        figures::reloaded(report.word());
+        if let LoadReport::Loaded { name, generation, .. } = &report {
+            figures::generation(name, generation.number);
+        }
+        let _ = self.reports.send(report); // nobody has to listen
+    }
+}
+
+/// Returns the components of a directory; None: it cannot be read.
+fn list(directory: &Path) -> Option<BTreeMap<PathBuf, Stamp>> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    let paths =
+        entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| is_component(path));
+    Some(paths.filter_map(|path| Stamp::of(&path).map(|stamp| (path, stamp))).collect())
+}

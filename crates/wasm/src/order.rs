@@ -1,0 +1,31 @@
+//! In which order files are loaded: those that served last come first, so that of two files which
+//! cannot stand side by side the same one serves after a restart.
+
+use std::path::{Path, PathBuf};
+
+use super::source;
+use aetheel_store::disk::Stamp;
+use aetheel_store::workspace::{Components, Last};
+
+/// The files of the folder, those that served last first, the others by name. Does its I/O where it
+/// is called.
+pub(super) fn by_right(
+    mut found: Vec<(PathBuf, Stamp)>,
+    components: Option<&Components>,
+    limit: u64,
+) -> Vec<(PathBuf, Stamp)> {
+    let last = components.map(Components::last).unwrap_or_default();
+    let named =
+        |path: &Path, last: &Last| path.file_name().is_some_and(|name| name == last.file.as_str());
+    // One whose file has another name by now is known by its content.
+    let moved: Vec<&Last> =
+        last.iter().filter(|last| !found.iter().any(|(path, _)| named(path, last))).collect();
+    let served = |path: &Path| {
+        last.iter().any(|last| named(path, last))
+            || !moved.is_empty()
+                && source::read_now(path, limit)
+                    .is_ok_and(|source| moved.iter().any(|last| last.digest == source.digest))
+    };
+    found.sort_by_cached_key(|(path, _)| (!served(path), path.clone()));
+    found
+}

@@ -1,0 +1,196 @@
+//! The backends there are, by name, and the news about them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::candidates::{AgentVersions, Candidates, Chosen, Current};
+use super::component::ComponentBackend;
+use super::engine::Engine;
+use super::loader::{Loader, LoaderRequest, Waiting};
+use super::options::RegistryOptions;
+use super::report::LoadReport;
+use super::wants::Wants;
+use aetheel_model::vigil;
+use aetheel_turn::{Backend, Backends, Generation, KnownComponent};
+
+/// Name to current backend, kept current. Dropping it ends the watch; backends in use live on.
+pub struct Registry {
+    current: Arc<Current>,
+    agents: Arc<AgentVersions>,
+    reports: broadcast::Sender<LoadReport>,
+    requests: mpsc::UnboundedSender<LoaderRequest>,
+    waiting: Arc<Waiting>,
+    loader: JoinHandle<()>,
+}
+
+impl Registry {
+    /// Loads all components of the folder, one after the other by name, and from then on follows
+    /// its changes.
+    ///
+    /// Returns what became of each file. A missing folder is no error: it is logged and waited for.
+    pub async fn start(engine: Engine, options: RegistryOptions) -> (Self, Vec<LoadReport>) {
+        let (current, agents) = (Arc::new(Current::default()), Arc::new(AgentVersions::default()));
+        let (reports, mut first) = broadcast::channel(1024);
+        let (requests, asked) = mpsc::unbounded_channel();
+        let waiting = Arc::new(Waiting::default());
+        let candidates = Candidates::new(current.clone(), agents.clone());
+        let mut loader = Loader::new(engine, options, candidates, reports.clone(), waiting.clone());
+        loader.look_at_everything().await;
+        loader.serve_stand_ins().await;
+        let mut loaded = Vec::new();
+        while let Ok(report) = first.try_recv() {
+            loaded.push(report);
+        }
+        let loader = vigil::task("backends", loader.follow(asked));
+        (Self { current, agents, reports, requests, waiting, loader }, loaded)
+    }
+
+    /// Returns the news from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<LoadReport> {
+        self.reports.subscribe()
+    }
+
+    /// Has the loader look at everything soon, as the slow rescan does.
+    pub fn rescan(&self) {
+        self.ask(LoaderRequest::Rescan);
+    }
+
+    /// The files that wait for what they may do to be accepted, with what that is.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
+        all(&self.waiting)
+    }
+
+    /// Has what serves be kept from now on, for rollbacks.
+    pub fn keep(&self) {
+        self.ask(LoaderRequest::Keep);
+    }
+
+    /// Says which version a backend's agent has now. Returns, once it serves, whether that made
+    /// another component serve.
+    pub async fn agent_is(&self, name: &str, version: &str) -> bool {
+        let before = self.agents.lock().insert(name.to_owned(), version.to_owned());
+        let a_choice = self.chosen(name).is_some_and(|chosen| !chosen.others.is_empty());
+        if !a_choice || before.as_deref() == Some(version) {
+            return false;
+        }
+        let (done, changed) = oneshot::channel();
+        self.ask(LoaderRequest::Choose(name.to_owned(), done));
+        changed.await.unwrap_or(false)
+    }
+
+    /// Where what serves under a name came from, and why it is that.
+    #[must_use]
+    pub fn chosen(&self, name: &str) -> Option<Arc<Chosen>> {
+        self.current.load().get(name).map(|serving| serving.chosen.clone())
+    }
+
+    /// Returns the name and version of the kept component that serves in the place of this file.
+    #[must_use]
+    pub fn stand_in_of(&self, path: &Path) -> Option<(String, String)> {
+        let current = self.current.load();
+        let (name, serving) = current
+            .iter()
+            .find(|(_, serving)| serving.chosen.stands_in && serving.chosen.path == path)?;
+        Some((name.clone(), serving.backend.descriptor().version.clone()))
+    }
+
+    /// Has the component serve again that served before the generation with this digest, or without
+    /// one what served last, and returns what then serves.
+    ///
+    /// # Errors
+    /// Why it stays as it is, and what to do.
+    pub async fn put_back(&self, name: &str, from: Option<&str>) -> Result<Generation, String> {
+        let (done, generation) = oneshot::channel();
+        self.ask(LoaderRequest::RollBack(name.to_owned(), from.map(str::to_owned), done));
+        generation.await.unwrap_or_else(|_| Err("the gateway is going away".to_owned()))
+    }
+
+    /// Returns the kept components of a backend that may still be used, the latest first.
+    pub async fn kept_components(&self, name: &str) -> Vec<Arc<ComponentBackend>> {
+        let (done, kept) = oneshot::channel();
+        self.ask(LoaderRequest::Kept(name.to_owned(), done));
+        kept.await.unwrap_or_default()
+    }
+
+    /// The components that are known of a backend, what serves first.
+    pub async fn known_components(&self, name: &str) -> Vec<KnownComponent> {
+        let (done, known) = oneshot::channel();
+        self.ask(LoaderRequest::Known(name.to_owned(), done));
+        known.await.unwrap_or_default()
+    }
+
+    /// Opens one of these to be tried: judged and admitted like any other, and its failures are
+    /// nothing to what serves.
+    ///
+    /// # Errors
+    /// Why it may not be used.
+    pub async fn try_component(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<Arc<ComponentBackend>, String> {
+        let (done, tried) = oneshot::channel();
+        self.ask(LoaderRequest::OnTrial(name.to_owned(), digest.to_owned(), done));
+        let tried = tried.await.unwrap_or_else(|_| Err("the gateway is going away".to_owned()));
+        tried.map(Arc::new)
+    }
+
+    /// Returns the current generation of a backend, with its concrete type.
+    #[must_use]
+    pub fn component(&self, name: &str) -> Option<Arc<ComponentBackend>> {
+        self.current.load().get(name).map(|serving| serving.backend.clone())
+    }
+
+    fn ask(&self, request: LoaderRequest) {
+        let _ = self.requests.send(request); // the loader goes with us
+    }
+}
+
+#[async_trait]
+impl Backends for Registry {
+    fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        self.component(name).map(|backend| backend as Arc<dyn Backend>)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.current.load().keys().cloned().collect()
+    }
+
+    async fn components(&self, name: &str) -> Vec<KnownComponent> {
+        self.known_components(name).await
+    }
+
+    async fn on_trial(&self, name: &str, digest: &str) -> Result<Arc<dyn Backend>, String> {
+        Ok(self.try_component(name, digest).await?)
+    }
+
+    async fn roll_back(&self, name: &str, from: &Generation) -> Result<Generation, String> {
+        self.put_back(name, Some(&from.digest)).await
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.loader.abort();
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.current.load().values().map(|serving| &serving.backend))
+            .finish()
+    }
+}
+
+fn all(waiting: &Waiting) -> Vec<(PathBuf, Arc<Wants>)> {
+    let waiting = waiting.lock();
+    waiting.iter().map(|(path, wants)| (path.clone(), wants.clone())).collect()
+}

@@ -1,0 +1,205 @@
+//! Putting back the component that served before.
+//!
+//! The loader does it, so that nothing is loaded meanwhile. The component that comes back is judged
+//! and admitted like any other before a file is touched; the one it replaces stays in the folder
+//! under another name, and is forgotten by the store, so that rolling back twice goes back twice.
+//! Pinned by `tests/backend/rollback.rs`.
+
+use std::path::{Path, PathBuf};
+
+use super::candidates::Candidate;
+use super::error::AdmissionError;
+use super::install;
+use super::loader::{KnownFile, Loader};
+use super::report::LoadReport;
+use super::source;
+use aetheel_model::plain::with_causes;
+use aetheel_store::disk::Stamp;
+use aetheel_store::workspace::{Components, Served};
+use aetheel_turn::{Backend as _, Generation};
+use tokio::time::Instant;
+
+impl Loader {
+    /// Puts back the component that served before the generation with this digest. Without a
+    /// digest: the stand-in, or the component that served last of a backend that does not serve.
+    ///
+    /// # Errors
+    /// Why it stays as it is, and what to do.
+    pub(super) async fn roll_back(
+        &mut self,
+        name: &str,
+        from: Option<String>,
+    ) -> Result<Generation, String> {
+        let begun = Instant::now();
+        let serving = self.candidates.serving(name);
+        let serves = serving.as_ref().map(|serving| serving.backend.generation().clone());
+        if from.is_some() && serves.as_ref().map(|serves| &serves.digest) != from.as_ref() {
+            let now = serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
+            return Err(format!("{now} serves `{name}` by now; nothing was changed"));
+        }
+        let stands_in = serving.as_ref().is_some_and(|serving| serving.chosen.stands_in);
+        let restored = serves.clone().filter(|_| stands_in && from.is_none());
+        let from = match &restored {
+            Some(_) => None,
+            None => serves.map(|serves| serves.digest),
+        };
+        let target = serving.map_or_else(
+            || self.directory.join(format!("{name}.wasm")),
+            |serving| serving.chosen.path.clone(),
+        );
+        let in_file = from.as_deref().filter(|_| !stands_in);
+        let replaced = self.replaced(&target, in_file).await?;
+        let Some(components) = self.components.clone() else {
+            return Err(format!("no component that served `{name}` before is kept"));
+        };
+        let exactly = restored.as_ref().map(|restored| restored.digest.as_str());
+        let earlier = self.earlier(&components, name, from.clone(), exactly, &target).await?;
+        let digest = earlier.digest.clone();
+        let candidate = self.readmit(&target, name, &earlier).await.map_err(|error| {
+            let short = short(&digest);
+            format!(
+                "the component before ({short}) may not serve: it {}; hint: {}",
+                with_causes(&error),
+                error.hint()
+            )
+        })?;
+        let (winner, why) = self.candidates.would_serve(&candidate);
+        if winner.digest != candidate.digest {
+            let (version, path) = (&candidate.descriptor.version, winner.path.display());
+            let why = why.unwrap_or_default();
+            return Err(format!(
+                "the component before (version {version}) would not serve, but {path}: {why}; move that file away first"
+            ));
+        }
+        let aside = replaced.as_ref().map(|digest| aside(&target, digest));
+        let (to, kept_as) = (target.clone(), aside.clone());
+        let placed = tokio::task::spawn_blocking(move || {
+            install::prepare(&to, &earlier.bytes, earlier.signature.as_deref())?
+                .install(kept_as.as_deref())
+        });
+        match placed.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                return Err(format!(
+                    "cannot write {}: {error}; check the permissions of BACKENDS_DIR",
+                    target.display()
+                ));
+            }
+            Err(_) => return Err("the gateway is going away".to_owned()),
+        }
+        self.candidates.insert(candidate);
+        // Its stamp is looked at with the next look at everything.
+        let seen = KnownFile {
+            stamp: None,
+            signature: self.gate.stamp(&target),
+            digest: Some(digest),
+            name: Some(name.to_owned()),
+            wanting: None,
+        };
+        self.files.insert(target.clone(), seen);
+        let Some(generation) = self.candidates.serve_best(name).or(restored) else {
+            return Err(format!("`{name}` has served that already"));
+        };
+        let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
+        tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the component before");
+        self.report(LoadReport::Loaded {
+            name: name.to_owned(),
+            generation: generation.clone(),
+            path: target,
+            took: begun.elapsed(),
+        });
+        let (backend, gone) = (name.to_owned(), from);
+        let forgotten = tokio::task::spawn_blocking(move || {
+            gone.map_or(Ok(()), |gone| components.forget(&backend, &gone))
+        });
+        if let Ok(Err(error)) = forgotten.await {
+            tracing::warn!(
+                backend = name,
+                "{}; a next rollback may bring it back",
+                with_causes(&error)
+            );
+        }
+        Ok(generation)
+    }
+
+    /// The digest of what is to be replaced; none: there is no file. It must be what serves, or be
+    /// refused.
+    async fn replaced(
+        &self,
+        target: &Path,
+        serves: Option<&str>,
+    ) -> Result<Option<String>, String> {
+        let shown = target.display();
+        match source::read(target.to_owned(), self.engine.limits().component).await {
+            Ok(source) if serves.is_none_or(|serves| serves == source.digest) => {
+                Ok(Some(source.digest))
+            }
+            Ok(_) => Err(format!(
+                "{shown} holds another component by now, which does not serve; move it away, or put in a sound one"
+            )),
+            Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(error) => Err(format!("{shown} {}; {}", with_causes(&error), error.hint())),
+        }
+    }
+
+    /// Returns the component that served before and is in no other file of the folder, where it
+    /// would serve by itself; or the one with the digest `exactly`.
+    async fn earlier(
+        &self,
+        components: &Components,
+        name: &str,
+        from: Option<String>,
+        exactly: Option<&str>,
+        target: &Path,
+    ) -> Result<Served, String> {
+        let (store, backend, before) = (components.clone(), name.to_owned(), from.clone());
+        let kept = tokio::task::spawn_blocking(move || store.before(&backend, before.as_deref()))
+            .await
+            .unwrap_or_default();
+        let others = self.candidates.of(name).filter(|candidate| candidate.path != target);
+        let beside: Vec<&str> = others.map(|candidate| candidate.digest.as_str()).collect();
+        let wanted = |served: &Served| match exactly {
+            Some(digest) => served.digest == digest,
+            None => !beside.contains(&served.digest.as_str()),
+        };
+        kept.into_iter()
+            .find(wanted)
+            .ok_or_else(|| format!("`{name}` has no component before this one that was kept; put another file in its place"))
+    }
+
+    /// Judges and admits a component that was kept, for the place of a file.
+    pub(super) async fn readmit(
+        &self,
+        target: &Path,
+        name: &str,
+        served: &Served,
+    ) -> Result<Candidate, AdmissionError> {
+        let standing = self
+            .gate
+            .judge_bytes(target, &served.digest, &served.bytes, served.signature.as_deref())
+            .await?;
+        let written = Stamp::of(target).map_or((0, 0), |stamp| stamp.modified());
+        let candidate = self
+            .engine
+            .candidate(target, served.bytes.clone(), served.digest.clone(), written, standing)
+            .await?;
+        self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
+        if candidate.descriptor.name != name {
+            return Err(AdmissionError::SelfTest("it is another backend"));
+        }
+        Ok(candidate)
+    }
+}
+
+/// The name that a replaced file is kept under.
+fn aside(target: &Path, digest: &str) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(format!(".rolled-back-{}", short(digest)));
+    PathBuf::from(name)
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}

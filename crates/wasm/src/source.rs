@@ -1,0 +1,63 @@
+//! Reading a component file whole and untorn.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+
+use super::error::AdmissionError;
+use aetheel_store::disk::Stamp;
+use aetheel_model::plain::hex;
+
+/// How long a file must have been left alone before its stamp stands for its content.
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A file's content and what it was read from.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) bytes: Arc<[u8]>,
+    /// The SHA-256 of the bytes in lower-case hex.
+    pub(super) digest: String,
+    pub(super) stamp: Stamp,
+}
+
+/// Whether a stamped file has been left alone long enough.
+pub(super) fn rested(stamp: &Stamp) -> bool {
+    stamp.age(SystemTime::now()).is_some_and(|age| age > REST_TIMEOUT)
+}
+
+/// Reads a file of at most `limit` bytes on a blocking thread.
+///
+/// # Errors
+/// [`AdmissionError`] when it is missing, no file, too large or was written to meanwhile.
+pub(super) async fn read(path: PathBuf, limit: u64) -> Result<Source, AdmissionError> {
+    tokio::task::spawn_blocking(move || read_now(&path, limit))
+        .await
+        .map_err(|error| AdmissionError::Read(io::Error::other(error)))?
+}
+
+/// [`read`], where it is called.
+pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError> {
+    // Opening a named pipe would wait for a writer.
+    if !fs::metadata(path).map_err(AdmissionError::Read)?.is_file() {
+        return Err(AdmissionError::NotAFile);
+    }
+    let mut file = File::open(path).map_err(AdmissionError::Read)?;
+    let before = file.metadata().map_err(AdmissionError::Read)?;
+    if before.len() > limit {
+        return Err(AdmissionError::TooLarge { size: before.len(), limit });
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or_default());
+    file.by_ref().take(limit + 1).read_to_end(&mut bytes).map_err(AdmissionError::Read)?;
+    let after = Stamp::from(&file.metadata().map_err(AdmissionError::Read)?);
+    // The number of links is part of `changed`: a rename over this very file counts as a change
+    // too, and is one.
+    if after != Stamp::from(&before) || bytes.len() as u64 != after.size() {
+        return Err(AdmissionError::Changing);
+    }
+    let digest = hex(&Sha256::digest(&bytes));
+    Ok(Source { bytes: bytes.into(), digest, stamp: after })
+}

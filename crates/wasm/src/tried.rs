@@ -1,0 +1,89 @@
+//! Components that are tried beside what serves: those that are known of a backend, each judged and
+//! admitted like any other, and opened so that its failures are nothing to what serves.
+
+use std::sync::Arc;
+
+use super::component::ComponentBackend;
+use super::loader::Loader;
+use super::source;
+use super::trust::{read_signature, signature_of};
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::Served;
+use aetheel_turn::{Backend as _, KnownComponent, Shelf};
+
+impl Loader {
+    /// The components that are known of a backend, what serves first; none is loaded for that.
+    pub(super) async fn known(&self, name: &str) -> Vec<KnownComponent> {
+        let serving = self.candidates.serving(name);
+        let mut known: Vec<KnownComponent> = Vec::new();
+        let mut add = |digest: &str, version: Option<&str>, shelf| {
+            if !known.iter().any(|known| known.digest == digest) {
+                let (digest, version) = (digest.to_owned(), version.map(str::to_owned));
+                known.push(KnownComponent { digest, version, shelf });
+            }
+        };
+        if let Some(serving) = serving {
+            let version = serving.backend.descriptor().version.as_str();
+            add(&serving.backend.generation().digest, Some(version), Shelf::Serving);
+        }
+        for candidate in self.candidates.of(name) {
+            add(&candidate.digest, Some(&candidate.descriptor.version), Shelf::Beside);
+        }
+        if let Some(store) = self.components.clone() {
+            let backend = name.to_owned();
+            let kept = tokio::task::spawn_blocking(move || store.kept(&backend)).await;
+            kept.unwrap_or_default().iter().for_each(|digest| add(digest, None, Shelf::Earlier));
+        }
+        if let Some(shipped) = self.shipped(name).await {
+            add(&shipped.digest, None, Shelf::Shipped);
+        }
+        known
+    }
+
+    /// Opens one of these, which serves nobody.
+    ///
+    /// # Errors
+    /// Why it may not be used.
+    pub(super) async fn on_trial(
+        &self,
+        name: &str,
+        digest: &str,
+    ) -> Result<ComponentBackend, String> {
+        let serving = self.candidates.serving(name).map(|serving| serving.backend);
+        if let Some(backend) = serving.filter(|backend| backend.generation().digest == digest) {
+            return Ok(backend.tried());
+        }
+        if let Some(candidate) = self.candidates.of(name).find(|known| known.digest == digest) {
+            let (descriptor, blueprint) =
+                (candidate.descriptor.clone(), Arc::clone(&candidate.blueprint));
+            return Ok(ComponentBackend::on_trial(descriptor, digest.to_owned(), blueprint));
+        }
+        let kept = match self.components.clone() {
+            Some(store) => {
+                let backend = name.to_owned();
+                let kept = tokio::task::spawn_blocking(move || store.before(&backend, None)).await;
+                kept.unwrap_or_default().into_iter().find(|served| served.digest == digest)
+            }
+            None => None,
+        };
+        let found = match kept {
+            Some(kept) => Some(kept),
+            None => self.shipped(name).await.filter(|shipped| shipped.digest == digest),
+        };
+        let found =
+            found.ok_or_else(|| format!("this component of `{name}` is not there any more"))?;
+        let target = self.directory.join(format!("{name}.wasm"));
+        let candidate = self.readmit(&target, name, &found).await.map_err(|error| {
+            format!("it may not be used: it {}; hint: {}", with_causes(&error), error.hint())
+        })?;
+        Ok(ComponentBackend::on_trial(candidate.descriptor, candidate.digest, candidate.blueprint))
+    }
+
+    /// The component of a backend that came with the program.
+    async fn shipped(&self, name: &str) -> Option<Served> {
+        let path = self.shipped.as_ref()?.join(format!("{name}.wasm"));
+        let source = source::read(path.clone(), self.engine.limits().component).await.ok()?;
+        let signature = read_signature(&signature_of(&path));
+        Some(Served { digest: source.digest, bytes: source.bytes, signature })
+    }
+}

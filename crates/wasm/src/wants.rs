@@ -1,0 +1,87 @@
+//! The wishes of a component that go beyond what the operator accepted.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+use aetheel_model::agent::Descriptor;
+use aetheel_model::agent::capability::{Capabilities, Capability, beyond, lines, say, shipped};
+use aetheel_model::plain::hex;
+
+/// Sentences of it that a line of the log has room for.
+const SHOWN: usize = 8;
+
+/// Characters of a sentence that it has room for.
+const SENTENCE: usize = 200;
+
+/// A component that waits for the operator, with the wishes that are not accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wants {
+    /// The component's description of itself.
+    pub descriptor: Descriptor,
+    /// The wishes that are not accepted; never empty.
+    pub more: Capabilities,
+    /// Whether nothing was ever accepted of a backend of this name.
+    pub unknown: bool,
+}
+
+impl Wants {
+    /// The wishes of a component beyond what was accepted of its name, by the operator or because it
+    /// is shipped; none: nothing.
+    #[must_use]
+    pub fn of(descriptor: &Descriptor, accepted: Option<&Capabilities>) -> Option<Self> {
+        let shipped = shipped(&descriptor.name);
+        let unknown = shipped.is_none() && accepted.is_none();
+        let known: Capabilities =
+            shipped.into_iter().flatten().chain(accepted.into_iter().flatten().cloned()).collect();
+        let more = beyond(&known, &Capability::of(descriptor));
+        (!more.is_empty()).then(|| Self { descriptor: descriptor.clone(), more, unknown })
+    }
+}
+
+impl Wants {
+    /// Twenty hexadecimal digits that are the same for this name and these wishes, and for no
+    /// others.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let mut hasher = Sha256::new();
+        for line in std::iter::once(self.descriptor.name.clone()).chain(lines(&self.more)) {
+            hasher.update(line.as_bytes());
+            hasher.update(b"\n");
+        }
+        hex(&hasher.finalize()[..10])
+    }
+
+    /// Whether its words here say all of it, with nothing in them that could hide or end a
+    /// quotation: who agrees to them knows what to.
+    #[must_use]
+    pub fn is_told_whole(&self) -> bool {
+        let sentences = say(&self.more);
+        let plain = |line: &String| {
+            line.bytes().all(|byte| (b' '..=b'~').contains(&byte) && !b"`|".contains(&byte))
+        };
+        sentences.len() <= SHOWN
+            && sentences.iter().all(|sentence| sentence.chars().count() <= SENTENCE)
+            && lines(&self.more).iter().all(plain)
+    }
+}
+
+impl fmt::Display for Wants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.descriptor.name;
+        // A component's words can be of any length; `approve` shows them whole.
+        let sentences: Vec<String> = say(&self.more)
+            .iter()
+            .map(|sentence| sentence.chars().take(SENTENCE).collect())
+            .collect();
+        match self.unknown {
+            true => write!(f, "is of a backend that was never accepted, `{name}`: it wants to ")?,
+            false => write!(f, "wants to do more than is accepted of `{name}`: ")?,
+        }
+        f.write_str(&sentences[..sentences.len().min(SHOWN)].join("; "))?;
+        match sentences.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            left => write!(f, "; and {left} more"),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The channels that somebody may see: who answers in each and how, and choosing that.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use tokio::task::JoinSet;
+
+use super::guard::{Fields, Guest, Sent};
+use super::layout::{self, Here, csrf};
+use super::{Shared, frame};
+use aetheel_dispatch::{Setting, SettingOption, status_rows};
+use aetheel_model::access::Standing;
+use aetheel_model::event::Lane;
+use aetheel_model::plain::short_line;
+
+/// Channels that Discord is asked about for a page, the newest.
+const ASKED: usize = 60;
+/// Values of a setting that can be chosen from.
+const CHOICES: usize = 60;
+/// Takes a choice back.
+const UNSET: &str = "unset";
+const NOT_THERE: &str = "There is no such channel that you may see.";
+const NOT_YOURS: &str = "You may not do that there.";
+
+/// The list of channels.
+pub(super) async fn list(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+    let mut channels = shared.dispatcher.channels().await;
+    channels.push(guest.session.visitor.channel);
+    channels.sort_unstable();
+    channels.dedup();
+    let more = channels.len() > ASKED;
+    let mut asking = JoinSet::new();
+    for channel in channels.into_iter().rev().take(ASKED) {
+        let (shared, guest) = (Arc::clone(&shared), guest.clone());
+        asking.spawn(async move {
+            (guest.standing_in(&shared, &Lane::Channel(channel)).await, channel)
+        });
+    }
+    let mut seen = Vec::new();
+    while let Some(answered) = asking.join_next().await {
+        seen.extend(answered.ok().filter(|(standing, _)| standing.sees));
+    }
+    seen.sort_by(|(a, _), (b, _)| a.place.cmp(&b.place));
+    let main = html! {
+        p { "Channels in which somebody talked to the bot, as far as you see them in Discord." }
+        ul.list {
+            @for (standing, channel) in &seen {
+                li { a href={ "/channels/" (channel) } { (short_line(&standing.place, 80)) } }
+            }
+        }
+        @if more { p { "Older ones are left out: use " code { "/status" } " there." } }
+    };
+    layout::page(&guest, Here::Channels, false, &main)
+}
+
+/// Shows one channel.
+pub(super) async fn one(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    channel: Result<Path<u64>, PathRejection>,
+) -> Response {
+    let Ok(Path(channel)) = channel else { return frame::nowhere().await };
+    let Some((lane, standing)) = channel_of(&shared, &guest, channel).await else {
+        return frame::nowhere().await;
+    };
+    let view = shared.dispatcher.view(&lane).await;
+    let rows = status_rows(&view, standing.owner, Timestamp::now());
+    let main = html! {
+        h2 { (short_line(&standing.place, 80)) }
+        dl {
+            @for row in rows.iter().filter(|row| !row.name.is_empty()) {
+                dt { (row.name) } dd { (short_line(&row.text, 300)) }
+            }
+        }
+        @for row in rows.iter().filter(|row| row.name.is_empty()) { p { (short_line(&row.text, 500)) } }
+        @if standing.acts {
+            h2 { "Choose" }
+            p { "What you choose counts from the next message on, and is told in the channel." }
+            @for option in &view.options { (choice(option, channel, &guest)) }
+            h2 { "Conversation" }
+            form method="post" action="/channels/reset" {
+                (csrf(&guest))
+                input type="hidden" name="channel" value=(channel);
+                button.stop type="submit" { "Begin a new conversation" }
+            }
+        }
+    };
+    layout::page(&guest, Here::Channels, false, &main)
+}
+
+fn choice(option: &SettingOption, channel: u64, guest: &Guest) -> Markup {
+    let title = option.setting.title();
+    let id = format!("choose-{title}");
+    let chosen = |value: &str| option.chosen && option.current.as_deref() == Some(value);
+    let listed = option.choices.iter().take(CHOICES);
+    html! {
+        @if !option.choices.is_empty() || option.open {
+            form method="post" action="/channels/choose" {
+                (csrf(guest))
+                input type="hidden" name="channel" value=(channel);
+                input type="hidden" name="setting" value=(title);
+                label for=(id) { (title) ", now " (short_line(option.shown(), 80)) }
+                @if option.choices.is_empty() {
+                    input type="text" id=(id) name="value" autocomplete="off" required;
+                } @else {
+                    select id=(id) name="value" {
+                        option value=(UNSET) selected[!option.chosen] { "Default" }
+                        @for choice in listed {
+                            option value=(choice.id) selected[chosen(&choice.id)] {
+                                (short_line(if choice.label.is_empty() { &choice.id } else { &choice.label }, 80))
+                            }
+                        }
+                    }
+                }
+                button type="submit" aria-label={ "Choose " (title) } { "Choose" }
+            }
+        }
+    }
+}
+
+/// A channel that somebody sees, and what they may there.
+async fn channel_of(shared: &Shared, guest: &Guest, channel: u64) -> Option<(Lane, Standing)> {
+    let lane = Lane::Channel(channel);
+    let standing = guest.standing_in(shared, &lane).await;
+    if let Some(parent) = standing.parent {
+        // This may be the first that is heard of a thread since the start.
+        shared.dispatcher.learn(channel, parent);
+    }
+    standing.sees.then_some((lane, standing))
+}
+
+/// The channel of a form, if somebody may write there; otherwise where to go, and why.
+async fn meant(
+    shared: &Shared,
+    guest: &Guest,
+    fields: &Fields,
+) -> Result<(Lane, u64), (String, &'static str)> {
+    let elsewhere = || ("/channels".to_owned(), NOT_THERE);
+    let channel = fields.one("channel").parse().map_err(|_| elsewhere())?;
+    match channel_of(shared, guest, channel).await {
+        None => Err(elsewhere()),
+        Some((_, standing)) if !standing.acts => Err((path(channel), NOT_YOURS)),
+        Some((lane, _)) => Ok((lane, channel)),
+    }
+}
+
+/// Goes to a page, which says this.
+fn go(guest: &Guest, path: &str, said: impl Into<String>) -> Response {
+    guest.session.say(said);
+    Redirect::to(path).into_response()
+}
+
+fn path(channel: u64) -> String {
+    format!("/channels/{channel}")
+}
+
+/// Chooses a setting.
+pub(super) async fn choose(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
+    let Sent { guest, fields } = sent;
+    let (lane, channel) = match meant(&shared, &guest, &fields).await {
+        Ok(meant) => meant,
+        Err((path, why)) => return go(&guest, &path, why),
+    };
+    let setting = Setting::ALL.into_iter().find(|setting| setting.title() == fields.one("setting"));
+    let value = fields.one("value").trim();
+    let said = match setting.filter(|_| !value.is_empty()) {
+        None => "Choose something.".to_owned(),
+        Some(setting) => match shared.dispatcher.choose(&lane, setting, Some(value)).await {
+            Err(why) => short_line(&why, 300),
+            Ok(chosen) => {
+                let visitor = &guest.session.visitor;
+                tracing::info!(user = visitor.user, %lane, "from the dashboard: {chosen}");
+                let _ = shared
+                    .house
+                    .report(Some(channel), &visitor.name, &format!("chose: {chosen}"))
+                    .await;
+                chosen
+            }
+        },
+    };
+    go(&guest, &path(channel), said)
+}
+
+/// Begins a new conversation.
+pub(super) async fn reset(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
+    let Sent { guest, fields } = sent;
+    let (lane, channel) = match meant(&shared, &guest, &fields).await {
+        Ok(meant) => meant,
+        Err((path, why)) => return go(&guest, &path, why),
+    };
+    let said = match shared.dispatcher.reset(&lane).await {
+        Err(why) => why,
+        Ok(false) => "There is no conversation yet.".to_owned(),
+        Ok(true) => {
+            let visitor = &guest.session.visitor;
+            tracing::info!(user = visitor.user, %lane, "a user began a new conversation from the dashboard");
+            let did = "began a new conversation here.";
+            let _ = shared.house.report(Some(channel), &visitor.name, did).await;
+            "The next message begins a new conversation.".to_owned()
+        }
+    };
+    go(&guest, &path(channel), said)
+}

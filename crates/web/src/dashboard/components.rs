@@ -1,0 +1,87 @@
+//! The backends and what serves of each, for owners; and going back to the component before.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::html;
+
+use super::guard::{Guest, Sent};
+use super::layout::{self, Here, csrf};
+use super::{Shared, frame};
+use aetheel_model::plain::short_line;
+
+/// Backends on a page.
+const SHOWN: usize = 40;
+
+/// All backends.
+pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+    if !guest.standing.owner {
+        return frame::nowhere().await;
+    }
+    let backends = shared.dispatcher.backends().await;
+    let main = html! {
+        @for backend in backends.iter().take(SHOWN) {
+            article.card {
+                h2 { (short_line(&backend.label, 80)) " (" (backend.name) ")" }
+                dl {
+                    dt { "Component" }
+                    dd {
+                        @match &backend.generation {
+                            Some(generation) => { "version " (short_line(&backend.version, 60)) ", generation " (generation) }
+                            None => "does not serve",
+                        }
+                    }
+                    dt { "Agent" }
+                    dd { (backend.agent_version.as_deref().unwrap_or("version unknown")) }
+                    dt { "Can work" }
+                    dd {
+                        @match &backend.unable {
+                            None => "yes",
+                            Some(why) => { "no: " (short_line(why, 200)) }
+                        }
+                    }
+                }
+                @for line in &backend.notes { p { (short_line(line, 400)) } }
+                @if let Some(generation) = backend.generation.as_ref().filter(|_| backend.has_earlier) {
+                    form method="post" action="/components/roll-back" {
+                        (csrf(&guest))
+                        input type="hidden" name="backend" value=(backend.name);
+                        input type="hidden" name="generation" value=(generation);
+                        button.stop type="submit" { "Go back to the version before" }
+                    }
+                }
+            }
+        }
+        @if backends.len() > SHOWN { p { "And " (backends.len() - SHOWN) " more." } }
+        p { "Rolling back has the component serve again that served before. Turns that run finish with theirs." }
+    };
+    layout::page(&guest, Here::Components, false, &main)
+}
+
+/// Goes back to the component before, if the one that was shown still serves.
+pub(super) async fn roll_back(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
+    let Sent { guest, fields } = sent;
+    if !guest.standing.owner {
+        return frame::nowhere().await;
+    }
+    let (name, generation) = (fields.one("backend"), fields.one("generation"));
+    let visitor = &guest.session.visitor;
+    let said = match shared.dispatcher.roll_back(name, generation).await {
+        Err(why) => why,
+        Ok(serves) => {
+            tracing::warn!(
+                user = visitor.user,
+                backend = name,
+                generation,
+                serves,
+                "an owner rolled a backend back from the dashboard"
+            );
+            let did = format!("rolled {name} back: generation {serves} serves.");
+            let _ = shared.house.report(None, &visitor.name, &did).await;
+            format!("Generation {serves} of {name} serves.")
+        }
+    };
+    guest.session.say(said);
+    Redirect::to("/components").into_response()
+}

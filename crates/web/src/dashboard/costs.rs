@@ -1,0 +1,225 @@
+//! What turns cost: sums by day, channel, person, backend and model, of the turns that somebody may
+//! see now. Owners take all of them along as a table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+use maud::{Markup, html};
+use tokio::task::JoinSet;
+
+use super::guard::Guest;
+use super::layout::{self, Here};
+use super::{Shared, frame, plot};
+use aetheel_model::event::Lane;
+use aetheel_model::plain::short_line;
+use aetheel_store::workspace::Sheet;
+use aetheel_store::workspace::costs::{Costs, LaneCosts, Sum, top};
+
+/// The times one can choose, days.
+const PERIODS: [u16; 3] = [7, 30, 90];
+const USUAL: u16 = 30;
+/// Lanes that Discord is asked about for a page, those with the most turns.
+const ASKED: usize = 60;
+/// Rows of a table; the others are added up.
+const ROWS: usize = 12;
+/// Characters of a name.
+const NAME: usize = 32;
+
+/// The days that an address asks for: one of [`PERIODS`].
+fn period(query: &[(String, String)]) -> u16 {
+    let asked =
+        query.iter().find(|(name, _)| name == "days").and_then(|(_, days)| days.parse().ok());
+    asked.filter(|days| PERIODS.contains(days)).unwrap_or(USUAL)
+}
+
+/// The first and the last of so many days, in UTC.
+fn days_until_now(days: u16) -> (Date, Date) {
+    let last = TimeZone::UTC.to_datetime(Timestamp::now()).date();
+    (last.saturating_sub((i64::from(days) - 1).days()), last)
+}
+
+/// What somebody may see.
+struct Seen {
+    costs: Costs,
+    /// Lanes by the names of their places.
+    lanes: Vec<(String, Sum)>,
+    /// Lanes that Discord was not asked about.
+    left_out: usize,
+}
+
+impl Seen {
+    fn take(&mut self, lane: &Lane, costs: &Costs, place: &str) {
+        let place = if place.is_empty() { lane.to_string() } else { place.to_owned() };
+        self.lanes.push((place, costs.whole));
+        self.costs.merge(costs);
+    }
+}
+
+/// Adds up the lanes that somebody sees at this moment. Owners see all; of others, those count that
+/// Discord says they see.
+async fn seen_by(shared: &Arc<Shared>, guest: &Guest, mut all: LaneCosts) -> Seen {
+    let owner = guest.standing.owner;
+    let mut order: Vec<(u64, Lane)> = all
+        .iter()
+        .filter(|(lane, _)| owner || matches!(lane, Lane::Channel(_)))
+        .map(|(lane, costs)| (costs.whole.turns, lane.clone()))
+        .collect();
+    order.sort_by(|one, other| other.cmp(one));
+    let left_out = order.len().saturating_sub(ASKED);
+    let mut asking = JoinSet::new();
+    for (_, lane) in order.drain(..order.len().min(ASKED)) {
+        let (shared, guest) = (Arc::clone(shared), guest.clone());
+        asking.spawn(async move { (guest.standing_in(&shared, &lane).await, lane) });
+    }
+    let mut seen = Seen { costs: Costs::default(), lanes: Vec::new(), left_out };
+    while let Some(answered) = asking.join_next().await {
+        // One whose question panicked is not shown to others.
+        if let Some((standing, lane)) = answered.ok().filter(|(it, _)| owner || it.sees) {
+            seen.take(&lane, &all.remove(&lane).unwrap_or_default(), &standing.place);
+        }
+    }
+    if owner {
+        all.iter().for_each(|(lane, costs)| seen.take(lane, costs, ""));
+        seen.left_out = 0;
+    }
+    seen
+}
+
+/// The page.
+pub(super) async fn page(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Response {
+    let days = period(&query);
+    let (from, to) = days_until_now(days);
+    let all = shared.dispatcher.turns().costs(from, to).await;
+    let Seen { costs, lanes, left_out } = seen_by(&shared, &guest, all).await;
+    let people = costs.people.values().map(|person| (person.name.clone(), person.sum));
+    let backends = costs.backends.iter().map(|(name, sum)| (name.clone(), *sum));
+    let unknown = || "unknown".to_owned();
+    let models =
+        costs.models.iter().map(|(name, sum)| (name.clone().unwrap_or_else(unknown), *sum));
+    let main = html! {
+        nav aria-label="Time" {
+            ul {
+                @for other in PERIODS {
+                    li { a href={ "/costs?days=" (other) } aria-current=[(other == days).then_some("true")] { "Last " (other) " days" } }
+                }
+            }
+        }
+        @if costs.whole.turns == 0 {
+            p { "No turn ended in this time where you may look." }
+        } @else {
+            (whole(&costs.whole))
+            p { "Days are those of UTC. Nothing is estimated: what an agent does not tell is in no sum." }
+            h2 { "By day" }
+            (plotted(&costs, from, days))
+            (table("Day", &by_day(&costs.days)))
+            h2 { "By channel" }
+            (table("Channel", &top(lanes, ROWS)))
+            h2 { "By person" }
+            (table("Person", &top(people, ROWS)))
+            h2 { "By backend" }
+            (table("Backend", &top(backends, ROWS)))
+            h2 { "By model" }
+            (table("Model", &top(models, ROWS)))
+        }
+        @if left_out > 0 { p { (left_out) " channels with fewer turns are left out." } }
+        @if guest.standing.owner { p { a href={ "/costs.csv?days=" (days) } { "Download as CSV" } } }
+    };
+    layout::page(&guest, Here::Costs, false, &main)
+}
+
+/// The same as a table for other programs, for owners.
+pub(super) async fn csv(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Response {
+    if !guest.standing.owner {
+        return frame::nowhere().await;
+    }
+    let (from, to) = days_until_now(period(&query));
+    let sheet = shared
+        .dispatcher
+        .turns()
+        .days(from, to, Sheet::default(), |sheet, line| sheet.add(&line))
+        .await;
+    let headers = [
+        (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"aetheel-costs.csv\""),
+    ];
+    (headers, sheet.csv()).into_response()
+}
+
+fn whole(sum: &Sum) -> Markup {
+    html! {
+        dl {
+            dt { "Cost" } dd { (sum.cost()) }
+            dt { "Turns" } dd { (sum.turns) ", " (sum.failed) " failed" }
+            dt { "Hours of agents" } dd { (sum.hours()) }
+            dt { "Tokens" } dd {
+                (sum.tokens(sum.input)) " in, " (sum.tokens(sum.cached)) " of them cached; "
+                (sum.tokens(sum.output)) " out, " (sum.tokens(sum.reasoning)) " of them thinking"
+            }
+        }
+    }
+}
+
+/// A bar for each day: what it cost, or where nobody told a price, its turns.
+fn plotted(costs: &Costs, from: Date, days: u16) -> Markup {
+    let priced = costs.whole.priced > 0;
+    let value = |sum: &Sum| if priced { sum.cost_usd } else { sum.turns as f64 };
+    let all: Vec<Date> = from.series(1.day()).take(days.into()).collect();
+    let values: Vec<f64> = all.iter().map(|day| costs.days.get(day).map_or(0.0, value)).collect();
+    let (most, day) = values.iter().zip(&all).fold((0.0, from), |most, (value, day)| {
+        if *value > most.0 { (*value, *day) } else { most }
+    });
+    let (what, most) =
+        if priced { ("Cost", format!("${most:.2}")) } else { ("Turns", format!("{most}")) };
+    let last = all.last().copied().unwrap_or(from);
+    let about = format!(
+        "{what} of each day from {from} to {last}; highest {most} ({day}). The table below has the numbers."
+    );
+    html! {
+        figure {
+            (plot::bars(&values, &about))
+            figcaption { (what) ", " (from) " to " (last) "; highest: " (most) " (" (day) ")" }
+        }
+    }
+}
+
+/// The latest day first.
+fn by_day(days: &BTreeMap<Date, Sum>) -> Vec<(String, Sum)> {
+    days.iter().rev().map(|(day, sum)| (day.to_string(), *sum)).collect()
+}
+
+fn table(what: &str, rows: &[(String, Sum)]) -> Markup {
+    html! {
+        div.wide tabindex="0" role="region" aria-label={ "Costs by " (what.to_lowercase()) } {
+            table {
+                thead { tr {
+                    @for title in [what, "Cost", "Turns", "Failed", "Hours", "In", "Cached", "Out", "Thinking"] {
+                        th scope="col" { (title) }
+                    }
+                } }
+                tbody {
+                    @for (name, sum) in rows {
+                        tr {
+                            th scope="row" { (short_line(name, NAME)) }
+                            td { (sum.cost()) } td { (sum.turns) } td { (sum.failed) } td { (sum.hours()) }
+                            @for count in [sum.input, sum.cached, sum.output, sum.reasoning] { td { (sum.tokens(count)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What forms do: stop, steer, answer. Each says in Discord who did it, as a button does, and comes
+//! back to the page with what became of it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::Shared;
+use super::guard::{Fields, Guest, Sent};
+use aetheel_dispatch::{OpenQuestion, Subject};
+use aetheel_model::access::Standing;
+use aetheel_model::agent::Decision;
+use aetheel_model::event::{EventKind, Lane, NewEvent, Origin, Sequence};
+use aetheel_model::plain::short_line;
+
+const NOT_THERE: &str = "That turn does not run any more.";
+const NOT_YOURS: &str = "You may not do that there.";
+
+/// Goes back to the page, which tells this.
+fn back(guest: &Guest, said: impl Into<String>) -> Response {
+    guest.session.say(said);
+    Redirect::to("/").into_response()
+}
+
+/// A running turn that somebody sees, as a form names it.
+async fn turn_of(
+    shared: &Shared,
+    guest: &Guest,
+    fields: &Fields,
+) -> Option<(Lane, Sequence, Standing)> {
+    let lane: Lane = fields.one("lane").parse().ok()?;
+    let turn = fields.one("turn").parse().ok()?;
+    let standing = guest.standing_in(shared, &lane).await;
+    standing.sees.then_some((lane, turn, standing))
+}
+
+/// Stops a turn, if it is still the one that runs.
+pub(super) async fn stop(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
+    let Sent { guest, fields } = sent;
+    // What somebody may not see is not there for them.
+    let Some((lane, turn, standing)) = turn_of(&shared, &guest, &fields).await else {
+        return back(&guest, NOT_THERE);
+    };
+    if !standing.acts {
+        return back(&guest, NOT_YOURS);
+    }
+    if !shared.dispatcher.stop_turn(&lane, turn).await {
+        return back(&guest, NOT_THERE);
+    }
+    let visitor = &guest.session.visitor;
+    tracing::info!(user = visitor.user, %lane, event = turn, "a user stopped a turn from the dashboard");
+    if let Lane::Channel(channel) = lane {
+        // It is stopped, whether or not Discord hears of it.
+        let _ = shared.house.report(Some(channel), &visitor.name, "stopped this turn.").await;
+    }
+    back(&guest, "Stopped.")
+}
+
+/// Tells the agent of a turn something.
+pub(super) async fn steer(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
+    let Sent { guest, fields } = sent;
+    let words = fields.one("words").trim().to_owned();
+    if words.is_empty() {
+        return back(&guest, "Write what the agent should know.");
+    }
+    let Some((Lane::Channel(channel), turn, standing)) = turn_of(&shared, &guest, &fields).await
+    else {
+        return back(&guest, NOT_THERE);
+    };
+    if !standing.acts {
+        return back(&guest, NOT_YOURS);
+    }
+    let lane = Lane::Channel(channel);
+    let runs = |view: &aetheel_dispatch::LaneView| {
+        view.lane == lane && view.running.as_ref().is_some_and(|running| running.event == turn)
+    };
+    if !shared.dispatcher.lanes().iter().any(runs) {
+        return back(&guest, NOT_THERE);
+    }
+    let visitor = &guest.session.visitor;
+    // First, so that an answer stands below what it answers.
+    let message = match shared.house.repeat(channel, &visitor.name, &words).await {
+        Ok(message) => message,
+        Err(_) => return back(&guest, "Discord did not take it, so it was not passed on."),
+    };
+    let event = NewEvent {
+        author: Some(visitor.name.clone()),
+        asker: Some(visitor.user),
+        parent: standing.parent,
+        key: Some(format!("dashboard:{message}")),
+        ..NewEvent::new(
+            EventKind::Message,
+            lane.clone(),
+            Origin::Message { channel, message },
+            words,
+        )
+    };
+    tracing::info!(user = visitor.user, %lane, event = turn, "a user steered a turn from the dashboard");
+    match shared.dispatcher.steer(event).await {
+        // What becomes of it is seen in the turn, or in Discord.
+        Ok(_) => back(&guest, "Sent to the agent."),
+        Err(refusal) => back(&guest, refusal.to_string()),
+    }
+}
+
+/// Answers a question of an agent.
+pub(super) async fn answer(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
+    let Sent { guest, fields } = sent;
+    let Some((lane, _, standing)) = turn_of(&shared, &guest, &fields).await else {
+        return back(&guest, NOT_THERE);
+    };
+    let asked = shared
+        .dispatcher
+        .lanes()
+        .into_iter()
+        .filter(|view| view.lane == lane)
+        .filter_map(|view| view.running)
+        .flat_map(|turn| turn.questions)
+        .find(|question| question.id == fields.one("question"));
+    let Some(asked) = asked else { return back(&guest, "This question is no longer open.") };
+    let Some(decision) = decision(&asked, &fields) else {
+        return back(&guest, "Choose one of the answers.");
+    };
+    if let Err(refusal) = shared.dispatcher.answer(&asked.id, &guest.person(&standing), decision) {
+        return back(&guest, refusal.to_string());
+    }
+    // Beside what stands at the question: one that was answered at once never came to Discord.
+    if let Lane::Channel(channel) = lane {
+        let chosen = asked.choices().into_iter().find(|(word, ..)| *word == fields.one("word"));
+        let how = chosen.map_or_else(String::new, |(word, ..)| format!(": {word}"));
+        let did = format!("answered \"{}\"{how}.", short_line(&asked.title, 150));
+        let _ = shared.house.report(Some(channel), &guest.session.visitor.name, &did).await;
+    }
+    back(&guest, "Answered.")
+}
+
+fn decision(asked: &OpenQuestion, fields: &Fields) -> Option<Decision> {
+    let word = fields.one("word");
+    let Subject::Questions(questions) = &asked.subject else {
+        let mut choices = asked.choices().into_iter();
+        return choices.find(|(choice, ..)| *choice == word).map(|(_, _, decision)| decision);
+    };
+    if word == "decline" {
+        return Some(Decision::Declined);
+    }
+    let answers = questions.iter().enumerate().map(|(at, question)| {
+        let mut given: Vec<String> =
+            fields.all(&format!("answer{at}")).map(str::to_owned).collect();
+        // Own words go before an option that was chosen beside them.
+        if !question.many && given.len() > 1 {
+            given.drain(..given.len() - 1);
+        }
+        (question.id.clone(), given)
+    });
+    Some(Decision::Answers(answers.filter(|(_, values)| !values.is_empty()).collect()))
+}

@@ -1,0 +1,313 @@
+//! What is checked of every request before a page is made, and what every answer carries.
+//!
+//! In this order: that the request is meant for this dashboard (`Host`, against names that are
+//! pointed at this machine), that no other page made the browser send it, who is signed in, whether
+//! they may still be here, and that a form is one of ours.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{ConnectInfo, Form, FromRequest, FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::super::connection::Caller;
+use super::frame;
+use super::secret::same;
+use super::sessions::{SESSION_AGE, Session};
+use super::{Origin, Shared};
+use aetheel_dispatch::Person;
+use aetheel_model::access::Standing;
+use aetheel_model::event::Lane;
+
+/// Longest time for an answer that is no stream.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Own files and forms, and nothing else from anywhere.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+                      img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Stands before all pages.
+pub(super) async fn guard(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    request: Request,
+    next: Next,
+) -> Response {
+    caller.head_is_read();
+    let mut response = match strange(&shared, request.method(), request.headers()) {
+        Some(refusal) => refusal,
+        None => {
+            tokio::time::timeout(ANSWER_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
+                frame::plain(StatusCode::SERVICE_UNAVAILABLE, "That takes too long. Try again.")
+            })
+        }
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        // One request a connection, so that whoever says nothing is soon gone.
+        (header::CONNECTION, "close"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+/// The answer to a request that is not for us, or that another page made a browser send.
+fn strange(shared: &Shared, method: &Method, headers: &HeaderMap) -> Option<Response> {
+    let ours = [&shared.origin, &shared.local];
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok()).filter(|_| hosts.next().is_none());
+    if !host.is_some_and(|host| ours.iter().any(|origin| origin.is_host(host))) {
+        return Some(frame::plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            "This is not the address of this dashboard.",
+        ));
+    }
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    let text = |name: header::HeaderName| headers.get(name).map(HeaderValue::to_str);
+    // What sends neither is no browser, and nobody is signed in there against their will.
+    let site = headers.get("sec-fetch-site").map(HeaderValue::to_str);
+    let from_here = matches!(site, None | Some(Ok("same-origin")));
+    let own = |origin: &str| {
+        // Pages that send no referrer send no origin either.
+        origin == "null" || ours.iter().any(|ours| is_of(origin, ours))
+    };
+    let own = text(header::ORIGIN).is_none_or(|origin| origin.is_ok_and(own));
+    (!from_here || !own)
+        .then(|| frame::plain(StatusCode::FORBIDDEN, "This form was sent by another page."))
+}
+
+fn is_of(origin: &str, ours: &Origin) -> bool {
+    Origin::parse(origin).is_ok_and(|origin| origin == *ours)
+}
+
+/// Somebody who is signed in and may still be here.
+#[derive(Clone)]
+pub(super) struct Guest {
+    pub(super) session: Arc<Session>,
+    /// What they may where they asked for their link.
+    pub(super) standing: Standing,
+    /// Whether the page is to load itself again where no script runs.
+    pub(super) again: bool,
+}
+
+impl Guest {
+    /// Returns the user's current permissions in a lane: Discord's for channels, and everything or
+    /// nothing for other lanes, depending on whether the user is an owner. Permissions that cannot
+    /// be looked up count as none.
+    pub(super) async fn standing_in(&self, shared: &Shared, lane: &Lane) -> Standing {
+        let user = self.session.visitor.user;
+        let Lane::Channel(channel) = lane else {
+            let (owner, place) = (self.standing.owner, lane.to_string());
+            return Standing { sees: owner, acts: owner, owner, place, ..Standing::default() };
+        };
+        shared.house.standing(user, *channel).await.unwrap_or_else(|why| {
+            tracing::debug!(user, %lane, why, "cannot look up a user's permissions; assuming none");
+            Standing::default()
+        })
+    }
+
+    /// The same person as the dispatcher knows people, in a place where they stand so.
+    pub(super) fn person(&self, standing: &Standing) -> Person {
+        Person::User {
+            id: self.session.visitor.user,
+            roles: standing.roles.clone(),
+            owner: standing.owner,
+            name: self.session.visitor.name.clone(),
+        }
+    }
+}
+
+/// Why somebody is not let in.
+pub(super) enum Stranger {
+    /// Nobody is signed in.
+    Unknown,
+    /// They may not be here any more.
+    Gone,
+    /// Discord does not say whether they may.
+    Unsure,
+}
+
+impl IntoResponse for Stranger {
+    fn into_response(self) -> Response {
+        let (status, title, text) = match self {
+            Self::Unknown => (
+                StatusCode::UNAUTHORIZED,
+                "Not signed in",
+                "You are not signed in. Write /dashboard in Discord, where you talk to the bot: it answers with a link.",
+            ),
+            Self::Gone => (
+                StatusCode::FORBIDDEN,
+                "Signed out",
+                "You may not use the bot any more where you asked for your link, so you are signed out.",
+            ),
+            Self::Unsure => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Discord does not answer",
+                "Discord does not say at this moment what you may see. Try again in a minute.",
+            ),
+        };
+        frame::notice(status, title, text)
+    }
+}
+
+/// Finds out who is signed in.
+pub(super) fn session_of(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Session>, Stranger> {
+    let name = cookie_name(&shared.origin);
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut secrets = cookies
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|cookie| cookie.trim().split_once('='))
+        .filter(|(given, _)| *given == name)
+        .map(|(_, secret)| secret);
+    secrets
+        .find_map(|secret| shared.sessions.session(secret, Instant::now()))
+        .ok_or(Stranger::Unknown)
+}
+
+/// Asks whether somebody who is signed in may still be here; who may not is signed out.
+pub(super) async fn still(shared: &Shared, session: Arc<Session>) -> Result<Guest, Stranger> {
+    if session.over.is_cancelled() {
+        return Err(Stranger::Gone);
+    }
+    let (user, channel) = (session.visitor.user, session.visitor.channel);
+    match shared.house.standing(user, channel).await {
+        Ok(standing) if standing.sees => Ok(Guest { session, standing, again: false }),
+        Ok(_) => {
+            tracing::info!(
+                user,
+                "a user may not use the bot any more, and is signed out of the dashboard"
+            );
+            shared.sessions.end(&session);
+            Err(Stranger::Gone)
+        }
+        Err(why) => {
+            tracing::warn!(user, why, "cannot ask discord what a user of the dashboard may");
+            Err(Stranger::Unsure)
+        }
+    }
+}
+
+impl FromRequestParts<Arc<Shared>> for Guest {
+    type Rejection = Stranger;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, Self::Rejection> {
+        let guest = still(shared, session_of(shared, &parts.headers)?).await?;
+        Ok(Self { again: parts.uri.query() == Some("again"), ..guest })
+    }
+}
+
+/// The fields of a form.
+pub(super) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// The first field of a name; empty: there is none.
+    pub(super) fn one(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(given, _)| given == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// All fields of a name that say something.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let of = self.0.iter().filter(move |(given, _)| given == name);
+        of.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+    }
+}
+
+/// A form of ours that somebody sent who is signed in and may still be here.
+pub(super) struct Sent {
+    pub(super) guest: Guest,
+    pub(super) fields: Fields,
+}
+
+impl FromRequest<Arc<Shared>> for Sent {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Self::Rejection> {
+        let Leaving { session, fields } = Leaving::from_request(request, shared).await?;
+        let guest = still(shared, session).await.map_err(IntoResponse::into_response)?;
+        Ok(Self { guest, fields })
+    }
+}
+
+/// A form of ours that somebody sent who is signed in, whatever they may now: enough to leave.
+pub(super) struct Leaving {
+    pub(super) session: Arc<Session>,
+    fields: Fields,
+}
+
+impl FromRequest<Arc<Shared>> for Leaving {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Self::Rejection> {
+        let session = session_of(shared, request.headers()).map_err(IntoResponse::into_response)?;
+        let fields = fields(request, shared).await?;
+        if !same(fields.one("csrf"), session.csrf()) {
+            let text =
+                "This form is of another session. Go back, load the page again, and repeat it.";
+            return Err(frame::notice(StatusCode::FORBIDDEN, "Not done", text));
+        }
+        Ok(Self { session, fields })
+    }
+}
+
+/// Reads a form, whoever sent it.
+pub(super) async fn fields(request: Request, shared: &Arc<Shared>) -> Result<Fields, Response> {
+    let form = Form::<Vec<(String, String)>>::from_request(request, shared).await;
+    form.map(|Form(fields)| Fields(fields)).map_err(|_| no_form())
+}
+
+/// The answer to what is no form, or too long.
+pub(super) fn no_form() -> Response {
+    let text = "That is no form of this dashboard, or it is too long.";
+    frame::plain(StatusCode::BAD_REQUEST, text)
+}
+
+/// The cookie of a session that begins, or with none of one that ends.
+pub(super) fn cookie(origin: &Origin, secret: Option<&str>) -> HeaderValue {
+    let (value, age) = secret.map_or(("", 0), |secret| (secret, SESSION_AGE.as_secs()));
+    let secure = if origin.is_secure() { "; Secure" } else { "" };
+    let text = format!(
+        "{}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}",
+        cookie_name(origin)
+    );
+    HeaderValue::from_str(&text).expect("letters, digits and signs")
+}
+
+/// Browsers hold a cookie with `__Host-` to TLS and to its host.
+fn cookie_name(origin: &Origin) -> &'static str {
+    if origin.is_secure() { "__Host-aetheel" } else { "aetheel-dashboard" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_kept_from_scripts_and_other_sites_and_behind_tls_from_everything_else() {
+        let plain = Origin::parse("http://127.0.0.1:8788").unwrap();
+        assert_eq!(
+            cookie(&plain, Some("abc")),
+            "aetheel-dashboard=abc; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"
+        );
+        let secure = Origin::parse("https://agents.example.com").unwrap();
+        assert_eq!(
+            cookie(&secure, None),
+            "__Host-aetheel=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict; Secure"
+        );
+    }
+}

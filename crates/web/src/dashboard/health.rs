@@ -1,0 +1,50 @@
+//! Whether the gateway is well, for owners: what the status pages say, in words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::guard::Guest;
+use super::layout::{self, Here};
+use super::{Shared, frame};
+use aetheel_model::plain::short_line;
+
+/// Longest wait for the program's word.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+    if !guest.standing.owner {
+        return frame::nowhere().await;
+    }
+    let late = || vec!["looking at it takes too long".to_owned()];
+    let (alive, unready) = tokio::join!(
+        tokio::time::timeout(ANSWER_TIMEOUT, shared.health.alive()),
+        tokio::time::timeout(ANSWER_TIMEOUT, shared.health.unready()),
+    );
+    let (alive, unready) = (alive.unwrap_or_else(|_| late()), unready.unwrap_or_else(|_| late()));
+    let stats = shared.dispatcher.stats();
+    let oldest = stats.oldest_ms.map(|ms| format!(", the oldest for {} s", ms / 1_000));
+    let main = html! {
+        dl {
+            dt { "Running" } dd { (word(&alive)) }
+            dt { "Ready to answer" } dd { (word(&unready)) }
+            dt { "Turns" } dd { (stats.running) " running, " (stats.waiting) " waiting" (oldest.unwrap_or_default()) }
+            dt { "Questions waiting for people" } dd { (stats.questions) }
+            dt { "Connected agents" } dd { (stats.links) }
+            dt { "Version" } dd { "Aetheel " (env!("CARGO_PKG_VERSION")) }
+        }
+    };
+    layout::page(&guest, Here::Health, true, &main)
+}
+
+fn word(reasons: &[String]) -> Markup {
+    html! {
+        @if reasons.is_empty() { "yes" } @else {
+            "no"
+            ul { @for reason in reasons { li { (short_line(reason, 300)) } } }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Cards that are sent while they change, as server-sent events: `cards` (all of them, without what
+//! turns say), `turn` (what one says), `ended` (the one turn that is followed has) and `over` (the
+//! session is).
+//!
+//! What a turn says is made once a change and shared by all who watch it. A stream is its own
+//! future: it ends, and watches nothing any more, when its connection does. [`once`] answers with
+//! the same at one moment, for pages beyond those that a browser has streams for.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::guard::{self, Guest, Stranger};
+use super::{Shared, cards, frame};
+use aetheel_dispatch::Dispatcher;
+use aetheel_model::event::{Lane, Sequence};
+
+/// Turns whose text is kept; those that are watched are made again.
+const KEPT: usize = 256;
+/// Between two looks at what changes.
+const PACE: Duration = Duration::from_millis(250);
+/// How often it is asked whether somebody may still see what they see.
+const STILL: Duration = Duration::from_secs(10);
+
+/// What turns say, made once for all who watch.
+#[derive(Default)]
+pub(super) struct Turns(Mutex<HashMap<Sequence, (u64, Arc<str>)>>);
+
+impl Turns {
+    /// What a running turn says, and which version of it that is; none: it does not run.
+    pub(super) fn text(
+        &self,
+        dispatcher: &Dispatcher,
+        lane: &Lane,
+        event: Sequence,
+    ) -> Option<(u64, Arc<str>)> {
+        let Some(turn) = dispatcher.watch_turn(lane, event) else {
+            self.0.lock().remove(&event);
+            return None;
+        };
+        // Before it is looked at: what comes meanwhile is another version.
+        let version = turn.version();
+        let mut made = self.0.lock();
+        if let Some(known) = made.get(&event).filter(|(of, _)| *of >= version) {
+            return Some(known.clone());
+        }
+        if made.len() >= KEPT {
+            made.clear();
+        }
+        let text: Arc<str> = cards::Shown::of(&turn).html().into_string().into();
+        made.insert(event, (version, Arc::clone(&text)));
+        Some((version, text))
+    }
+}
+
+/// The one turn that somebody follows, by its event.
+#[derive(Deserialize)]
+pub(super) struct Followed {
+    turn: Sequence,
+}
+
+/// Follows what changes for somebody, or one turn, until they may not see it any more or are gone.
+pub(super) async fn follow(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    followed: Result<Query<Followed>, QueryRejection>,
+) -> Response {
+    let places = [&shared.streams, &guest.session.streams];
+    let places = places.map(|places| Arc::clone(places).try_acquire_owned().ok());
+    let [Some(one), Some(other)] = places else {
+        return frame::plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.");
+    };
+    let (events, sent) = mpsc::channel(8);
+    let only = followed.ok().map(|Query(followed)| followed.turn);
+    let work = Box::pin(feed(shared, guest, only, events));
+    let feed = Feed { work: Some(work), sent, _places: [one, other] };
+    Sse::new(feed).keep_alive(KeepAlive::default()).into_response()
+}
+
+/// Answers with all that a new stream would send at first: `cards` (`null` where one turn is
+/// followed), `turns`, and whether the turn that is followed has `ended`.
+pub(super) async fn once(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    followed: Result<Query<Followed>, QueryRejection>,
+) -> Response {
+    let only = followed.ok().map(|Query(followed)| followed.turn);
+    let (seen, more) = cards::seen_by(&shared, &guest, only).await;
+    let list = || cards::list((&seen, more), &guest, |_, _| None).into_string();
+    let turns: Vec<Value> = seen
+        .iter()
+        .filter_map(|card| card.turn())
+        .filter_map(|(lane, event)| {
+            let (_, text) = shared.turns.text(&shared.dispatcher, lane, event)?;
+            Some(said(event, &text))
+        })
+        .collect();
+    let ended = only.is_some() && seen.is_empty();
+    let cards = only.is_none().then(list);
+    axum::Json(json!({"cards": cards, "turns": turns, "ended": ended})).into_response()
+}
+
+/// The text of a turn in the form that the page's script reads.
+fn said(event: Sequence, html: &str) -> Value {
+    json!({"turn": event.to_string(), "html": html})
+}
+
+/// A stream that does its own work while it is read.
+struct Feed {
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    sent: mpsc::Receiver<Event>,
+    _places: [OwnedSemaphorePermit; 2],
+}
+
+impl Stream for Feed {
+    type Item = Result<Event, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.work.as_mut().is_some_and(|work| work.as_mut().poll(context).is_ready()) {
+            self.work = None;
+        }
+        // Without its work the channel is closed, and what is in it is the end.
+        self.sent.poll_recv(context).map(|event| event.map(Ok))
+    }
+}
+
+async fn feed(
+    shared: Arc<Shared>,
+    mut guest: Guest,
+    only: Option<Sequence>,
+    events: mpsc::Sender<Event>,
+) {
+    let (mut lanes, mut growth) =
+        (shared.dispatcher.watch_lanes(), shared.dispatcher.watch_growth());
+    let mut told = String::new();
+    let mut versions: HashMap<Sequence, u64> = HashMap::new();
+    let mut until = Instant::now() + STILL;
+    loop {
+        lanes.mark_unchanged();
+        let (seen, more) = cards::seen_by(&shared, &guest, only).await;
+        if only.is_some() && seen.is_empty() {
+            // It has ended, or they may not see it any more.
+            let _ = events.send(Event::default().event("ended").data("{}")).await;
+            return;
+        }
+        let list = match only {
+            Some(_) => String::new(),
+            None => cards::list((&seen, more), &guest, |_, _| None).into_string(),
+        };
+        if list != told {
+            let event = Event::default().event("cards").data(json!({"html": list}).to_string());
+            if events.send(event).await.is_err() {
+                return;
+            }
+            told = list;
+        }
+        let running: Vec<(Lane, Sequence)> = seen
+            .iter()
+            .filter_map(|card| card.turn().map(|(lane, event)| (lane.clone(), event)))
+            .collect();
+        versions.retain(|known, _| running.iter().any(|(_, event)| event == known));
+        loop {
+            growth.mark_unchanged();
+            for (lane, event) in &running {
+                let Some((version, text)) = shared.turns.text(&shared.dispatcher, lane, *event)
+                else {
+                    continue;
+                };
+                if versions.insert(*event, version) == Some(version) {
+                    continue;
+                }
+                let data = said(*event, &text).to_string();
+                if events.send(Event::default().event("turn").data(data)).await.is_err() {
+                    return;
+                }
+            }
+            sleep(PACE).await;
+            tokio::select! {
+                _ = lanes.changed() => break,
+                _ = growth.changed() => {}
+                () = guest.session.over.cancelled() => return over(&events).await,
+                () = shared.closing.cancelled() => return,
+                () = sleep_until(until) => {
+                    until = Instant::now() + STILL;
+                    match guard::still(&shared, Arc::clone(&guest.session)).await {
+                        Ok(still) => guest = still,
+                        // Meanwhile nothing is shown.
+                        Err(Stranger::Unsure) => return,
+                        Err(Stranger::Gone | Stranger::Unknown) => return over(&events).await,
+                    }
+                    // Other channels may be closed to them by now.
+                    break;
+                }
+            }
+        }
+    }
+}
+
+async fn over(events: &mpsc::Sender<Event>) {
+    // Whoever is gone needs not be told.
+    let _ = events.send(Event::default().event("over").data("{}")).await;
+}

@@ -1,0 +1,436 @@
+//! The page of a step.
+
+use maud::{Markup, html};
+use similar::ChangeTag;
+
+use super::text::{Part, part, readable, visible};
+use super::{Asked, SHORT, same};
+use aetheel_model::agent::{Action, Command, Input, Pipe};
+use aetheel_kit::difference::edits;
+use aetheel_kit::machine::{Compared, Film, Reading, STEPS, Sign, Step};
+use aetheel_kit::summary;
+use aetheel_model::plain::short_line;
+use aetheel_model::redact::Redactor;
+use aetheel_turn::{KnownComponent, Shelf};
+use crate::dashboard::frame::tail;
+use crate::dashboard::{Drawn, RecordedTurn};
+
+/// Most bytes in a page of what was told, of what came of it, of each side of a difference, and of
+/// all messages of a side.
+const TOLD: usize = 9_000;
+const MADE: usize = 7_000;
+const EDITS: usize = 5_000;
+const MESSAGES: usize = 5_000;
+/// Actions of a step that are named, the first ones.
+const NAMED: usize = 12;
+/// Messages of a side, the last ones.
+const SHOWN: usize = 4;
+
+/// What came of the choice of another component.
+pub(super) enum Chosen {
+    /// There is none like that.
+    Unknown,
+    Compared(Compared),
+}
+
+/// What a page is made of.
+pub(super) struct View<'a> {
+    pub(super) film: &'a Film,
+    pub(super) recorded: &'a RecordedTurn,
+    pub(super) asked: &'a Asked,
+    pub(super) step: &'a Step,
+    pub(super) drawn: &'a Drawn,
+    pub(super) chosen: Option<&'a Chosen>,
+    /// The other component's reading, once it is there.
+    pub(super) other: Option<&'a Reading>,
+    pub(super) redrawn: Option<&'a Drawn>,
+    pub(super) components: &'a [KnownComponent],
+    pub(super) redactor: &'a Redactor,
+}
+
+impl View<'_> {
+    pub(super) fn html(&self) -> Markup {
+        html! {
+            (self.facts())
+            (self.steps())
+            (self.compare())
+            div.panes {
+                section.card aria-labelledby="told" { (self.told()) }
+                section.card aria-labelledby="made" { (self.made()) }
+                @if let Some(other) = self.other {
+                    section.card aria-labelledby="other" { (self.differs(other)) }
+                }
+            }
+            section.card aria-labelledby="shown" { (self.shown()) }
+        }
+    }
+
+    /// The index of the step.
+    fn at(&self) -> usize {
+        self.asked.step - 1
+    }
+
+    fn facts(&self) -> Markup {
+        let facts = self.film.facts();
+        let header = &facts.header;
+        html! {
+            p {
+                a href={ "/turns/" (self.asked.turn) } { "Turn " code { (self.asked.turn) } } " of " (short_line(&self.recorded.backend, 60))
+                ", recorded with version " (short_line(&header.backend_version, 60))
+                " (" code { (short(&header.digest)) } ")"
+                @if let Some(agent) = &header.agent_version { " and agent " (short_line(agent, 60)) }
+                @if let Some((how, took)) = &facts.ended {
+                    "; ended " (short_line(&self.clean(how), 200)) " after " (seconds(*took))
+                }
+                "."
+            }
+            @if let Some(fault) = &facts.fault {
+                p { "⚠️ Not all of it is here: " (short_line(&self.clean(fault), 300)) "." }
+            }
+            @if facts.lost > 0 {
+                p { "⚠️ The disk was too slow for " (facts.lost) " lines, which are missing." }
+            }
+            @if facts.sparse.is_some_and(|from| self.at() >= from) {
+                p { "⚠️ From here on no agent-events were written down: there were 8 MiB of them." }
+            }
+            @if facts.left_out > 0 {
+                p { "⚠️ Only the first " (STEPS) " steps are here; " (facts.left_out) " follow." }
+            }
+            @if facts.of_others > 0 {
+                p { (facts.of_others) " inputs of other turns of the same agent are left out." }
+            }
+        }
+    }
+
+    fn steps(&self) -> Markup {
+        let (at, of) = (self.asked.step, self.film.len());
+        let go = |word: &str, rel: Option<&str>, to: Option<usize>| {
+            html! {
+                li {
+                    @match to {
+                        Some(to) => a rel=[rel] href=(self.asked.at(to)) { (word) },
+                        None => span { (word) },
+                    }
+                }
+            }
+        };
+        let sign = |sign| self.film.next_with(self.at(), sign).map(|at| at + 1);
+        let apart = self.other.map(|other| other.next(at).map(|at| at + 1));
+        html! {
+            nav.steps aria-label="Steps" {
+                ul {
+                    (go("First", Some("first"), (at > 1).then_some(1)))
+                    (go("Previous", Some("prev"), (at > 1).then(|| at - 1)))
+                    (go("Next", Some("next"), (at < of).then_some(at + 1)))
+                    (go("Last", Some("last"), (at < of).then_some(of)))
+                    (go("Next that people saw", None, sign(Sign::Seen)))
+                    (go("Next unknown output", None, sign(Sign::Unknown)))
+                    @if let Some(to) = apart { (go("Next difference", None, to)) }
+                }
+            }
+            form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
+                (self.kept("q", &self.asked.words)) (self.kept("with", &self.asked.with))
+                label for="step" { "Step " output id="at" for="step" { (at) } " of " (of) }
+                input type="range" id="step" name="step" min="1" max=(of) value=(at);
+                button type="submit" { "Go" }
+            }
+            form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
+                input type="hidden" name="step" value=(at);
+                input type="hidden" name="go" value="hit";
+                (self.kept("with", &self.asked.with))
+                label for="words" { "Words in what was told or made" }
+                input type="text" id="words" name="q" value=(self.asked.words) autocomplete="off" required;
+                button type="submit" { "Find the next" }
+            }
+        }
+    }
+
+    fn kept(&self, name: &str, value: &str) -> Markup {
+        html! { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
+    }
+
+    fn compare(&self) -> Markup {
+        let recorded = &self.film.facts().header.digest;
+        html! {
+            @if !self.components.is_empty() {
+                form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
+                    input type="hidden" name="step" value=(self.asked.step);
+                    (self.kept("q", &self.asked.words))
+                    label for="with" { "Read it with another component" }
+                    select id="with" name="with" {
+                        option value="" { "None" }
+                        @for known in self.components {
+                            option value=(short(&known.digest))
+                                selected[self.asked.with == short(&known.digest)] {
+                                (label(known, known.digest == *recorded))
+                            }
+                        }
+                    }
+                    button type="submit" { "Compare" }
+                }
+            }
+            @match self.chosen {
+                None => {}
+                Some(Chosen::Unknown) => p { "There is no such component of this backend any more." },
+                Some(Chosen::Compared(compared)) => p role="status" { (self.said(compared)) },
+            }
+        }
+    }
+
+    fn said(&self, compared: &Compared) -> Markup {
+        let of = self.film.len();
+        html! {
+            @match compared {
+                Compared::Reads(step) => {
+                    span data-again="2000" { "It reads: step " (step + 1) " of " (of) " …" }
+                }
+                Compared::Busy => "Another turn is being read; only one is at a time. Load the page again.",
+                Compared::Failed(why) => { "It cannot read this turn: " (short_line(why, 400)) "." }
+                Compared::Done(reading) => {
+                    @match reading.next(0) {
+                        None => { "It makes the same of all " (of) " steps." }
+                        Some(first) => {
+                            (reading.count()) " of " (of) " steps differ; first at "
+                            a href=(self.asked.at(first + 1)) { "step " (first + 1) } "."
+                        }
+                    }
+                    @if reading.withheld > 0 {
+                        " It was not told of " (reading.withheld) " inputs about things it never asked for."
+                    }
+                    @if let Some((step, why)) = &reading.failure {
+                        " It fails "
+                        @match step {
+                            Some(step) => a href=(self.asked.at(step + 1)) { "at step " (step + 1) },
+                            None => "before this turn",
+                        }
+                        ": " (short_line(why, 300)) "."
+                    }
+                }
+            }
+        }
+    }
+
+    fn told(&self) -> Markup {
+        let (kind, text) = self
+            .step
+            .input
+            .as_ref()
+            .map_or_else(|| ("together with something of another turn", String::new()), said);
+        let text = readable(&self.clean(&text));
+        let part = part(&text, self.asked.part, TOLD);
+        html! {
+            h2 id="told" { "What was told" }
+            p.head {
+                strong { (kind) } " · line " (self.step.line) " · " (seconds(f64::from(self.step.t_ms)))
+            }
+            @if self.step.input.is_none() {
+                p { "Another turn used the same agent at this moment; what it said is not shown." }
+            } @else if !text.trim().is_empty() {
+                pre tabindex="0" { (part.text) }
+            }
+            (self.parts("part", part))
+            @for note in &self.step.notes {
+                p.tools { "Host: " (short_line(&visible(&self.clean(note)), 300)) }
+            }
+        }
+    }
+
+    fn made(&self) -> Markup {
+        let actions = &self.step.actions;
+        let text = visible(&self.clean(&listed(actions)));
+        let part = part(&text, self.asked.more, MADE);
+        html! {
+            h2 id="made" { "What the component made of it" }
+            @if actions.is_empty() {
+                p {
+                    "Nothing was recorded. What is told in one call is answered in one: "
+                    "what came of this may stand at one of the next steps."
+                }
+            } @else {
+                ul.list { @for action in actions.iter().take(NAMED) { (self.named(action)) } }
+                @if actions.len() > NAMED { p { "and " (actions.len() - NAMED) " more" } }
+                details open[self.asked.more > 1] {
+                    summary { "As JSON" }
+                    pre tabindex="0" { (part.text) }
+                    (self.parts("more", part))
+                }
+            }
+        }
+    }
+
+    fn named(&self, action: &Action) -> Markup {
+        let (what, text) = summary::line(action);
+        html! { li { strong { (what) } " " (short_line(&self.clean(&text), 200)) } }
+    }
+
+    fn differs(&self, other: &Reading) -> Markup {
+        let failed = other.failure.as_ref().filter(|(step, _)| *step == Some(self.at()));
+        html! {
+            h2 id="other" { "What version " (short_line(&other.version, 60)) " makes of it" }
+            @if let Some((_, why)) = failed { p { "⚠️ It fails: " (short_line(why, 400)) "." } }
+            @match other.actions(self.at()) {
+                None if failed.is_some() => {}
+                None if other.failure.as_ref().is_some_and(|(step, _)| step.is_none_or(|step| step < self.at())) => {
+                    p { "It failed before." }
+                }
+                None => p { "The same." },
+                Some(None) => p { "Something else, of which there is too much to keep." },
+                Some(Some(actions)) => (self.edits(&actions)),
+            }
+        }
+    }
+
+    fn edits(&self, other: &[Action]) -> Markup {
+        let mut left = EDITS;
+        let mut rows = Vec::new();
+        let all = edits(&self.step.actions, other);
+        for (edit, action) in &all {
+            let json = serde_json::to_string(action).unwrap_or_default();
+            let json = visible(&self.clean(&json));
+            let shown = part(&json, 1, 600.min(left.max(1)));
+            left = left.saturating_sub(shown.text.len() + 40);
+            rows.push((*edit, shown.text.to_owned(), shown.of > 1));
+            if left == 0 {
+                break;
+            }
+        }
+        html! {
+            ul.diff {
+                @for (edit, text, cut) in &rows {
+                    @let (class, sign, word) = match edit {
+                        ChangeTag::Equal => ("same", "=", "both: "),
+                        ChangeTag::Delete => ("minus", "−", "as recorded: "),
+                        ChangeTag::Insert => ("plus", "+", "this version: "),
+                    };
+                    li class=(class) {
+                        span aria-hidden="true" { (sign) " " }
+                        span.aside { (word) }
+                        code { (text) }
+                        @if *cut { "…" }
+                    }
+                }
+            }
+            @if rows.len() < all.len() { p { "and " (all.len() - rows.len()) " more" } }
+        }
+    }
+
+    fn shown(&self) -> Markup {
+        html! {
+            h2 id="shown" { "What Discord showed" }
+            p.tools {
+                "Rendered anew from the recording: Discord shows a growing answer about once a second, "
+                "and questions and files in messages of their own, which are not here."
+            }
+            @if let Some(other) = self.redrawn {
+                @if same(self.drawn, other) {
+                    p { "With both versions:" }
+                    (messages(self.drawn))
+                } @else {
+                    div.panes {
+                        div { h3 { "As recorded" } (messages(self.drawn)) }
+                        div { h3 { "With the other version" } (messages(other)) }
+                    }
+                }
+            } @else {
+                (messages(self.drawn))
+            }
+        }
+    }
+
+    fn parts(&self, name: &str, part: Part<'_>) -> Markup {
+        let to = |number: usize| self.asked.address(self.asked.step, &format!("&{name}={number}"));
+        html! {
+            @if part.of > 1 {
+                p {
+                    "Part " (part.number) " of " (part.of)
+                    @if part.number > 1 { " · " a href=(to(part.number - 1)) { "the part before" } }
+                    @if part.number < part.of { " · " a href=(to(part.number + 1)) { "the next part" } }
+                }
+            }
+        }
+    }
+
+    fn clean(&self, text: &str) -> String {
+        self.redactor.clean(text.to_owned())
+    }
+}
+
+fn messages(drawn: &Drawn) -> Markup {
+    let before = drawn.messages.len().saturating_sub(SHOWN);
+    let shown = &drawn.messages[before..];
+    let each = MESSAGES / shown.len().max(1);
+    html! {
+        @if drawn.messages.is_empty() { p { "Nothing yet." } }
+        @if before > 0 { p { (before) " messages before" } }
+        @for message in shown {
+            @let text = visible(message);
+            @let (end, cut) = tail(&text, each);
+            div.message { @if cut { "… " } (end) }
+        }
+        @if !drawn.ended { p.tools { "The turn goes on." } }
+    }
+}
+
+/// The kind of an input, and its text.
+fn said(input: &Input) -> (&'static str, String) {
+    let json = || serde_json::to_string(input).unwrap_or_default();
+    match input {
+        Input::Line(line) => (
+            match line.pipe {
+                Pipe::Stdout => "agent, stdout",
+                Pipe::Stderr => "agent, stderr",
+            },
+            line.text.clone(),
+        ),
+        Input::HttpResponse(response) => ("agent, HTTP response", response.body.clone()),
+        Input::StreamEvent(event) => ("agent, event of a stream", event.data.clone()),
+        Input::HttpFailed(_) => ("HTTP request failed", json()),
+        Input::StreamOpened(_) => ("stream opened", json()),
+        Input::StreamClosed(_) => ("stream closed", json()),
+        Input::Spawned(_) => ("agent started", json()),
+        Input::SpawnFailed(_) => ("agent not started", json()),
+        Input::Exited(_) => ("agent exited", json()),
+        Input::Timer(_) => ("timer", json()),
+        Input::Command(command) => (
+            match command {
+                Command::StartTurn(_) => "gateway: the turn begins",
+                Command::Steer(_) => "gateway: people write to the turn",
+                Command::Interrupt(_) => "gateway: the turn is to stop",
+                Command::Answer(_) => "gateway: an answer to a question",
+                Command::CloseSession(_) | Command::Shutdown => "gateway: it is over",
+                Command::Query(_) => "gateway: a query",
+            },
+            json(),
+        ),
+    }
+}
+
+/// Actions as JSON, each in lines.
+fn listed(actions: &[Action]) -> String {
+    let each = actions.iter().map(|action| {
+        let json = serde_json::to_string(action).unwrap_or_default();
+        readable(&json)
+    });
+    each.collect::<Vec<_>>().join("\n")
+}
+
+fn label(known: &KnownComponent, recorded: bool) -> String {
+    let place = match known.shelf {
+        Shelf::Serving => "serves",
+        Shelf::Beside => "stands by",
+        Shelf::Earlier => "served earlier",
+        Shelf::Shipped => "came with the program",
+    };
+    let version = known.version.as_deref().map(|version| short_line(version, 40));
+    let version = version.map(|version| format!("version {version}, ")).unwrap_or_default();
+    let recorded = if recorded { ", recorded with" } else { "" };
+    format!("{version}{place}{recorded} ({})", short(&known.digest))
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..SHORT).unwrap_or(digest)
+}
+
+fn seconds(ms: f64) -> String {
+    format!("{:.3} s", ms / 1000.0)
+}

@@ -1,0 +1,90 @@
+//! What comes round by itself, and hooks, for owners; and having a schedule run now.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::html;
+
+use super::guard::{Guest, Sent};
+use super::layout::{self, Here, csrf};
+use super::{Shared, frame};
+use aetheel_model::plain::short_line;
+
+/// Schedules on a page.
+const SHOWN: usize = 40;
+/// Warnings on a page.
+const WARNINGS: usize = 10;
+
+/// All schedules and hooks.
+pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
+    if !guest.standing.owner {
+        return frame::nowhere().await;
+    }
+    let seen = shared.house.schedules().await;
+    let main = html! {
+        @for warning in seen.warnings.iter().take(WARNINGS) { p { "⚠️ " (short_line(warning, 300)) } }
+        @if seen.schedules.is_empty() { p { "Nothing comes round by itself." } }
+        @for schedule in seen.schedules.iter().take(SHOWN) {
+            article.card {
+                h2 { (short_line(&schedule.lane.to_string(), 80)) }
+                dl {
+                    dt { "Schedule" } dd { (short_line(&schedule.rhythm, 120)) }
+                    dt { "Next" } dd { (schedule.next.as_deref().unwrap_or("never")) }
+                    dt { "Prompt" } dd { (short_line(&schedule.instruction, 200)) }
+                }
+                form method="post" action="/schedules/run" {
+                    (csrf(&guest))
+                    input type="hidden" name="lane" value=(schedule.lane);
+                    button type="submit" aria-label={ "Run now: " (schedule.lane) } { "Run now" }
+                }
+            }
+        }
+        @if seen.schedules.len() > SHOWN { p { "And " (seen.schedules.len() - SHOWN) " more." } }
+        h2 { "Hooks" }
+        @if seen.hooks.is_empty() { p { "There are no hooks." } }
+        dl {
+            @for (name, instruction) in &seen.hooks { dt { (name) } dd { (short_line(instruction, 200)) } }
+        }
+    };
+    layout::page(&guest, Here::Schedules, false, &main)
+}
+
+/// Has a schedule run now, beside its times.
+pub(super) async fn run(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
+    let Sent { guest, fields } = sent;
+    if !guest.standing.owner {
+        return frame::nowhere().await;
+    }
+    let visitor = &guest.session.visitor;
+    let lane = fields.one("lane");
+    let event = match lane.parse() {
+        Ok(lane) => shared.house.now(&lane).await,
+        Err(_) => None,
+    };
+    let said = match event {
+        None => "There is no such schedule.".to_owned(),
+        Some((_, _)) if lane.parse().is_ok_and(|lane| shared.dispatcher.is_busy(&lane)) => {
+            "It runs or waits already.".to_owned()
+        }
+        Some((event, channel)) => match shared.dispatcher.submit_anywhere(event).await {
+            Err(refusal) => refusal.to_string(),
+            Ok(placed) => match placed.safe().await {
+                Err(refusal) => refusal.to_string(),
+                Ok(event) => {
+                    tracing::info!(
+                        user = visitor.user,
+                        lane,
+                        event,
+                        "an owner had a schedule run from the dashboard"
+                    );
+                    let did = format!("had {lane} run now.");
+                    let _ = shared.house.report(channel, &visitor.name, &did).await;
+                    "It runs, or waits for its turn.".to_owned()
+                }
+            },
+        },
+    };
+    guest.session.say(said);
+    Redirect::to("/schedules").into_response()
+}

@@ -1,0 +1,66 @@
+//! The secrets of links, sessions and forms: made from the system's random source, and known by
+//! their digest alone, so that comparing one tells nothing of another. Pure but for the random
+//! source.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use aetheel_model::plain::hex;
+
+/// What is kept of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Digest([u8; 32]);
+
+impl Digest {
+    /// Reads 64 hexadecimal digits; `None` if it is something else.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let digits = Some(text).filter(|text| text.len() == 64 && text.is_ascii())?;
+        let mut bytes = [0; 32];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for Digest {
+    /// 64 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+/// Makes a secret of 244 random bits: 64 letters and digits.
+pub(super) fn secret() -> String {
+    format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
+}
+
+/// Returns what is kept of a secret.
+pub(super) fn digest(secret: impl AsRef<[u8]>) -> Digest {
+    Digest(Sha256::digest(secret).into())
+}
+
+/// Whether two secrets are the same, in a time that tells nothing of them.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    let (Digest(one), Digest(other)) = (digest(one), digest(other));
+    one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_long_differ_and_are_only_the_same_as_themselves() {
+        let (one, other) = (secret(), secret());
+        assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
+        assert!(one != other && same(&one, &one) && !same(&one, &other));
+        assert!(!same(&one, "") && !same(&one, &one[..63]));
+        let kept = digest("abc");
+        assert!(kept.to_string().starts_with("ba7816bf8f01cfea"));
+        assert_eq!(Digest::parse(&kept.to_string()), Some(kept));
+        assert_eq!((Digest::parse("ba78"), Digest::parse(&"x".repeat(64))), (None, None));
+    }
+}

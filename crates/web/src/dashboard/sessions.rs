@@ -1,0 +1,415 @@
+//! Links that let somebody in once, and the sessions that come of them. Links are in memory only;
+//! sessions are kept in a file, so that a restart or an upgrade signs nobody out. Pure but for the
+//! lock and that file: the caller passes the time.
+//!
+//! Whether somebody may still be there is asked elsewhere, with every request.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::super::crowd::whose;
+use super::secret::{Digest, digest, secret};
+use aetheel_model::access::Visitor;
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::{SignIn, SignIns};
+
+/// How long a link works.
+const LINK_AGE: Duration = Duration::from_secs(5 * 60);
+/// How long a session lasts.
+pub(super) const SESSION_AGE: Duration = Duration::from_secs(12 * 3_600);
+/// Links and sessions that a user has at the same time; the oldest goes.
+const OF_ONE: usize = 5;
+/// Sessions of all users.
+const SESSIONS: usize = 500;
+/// Pages of a session that follow what changes: all sessions of a user leave room for others.
+const STREAMS: usize = 12;
+/// Links that a user may ask for, and entries that an address may fail at, in [`SPAN`].
+const ASKED: usize = 10;
+const FAILED: usize = 20;
+const SPAN: Duration = Duration::from_secs(60);
+
+/// Somebody who is signed in.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) visitor: Visitor,
+    /// Stands in every form, so that no other page can send one. Follows from the session's
+    /// secret, so that a page that was open over a restart can still send its forms; set with the
+    /// first request that brings the secret.
+    csrf: OnceLock<String>,
+    /// Cancelled when it is over.
+    pub(super) over: CancellationToken,
+    /// Places for pages of it that follow what changes.
+    pub(super) streams: Arc<Semaphore>,
+    began: Instant,
+    /// When it began, on the wall clock.
+    since: Timestamp,
+    /// What is to be said on the next page.
+    said: Mutex<Option<String>>,
+    /// The form that was done last; held while one is done.
+    pub(super) last: Arc<tokio::sync::Mutex<Option<Done>>>,
+}
+
+/// A form that was done.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) form: Digest,
+    pub(super) at: Instant,
+    /// Where its sender was sent, and what was to be said there.
+    pub(super) to: String,
+    pub(super) said: Option<String>,
+}
+
+impl Session {
+    fn new(visitor: Visitor, began: Instant, since: Timestamp) -> Self {
+        Self {
+            visitor,
+            csrf: OnceLock::new(),
+            over: CancellationToken::new(),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            began,
+            since,
+            said: Mutex::default(),
+            last: Arc::default(),
+        }
+    }
+
+    /// Returns the secret of its forms.
+    pub(super) fn csrf(&self) -> &str {
+        self.csrf.get().map_or("", String::as_str)
+    }
+
+    /// Keeps what is to be said on the next page.
+    pub(super) fn say(&self, text: impl Into<String>) {
+        *self.said.lock() = Some(text.into());
+    }
+
+    /// What is to be said on the next page, which still says it.
+    pub(super) fn said(&self) -> Option<String> {
+        self.said.lock().clone()
+    }
+
+    /// Takes what is to be said.
+    pub(super) fn take_said(&self) -> Option<String> {
+        self.said.lock().take()
+    }
+}
+
+struct Link {
+    visitor: Visitor,
+    made: Instant,
+}
+
+#[derive(Default)]
+struct Known {
+    links: HashMap<Digest, Link>,
+    sessions: HashMap<Digest, Arc<Session>>,
+    asked: HashMap<u64, Vec<Instant>>,
+    failed: HashMap<IpAddr, Vec<Instant>>,
+}
+
+/// All links and sessions. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Sessions {
+    known: Arc<Mutex<Known>>,
+    /// Where sessions are kept; `None` in tests.
+    file: Option<SignIns>,
+}
+
+impl Sessions {
+    /// Takes the kept sessions up that are not over.
+    pub(super) fn open(file: SignIns, now: Instant, clock: Timestamp) -> Self {
+        let restored = file.known().into_iter().filter_map(|kept| {
+            let digest = Digest::parse(&kept.digest)?;
+            // A clock that was set back must not make a session last longer.
+            let age = clock.duration_since(kept.since).max(SignedDuration::ZERO);
+            let began = now.checked_sub(age.unsigned_abs())?;
+            let visitor = Visitor { user: kept.user, name: kept.name, channel: kept.channel };
+            Some((digest, Arc::new(Session::new(visitor, began, kept.since))))
+        });
+        let mut known = Known { sessions: restored.collect(), ..Known::default() };
+        known.forget(now);
+        Self { known: Arc::new(Mutex::new(known)), file: Some(file) }
+    }
+
+    /// Writes the sessions down in the background. Must be called within a Tokio runtime.
+    fn keep(&self) {
+        let Some(file) = self.file.clone() else { return };
+        let known = Arc::clone(&self.known);
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = file.keep(|| known.lock().kept()) {
+                let error = with_causes(&error);
+                tracing::error!(
+                    "{error}; a restart may sign people out, or in again who signed out"
+                );
+            }
+        });
+    }
+
+    /// Makes the secret of a link.
+    ///
+    /// # Errors
+    /// The wait until that user may have another one.
+    pub(super) fn link(&self, visitor: Visitor, now: Instant) -> Result<String, Duration> {
+        let mut known = self.known.lock();
+        known.forget(now);
+        let asked = known.asked.entry(visitor.user).or_default();
+        if let Some(first) = asked.first().filter(|_| asked.len() >= ASKED) {
+            return Err((*first + SPAN).saturating_duration_since(now));
+        }
+        asked.push(now);
+        let user = visitor.user;
+        let mine = |(_, link): &(&Digest, &Link)| link.visitor.user == user;
+        if known.links.iter().filter(mine).count() >= OF_ONE {
+            let oldest = known.links.iter().filter(mine).min_by_key(|(_, link)| link.made);
+            if let Some(digest) = oldest.map(|(digest, _)| *digest) {
+                known.links.remove(&digest);
+            }
+        }
+        let made = secret();
+        known.links.insert(digest(&made), Link { visitor, made: now });
+        Ok(made)
+    }
+
+    /// Whether a link would let somebody in; does not use it up.
+    pub(super) fn is_open(&self, link: &str, now: Instant) -> bool {
+        let mut known = self.known.lock();
+        known.forget(now);
+        known.links.contains_key(&digest(link))
+    }
+
+    /// Uses a link up: returns the secret of the session that begins. None: there is no such link,
+    /// or no longer.
+    pub(super) fn enter(&self, link: &str, now: Instant) -> Option<String> {
+        let mut known = self.known.lock();
+        known.forget(now);
+        let Link { visitor, .. } = known.links.remove(&digest(link))?;
+        let user = visitor.user;
+        known.make_room(now, |session| session.visitor.user == user, OF_ONE);
+        known.make_room(now, |_| true, SESSIONS);
+        let made = secret();
+        let session = Session::new(visitor, now, Timestamp::now());
+        known.sessions.insert(digest(&made), Arc::new(session));
+        drop(known);
+        self.keep();
+        Some(made)
+    }
+
+    /// The session of a secret.
+    pub(super) fn session(&self, secret: &str, now: Instant) -> Option<Arc<Session>> {
+        let mut known = self.known.lock();
+        known.forget(now);
+        let session = known.sessions.get(&digest(secret)).cloned()?;
+        session.csrf.get_or_init(|| digest(format!("form of {secret}")).to_string());
+        Some(session)
+    }
+
+    /// Ends a session.
+    pub(super) fn end(&self, session: &Arc<Session>) {
+        session.over.cancel();
+        self.known.lock().sessions.retain(|_, known| !Arc::ptr_eq(known, session));
+        self.keep();
+    }
+
+    /// Ends all links and sessions of a user; returns how many sessions there were.
+    pub(super) fn revoke(&self, user: u64) -> usize {
+        let mut known = self.known.lock();
+        known.links.retain(|_, link| link.visitor.user != user);
+        let before = known.sessions.len();
+        known.sessions.retain(|_, session| {
+            let mine = session.visitor.user == user;
+            if mine {
+                session.over.cancel();
+            }
+            !mine
+        });
+        let ended = before - known.sessions.len();
+        drop(known);
+        if ended > 0 {
+            self.keep();
+        }
+        ended
+    }
+
+    /// Notes that somebody came with a link that does not work.
+    pub(super) fn failed(&self, address: IpAddr, now: Instant) {
+        let mut known = self.known.lock();
+        known.forget(now);
+        known.failed.entry(whose(address)).or_default().push(now);
+    }
+
+    /// Whether an address failed so often that it has to wait.
+    pub(super) fn is_kept_out(&self, address: IpAddr, now: Instant) -> bool {
+        let mut known = self.known.lock();
+        known.forget(now);
+        known.failed.get(&whose(address)).is_some_and(|failed| failed.len() >= FAILED)
+    }
+}
+
+impl Known {
+    /// Returns the sessions as they are kept.
+    fn kept(&self) -> Vec<SignIn> {
+        let one = |(digest, session): (&Digest, &Arc<Session>)| SignIn {
+            digest: digest.to_string(),
+            user: session.visitor.user,
+            name: session.visitor.name.clone(),
+            channel: session.visitor.channel,
+            since: session.since,
+        };
+        self.sessions.iter().map(one).collect()
+    }
+
+    /// Forgets what is too old.
+    fn forget(&mut self, now: Instant) {
+        let recent = |at: &Instant, age: Duration| now.saturating_duration_since(*at) < age;
+        self.links.retain(|_, link| recent(&link.made, LINK_AGE));
+        self.sessions.retain(|_, session| {
+            let lasts = recent(&session.began, SESSION_AGE);
+            if !lasts {
+                session.over.cancel();
+            }
+            lasts
+        });
+        for times in self.asked.values_mut().chain(self.failed.values_mut()) {
+            times.retain(|at| recent(at, SPAN));
+        }
+        self.asked.retain(|_, times| !times.is_empty());
+        self.failed.retain(|_, times| !times.is_empty());
+    }
+
+    /// Ends the oldest of these sessions while there are `most`.
+    fn make_room(&mut self, now: Instant, of: impl Fn(&Session) -> bool, most: usize) {
+        while self.sessions.values().filter(|session| of(session)).count() >= most {
+            let oldest = self
+                .sessions
+                .iter()
+                .filter(|(_, session)| of(session))
+                .max_by_key(|(_, session)| now.saturating_duration_since(session.began));
+            let Some(digest) = oldest.map(|(digest, _)| *digest) else { return };
+            if let Some(session) = self.sessions.remove(&digest) {
+                session.over.cancel();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ann() -> Visitor {
+        Visitor { user: 1, name: "ann".to_owned(), channel: 9 }
+    }
+
+    fn bob() -> Visitor {
+        Visitor { user: 2, name: "bob".to_owned(), channel: 9 }
+    }
+
+    #[test]
+    fn a_link_lets_one_in_once_and_for_five_minutes() {
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let link = sessions.link(ann(), now).unwrap();
+        assert!(
+            sessions.is_open(&link, now) && sessions.is_open(&link, now),
+            "looking costs nothing"
+        );
+        let cookie = sessions.enter(&link, now).unwrap();
+        assert_eq!(sessions.session(&cookie, now).unwrap().visitor, ann());
+        assert!(sessions.enter(&link, now).is_none() && !sessions.is_open(&link, now));
+        assert!(sessions.session(&link, now).is_none(), "a link is no session");
+
+        let late = sessions.link(ann(), now).unwrap();
+        assert!(sessions.enter(&late, now + LINK_AGE).is_none());
+        assert!(sessions.enter("", now).is_none());
+    }
+
+    #[test]
+    fn a_session_ends_after_twelve_hours_by_itself_or_by_its_user() {
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let enter =
+            |visitor: Visitor| sessions.enter(&sessions.link(visitor, now).unwrap(), now).unwrap();
+        let (first, second, other) = (enter(ann()), enter(ann()), enter(bob()));
+        let open = sessions.session(&second, now).unwrap();
+        sessions.end(&sessions.session(&first, now).unwrap());
+        assert!(sessions.session(&first, now).is_none());
+        let waiting = sessions.link(ann(), now).unwrap();
+        assert_eq!(sessions.revoke(1), 1);
+        assert!(open.over.is_cancelled() && sessions.session(&second, now).is_none());
+        assert!(!sessions.is_open(&waiting, now), "links end too");
+        let left = sessions.session(&other, now).unwrap();
+        assert!(sessions.session(&other, now + SESSION_AGE).is_none() && left.over.is_cancelled());
+    }
+
+    #[test]
+    fn a_user_has_so_many_sessions_and_asks_for_so_many_links_in_a_minute() {
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let cookies: Vec<String> = (0..6)
+            .map(|second| {
+                let now = now + Duration::from_secs(second);
+                sessions.enter(&sessions.link(ann(), now).unwrap(), now).unwrap()
+            })
+            .collect();
+        let open = |cookie: &String| sessions.session(cookie, now).is_some();
+        assert_eq!(
+            cookies.iter().map(open).collect::<Vec<_>>(),
+            [false, true, true, true, true, true]
+        );
+
+        let links: Vec<String> = (0..4).map(|_| sessions.link(ann(), now).unwrap()).collect();
+        assert!(links.iter().all(|link| sessions.is_open(link, now)));
+        assert_eq!(sessions.link(ann(), now), Err(SPAN));
+        assert!(sessions.link(bob(), now).is_ok(), "others may");
+        assert!(sessions.link(ann(), now + SPAN).is_ok());
+    }
+
+    #[test]
+    fn whoever_guesses_links_has_to_wait_and_others_need_not() {
+        let (sessions, now) = (Sessions::default(), Instant::now());
+        let [guesser, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
+        (0..FAILED).for_each(|_| sessions.failed(guesser, now));
+        assert!(sessions.is_kept_out(guesser, now) && !sessions.is_kept_out(other, now));
+        assert!(!sessions.is_kept_out(guesser, now + SPAN));
+    }
+
+    #[tokio::test]
+    async fn a_session_outlives_a_restart_with_its_forms_and_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = aetheel_store::workspace::Workspace::open(folder.path()).await.unwrap();
+        let (now, clock) = (Instant::now(), Timestamp::now());
+        let restarted = async |later: Duration| {
+            let file = workspace.sign_ins().await.unwrap();
+            Sessions::open(file, now, clock + later)
+        };
+        let first = restarted(Duration::ZERO).await;
+        let enter = |visitor: Visitor| first.enter(&first.link(visitor, now).unwrap(), now);
+        let (cookie, other) = (enter(ann()).unwrap(), enter(bob()).unwrap());
+        let form = first.session(&cookie, now).unwrap().csrf().to_owned();
+        assert!(form.len() == 64 && form != first.session(&other, now).unwrap().csrf());
+        assert_eq!(first.revoke(2), 1);
+        let path = folder.path().join("state/sign-ins.md");
+        let written = async || {
+            while !std::fs::read_to_string(&path).is_ok_and(|text| {
+                text.contains("`ann`") && !text.contains("`bob`") && !text.contains(&cookie)
+            }) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), written()).await.expect("written");
+
+        let second = restarted(Duration::from_secs(60)).await;
+        let session = second.session(&cookie, now).expect("still signed in");
+        assert_eq!((session.visitor.clone(), session.csrf()), (ann(), form.as_str()));
+        assert!(second.session(&other, now).is_none(), "who was signed out stays so");
+        // The session began a moment after `clock` was read.
+        let moment = Duration::from_secs(1);
+        let rest = SESSION_AGE - Duration::from_secs(60) + moment;
+        assert!(second.session(&cookie, now + rest).is_none(), "it does not begin anew");
+        assert!(restarted(SESSION_AGE + moment).await.session(&cookie, now).is_none());
+    }
+}

@@ -1,0 +1,363 @@
+//! What happened in a turn as HTML: each block small enough for a page, with a page of its own for
+//! the rest, and nothing in it that its reader may not see.
+
+use maud::{Markup, html};
+
+use super::super::rendered;
+use super::diffs::{self, Sign};
+use super::paging::head;
+use aetheel_dispatch::{OpenQuestion, Subject};
+use aetheel_model::agent::{
+    AskKind, Decision, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolStatus,
+};
+use aetheel_model::plain::short_line;
+use aetheel_model::redact::Redactor;
+use aetheel_turn::told::{Asked, Block, Happened, Made, Tool, Words};
+
+/// Most bytes in a page of a text of the answer or of thinking, of what a tool got, gave and
+/// changed, and of what was asked about.
+const TEXT: usize = 6_000;
+const INPUT: usize = 1_000;
+const OUTPUT: usize = 1_500;
+const CHANGES: usize = 2_000;
+const ABOUT: usize = 1_500;
+/// Steps of a plan, questions of a question, and files of a tool.
+const STEPS: usize = 40;
+const PARTS: usize = 10;
+const FILES: usize = 5;
+
+/// What somebody may see of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Eyes {
+    /// Everything: whoever asked, approvers and owners.
+    All,
+    /// What Discord shows in the channel.
+    Lane,
+    /// Less than that, without what tools worked on: whoever has a link.
+    Link,
+}
+
+/// A block as its reader may see it; `part` is the address of the page with all of it. None: it is
+/// not for them.
+pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
+    Some(match &block.what {
+        Happened::Text(text) if text.text.trim().is_empty() && text.left_out == 0 => return None,
+        Happened::Text(text) => answer(text, part),
+        Happened::Steered(text) => html! {
+            p { strong { "People added" } }
+            (words(text, TEXT, part))
+        },
+        Happened::Thinking(_) | Happened::Aside(..) if eyes != Eyes::All => return None,
+        Happened::Thinking(text) => folded("Thinking", &words(text, TEXT, part)),
+        Happened::Aside(_, text) => folded("A helper of the agent", &words(text, TEXT, part)),
+        Happened::Tool(tool) => used(tool, eyes, part),
+        Happened::Plan(steps) => plan(steps),
+        Happened::Task(_) if eyes == Eyes::Link => return None,
+        Happened::Task(task) => {
+            let status = match task.status {
+                TaskStatus::Running => "runs",
+                TaskStatus::Done => "done",
+                TaskStatus::Failed => "failed",
+                TaskStatus::Stopped => "was stopped",
+            };
+            html! { p { "Beside it: " (short_line(&task.title, 200)) " " em { (status) } } }
+        }
+        Happened::Asked(asked) => question(asked, eyes, part),
+        Happened::Stopped => html! { p { "The turn was asked to stop." } },
+        Happened::Notice(text) => html! { p { "ℹ️ " (short_line(text, 500)) } },
+        Happened::Retry(why) => html! { p { "The agent tried again: " (short_line(why, 300)) } },
+        Happened::Made(made) => file(made),
+    })
+}
+
+/// All of a block on pages of its own: its title, and its text. None: it is not for that reader, or
+/// there is nothing more of it.
+pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)> {
+    let cut = |text: &Words| match text.left_out {
+        0 => text.text.clone(),
+        more => format!("{}\n\n({more} bytes more are left out.)", text.text),
+    };
+    Some(match &block.what {
+        Happened::Text(text) => ("Answer", cut(text)),
+        Happened::Steered(text) => ("What people added", cut(text)),
+        Happened::Thinking(_) | Happened::Aside(..) | Happened::Tool(_) if eyes != Eyes::All => {
+            return None;
+        }
+        Happened::Thinking(text) => ("Thinking", cut(text)),
+        Happened::Aside(_, text) => ("A helper of the agent", cut(text)),
+        Happened::Tool(tool) => {
+            let mut pieces = vec![named(tool)];
+            pieces.push(format!("Input\n{}", pretty(&tool.input.text)));
+            pieces.push(format!("Output\n{}", cut(&tool.output)));
+            pieces.extend(tool.diffs.iter().map(|diff| {
+                let lines: Vec<String> =
+                    diffs::lines(diff).into_iter().map(|(_, line)| line).collect();
+                format!("{}\n{}", diffs::title(diff), lines.join("\n"))
+            }));
+            ("A use of a tool", pieces.join("\n\n"))
+        }
+        Happened::Asked(_) if eyes == Eyes::Link => return None,
+        Happened::Asked(asked) => {
+            ("A question", about(asked).unwrap_or_else(|| asked.ask.title.clone()))
+        }
+        _ => return None,
+    })
+}
+
+/// As much of the answer as fits, rendered, with a link to the rest.
+fn answer(text: &Words, part: &str) -> Markup {
+    let (beginning, rest) = head(&text.text, TEXT);
+    html! {
+        div dir="auto" { (rendered::markdown(beginning)) }
+        (more(rest, text.left_out, part))
+    }
+}
+
+/// As much of a text as fits, with the way to the rest.
+pub(super) fn words(text: &Words, most: usize, part: &str) -> Markup {
+    let (beginning, rest) = head(&text.text, most);
+    html! {
+        div.words dir="auto" { (beginning) }
+        (more(rest, text.left_out, part))
+    }
+}
+
+fn more(rest: &str, left_out: u64, part: &str) -> Markup {
+    html! {
+        @if !rest.is_empty() || left_out > 0 {
+            p { "… " a href=(part) { "Read all of it" } " (" ((rest.len() as u64 + left_out).div_ceil(1024)) " KB more)" }
+        }
+    }
+}
+
+fn code(title: &str, text: &Words, most: usize, part: &str) -> Markup {
+    let (beginning, rest) = head(&text.text, most);
+    html! {
+        @if !text.text.trim().is_empty() || text.left_out > 0 {
+            h4 { (title) }
+            pre tabindex="0" { (beginning) }
+            (more(rest, text.left_out, part))
+        }
+    }
+}
+
+fn folded(title: &str, inside: &Markup) -> Markup {
+    html! { details { summary { (title) } (inside) } }
+}
+
+/// The agent's name of a tool, and what it works on, on one line.
+fn named(tool: &Tool) -> String {
+    let about = tool.target.as_deref().filter(|target| !target.trim().is_empty());
+    let about = about.unwrap_or(&tool.title);
+    short_line(&format!("{} {about}", tool.name), 200)
+}
+
+/// How a tool ended, in a word.
+fn status(tool: &Tool) -> String {
+    let word = match tool.status {
+        None => "did not end",
+        Some(ToolStatus::Ok) => "done",
+        Some(ToolStatus::Failed) => "failed",
+        Some(ToolStatus::Denied) => "was denied",
+        Some(ToolStatus::Cancelled) => "was stopped",
+        Some(ToolStatus::Unknown) => "is over",
+    };
+    let took = tool.took_ms.map_or_else(String::new, |ms| format!(", {}", took(ms)));
+    format!("{word}{took}")
+}
+
+/// A time span for people.
+pub(super) fn took(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+    }
+}
+
+fn used(tool: &Tool, eyes: Eyes, part: &str) -> Markup {
+    let inside = match eyes {
+        Eyes::Link => {
+            return html! { p { "🔧 " code { (short_line(&tool.name, 80)) } " " em { (status(tool)) } } };
+        }
+        Eyes::Lane => {
+            return html! { p { "🔧 " code { (named(tool)) } " " em { (status(tool)) } } };
+        }
+        Eyes::All => html! {
+            (code("Input", &Words { text: pretty(&tool.input.text), left_out: tool.input.left_out }, INPUT, part))
+            (code("Output", &tool.output, OUTPUT, part))
+            @if let Some(code) = tool.exit_code { p { "Exit code " (code) } }
+            (changes(&tool.diffs, part))
+        },
+    };
+    html! {
+        details {
+            summary { "🔧 " code { (named(tool)) } " " em { (status(tool)) } }
+            (inside)
+        }
+    }
+}
+
+/// JSON as people read it; nothing of one that says nothing.
+fn pretty(input: &str) -> String {
+    if input.len() > 256 << 10 {
+        return input.to_owned();
+    }
+    match serde_json::from_str::<serde_json::Value>(input) {
+        Ok(serde_json::Value::Object(fields)) if fields.is_empty() => String::new(),
+        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| input.to_owned()),
+        Err(_) => input.to_owned(),
+    }
+}
+
+fn changes(changed: &[FileDiff], part: &str) -> Markup {
+    html! {
+        @for diff in changed.iter().take(FILES) {
+            h4 { (short_line(&diffs::title(diff), 200)) }
+            (change(diff, CHANGES / changed.len().clamp(1, FILES), part))
+        }
+        @if changed.len() > FILES {
+            p { a href=(part) { "And " (changed.len() - FILES) " more files" } }
+        }
+    }
+}
+
+fn change(diff: &FileDiff, most: usize, part: &str) -> Markup {
+    let lines = diffs::lines(diff);
+    let (mut left, mut fits) = (most, Vec::new());
+    for (sign, line) in &lines {
+        let (beginning, rest) = head(line, left.max(1));
+        fits.push((*sign, beginning));
+        // The line with its element.
+        left = left.saturating_sub(line.len() * 2 + 30);
+        if !rest.is_empty() || left == 0 {
+            break;
+        }
+    }
+    let whole = fits.len() == lines.len()
+        && fits.last().zip(lines.last()).is_none_or(|((_, fit), (_, line))| fit == line);
+    html! {
+        @if !lines.is_empty() {
+            pre.diff tabindex="0" {
+                @for (sign, line) in fits {
+                    @match sign {
+                        Sign::Added => ins { (line) },
+                        Sign::Removed => del { (line) },
+                        Sign::Place => b { (line) },
+                        Sign::Around => (line),
+                    }
+                    "\n"
+                }
+            }
+            @if !whole { p { "… " a href=(part) { "Read all of it" } } }
+        }
+    }
+}
+
+fn plan(steps: &[PlanEntry]) -> Markup {
+    html! {
+        p { strong { "Plan" } }
+        ol {
+            @for step in steps.iter().take(STEPS) {
+                li {
+                    (short_line(&step.text, 300)) " "
+                    em {
+                        @match step.status {
+                            PlanStatus::Pending => "not begun",
+                            PlanStatus::Active => "under way",
+                            PlanStatus::Done => "done",
+                        }
+                    }
+                }
+            }
+        }
+        @if steps.len() > STEPS { p { "and " (steps.len() - STEPS) " more steps" } }
+    }
+}
+
+fn file(made: &Made) -> Markup {
+    let name = made.name.as_deref().or(made.link.as_deref()).unwrap_or("without a name");
+    html! { p { "📎 " (short_line(name, 200)) " (" (short_line(&made.media_type, 80)) ")" } }
+}
+
+/// What is asked about: a command, changes, a plan, an address.
+fn about(asked: &Asked) -> Option<String> {
+    match subject(asked) {
+        Subject::Permission { about, .. } => about.map(|about| about.text),
+        Subject::Plan(plan) => Some(plan),
+        Subject::SignIn(address) => Some(address),
+        Subject::Questions(_) => None,
+    }
+}
+
+/// The subject as Discord shows it. What is told has no secrets any more.
+fn subject(asked: &Asked) -> Subject {
+    OpenQuestion::of(String::new(), &asked.ask, None, &Redactor::default()).subject
+}
+
+fn question(asked: &Asked, eyes: Eyes, part: &str) -> Markup {
+    let subject = subject(asked);
+    let title = short_line(&asked.ask.title, 300);
+    html! {
+        p {
+            strong { "❓ " }
+            @match (&subject, eyes) {
+                (Subject::Permission { tool, .. }, Eyes::Link) => { "Leave to use " code { (short_line(tool, 80)) } },
+                (Subject::SignIn(_), Eyes::Link) => "A sign-in",
+                _ => (title),
+            }
+        }
+        @match &subject {
+            Subject::Questions(questions) => {
+                ul {
+                    @for question in questions.iter().take(PARTS) { li { (short_line(&question.text, 300)) } }
+                }
+                @if questions.len() > PARTS { p { "and " (questions.len() - PARTS) " more" } }
+            },
+            Subject::Plan(plan) => (words(&Words { text: plan.clone(), left_out: 0 }, ABOUT, part)),
+            _ if eyes == Eyes::Link => {},
+            _ => @if let Some(about) = about(asked) {
+                @let (beginning, rest) = head(&about, ABOUT);
+                pre tabindex="0" { (beginning) }
+                (more(rest, 0, part))
+            },
+        }
+        p { (settled(asked)) }
+    }
+}
+
+/// What became of a question, in words. The recording does not say who decided.
+fn settled(asked: &Asked) -> String {
+    let label = |id: &String| -> String {
+        let of_questions = match &asked.ask.kind {
+            AskKind::Questions(questions) => questions.as_slice(),
+            _ => &[],
+        };
+        let mut choices = of_questions.iter().flat_map(|question| &question.options);
+        let chosen = choices.find(|choice| choice.id == *id).map(|choice| &choice.label);
+        let own = asked.ask.options.iter().find(|option| option.id == *id);
+        let label = chosen.or(own.map(|option| &option.label)).unwrap_or(id);
+        short_line(label, 200)
+    };
+    match &asked.decision {
+        None if asked.withdrawn => "The agent no longer asked.".to_owned(),
+        None => "It was not answered.".to_owned(),
+        Some(Decision::AllowOnce) => "Allowed.".to_owned(),
+        Some(Decision::AllowAlways) => "Allowed from then on.".to_owned(),
+        Some(Decision::AllowChanged(_)) => "Allowed with changes.".to_owned(),
+        Some(Decision::Chosen(id)) => format!("Chosen: {}", label(id)),
+        Some(Decision::Deny(None)) => "Denied.".to_owned(),
+        Some(Decision::Deny(Some(words))) => format!("Denied: {}", short_line(words, 300)),
+        Some(Decision::DenyAndStop) => "Denied, and the turn was stopped.".to_owned(),
+        Some(Decision::Declined) => "People declined to answer.".to_owned(),
+        Some(Decision::Dismissed) => {
+            "Nobody was there to answer, so the agent was refused.".to_owned()
+        }
+        Some(Decision::Answers(answers)) => {
+            let given = answers.iter().take(PARTS).map(|(_, values)| {
+                values.iter().take(PARTS).map(label).collect::<Vec<_>>().join(", ")
+            });
+            format!("Answered: {}", given.collect::<Vec<_>>().join(" · "))
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Read-only links to a turn: made and ended by those who may act in its channel, and opened by
+//! whoever has one, without signing in.
+//!
+//! A link shows less than the channel does ([`Eyes::Link`], [`blank`]). With each request it is
+//! asked whether whoever made it still sees the channel. A link that works no longer, or never did,
+//! is answered the same.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+
+use super::super::guard::{Guest, Sent};
+use super::super::layout::csrf;
+use super::super::secret::{digest, secret};
+use super::super::{Shared, cards, frame};
+use super::blank::blank;
+use super::blocks::Eyes;
+use super::path;
+use super::reader::{At, Seen, seen};
+use super::sheet::Sheet;
+use aetheel_model::event::Lane;
+use aetheel_model::plain::short_line;
+use aetheel_store::workspace::{Share, TurnLine};
+use aetheel_turn::told::{Told, Untold};
+
+/// Links that the page of a turn lists.
+const LISTED: usize = 10;
+/// How long a link works: its name in the form, in words, and in hours.
+const SPANS: [(&str, &str, i64); 3] =
+    [("hour", "1 hour", 1), ("day", "1 day", 24), ("week", "7 days", 168)];
+const OVER: &str =
+    "This link shows nothing, or nothing any more. Ask whoever gave it to you for another one.";
+const NOT_YOURS: &str = "You may not do that there.";
+const NOT_HERE: &str = "Turns cannot be shared here.";
+
+/// The form that makes a link, and the links there are, for those who may act in the channel.
+pub(super) async fn section(
+    shared: &Shared,
+    guest: &Guest,
+    seen: &Seen,
+    told: bool,
+    now: Timestamp,
+) -> Markup {
+    if !may_share(shared, seen) || !told {
+        return html! {};
+    }
+    let turn = &seen.line.turn;
+    let shares = shared.dispatcher.shares().of(turn, now).await;
+    html! {
+        h2 { "Share" }
+        p {
+            "A link shows this turn to whoever has it, without signing in: what was asked and answered, the names of tools, "
+            "never thinking or what tools got and gave. It is told in the channel, and can be ended here."
+        }
+        form method="post" action={ (path(turn)) "/share" } {
+            (csrf(guest))
+            label for="span" { "It works for" }
+            select id="span" name="span" {
+                @for (name, words, _) in SPANS { option value=(name) { (words) } }
+            }
+            button type="submit" { "Make a read-only link" }
+        }
+        @for share in shares.iter().rev().take(LISTED) {
+            form method="post" action={ (path(turn)) "/unshare" } {
+                (csrf(guest))
+                input type="hidden" name="share" value=(mark(share));
+                p { "A link of " (short_line(&share.name, 60)) " works until " (cards::day(share.until)) "." }
+                button.stop type="submit" { "End it now" }
+            }
+        }
+        @if shares.len() > LISTED { p { "And " (shares.len() - LISTED) " older ones." } }
+    }
+}
+
+fn may_share(shared: &Shared, seen: &Seen) -> bool {
+    shared.sharing && seen.standing.acts && matches!(seen.line.lane, Lane::Channel(_))
+}
+
+/// Names a link in a form: of the secret it tells nothing.
+fn mark(share: &Share) -> &str {
+    share.digest.get(..16).unwrap_or_default()
+}
+
+fn go(guest: &Guest, turn: &str, said: impl Into<String>) -> Response {
+    guest.session.say(said);
+    Redirect::to(&path(turn)).into_response()
+}
+
+/// Makes a link.
+pub(in crate::dashboard) async fn share(
+    State(shared): State<Arc<Shared>>,
+    Path(turn): Path<String>,
+    sent: Sent,
+) -> Response {
+    let Sent { guest, fields } = sent;
+    let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
+    let Lane::Channel(channel) = seen.line.lane else { return go(&guest, &turn, NOT_HERE) };
+    if !shared.sharing {
+        return go(&guest, &turn, NOT_HERE);
+    }
+    if !seen.standing.acts {
+        return go(&guest, &turn, NOT_YOURS);
+    }
+    let Some((_, _, hours)) = SPANS.into_iter().find(|(name, ..)| *name == fields.one("span"))
+    else {
+        return go(&guest, &turn, "Choose how long it is to work.");
+    };
+    if let Err(why) = shared.dispatcher.told(&seen.line).await {
+        return go(&guest, &turn, format!("It cannot be shared: {why}."));
+    }
+    let (made, visitor) = (Timestamp::now(), &guest.session.visitor);
+    let until = made.checked_add(SignedDuration::from_hours(hours)).unwrap_or(made);
+    let key = secret();
+    let share = Share {
+        digest: digest(&key).to_string(),
+        turn: turn.clone(),
+        channel,
+        by: visitor.user,
+        name: visitor.name.clone(),
+        made,
+        until,
+    };
+    let (kept, shares) = (share.digest.clone(), shared.dispatcher.shares());
+    if let Err(refusal) = shares.add(share).await {
+        if let aetheel_store::workspace::Unshared::File(error) = &refusal {
+            tracing::error!(%error, "cannot keep a link to a turn");
+        }
+        return go(&guest, &turn, refusal.to_string());
+    }
+    // What nobody in the channel hears of is not given out.
+    let until = until.strftime("%Y-%m-%d %H:%M UTC");
+    let did = format!("made a read-only link to the turn {turn}, until {until}.");
+    if shared.house.report(Some(channel), &visitor.name, &did).await.is_err() {
+        shares.end(&kept).await;
+        return go(
+            &guest,
+            &turn,
+            "Discord did not take the message about it, so there is no link.",
+        );
+    }
+    tracing::info!(user = visitor.user, turn, %until, "a user made a read-only link to a turn");
+    let said = format!("This is the link; it is shown only now: {}/shared/{key}", shared.origin);
+    go(&guest, &turn, said)
+}
+
+/// Ends a link.
+pub(in crate::dashboard) async fn unshare(
+    State(shared): State<Arc<Shared>>,
+    Path(turn): Path<String>,
+    sent: Sent,
+) -> Response {
+    let Sent { guest, fields } = sent;
+    let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
+    if !seen.standing.acts {
+        return go(&guest, &turn, NOT_YOURS);
+    }
+    let shares = shared.dispatcher.shares();
+    let all = shares.of(&turn, Timestamp::now()).await;
+    let Some(share) = all.into_iter().find(|share| mark(share) == fields.one("share")) else {
+        return go(&guest, &turn, "That link works no longer.");
+    };
+    shares.end(&share.digest).await;
+    let visitor = &guest.session.visitor;
+    tracing::info!(user = visitor.user, turn, "a user ended a read-only link to a turn");
+    let did = format!("ended a read-only link to the turn {turn}.");
+    let _ = shared.house.report(Some(share.channel), &visitor.name, &did).await;
+    go(&guest, &turn, "That link works no longer.")
+}
+
+/// A turn, for whoever has a link.
+pub(in crate::dashboard) async fn page(
+    State(shared): State<Arc<Shared>>,
+    Path(key): Path<String>,
+    at: Result<Query<At>, QueryRejection>,
+) -> Response {
+    let from = at.ok().map_or(0, |Query(at)| at.from);
+    let shown = shared_turn(&shared, &key).await.map(|(line, until, told)| {
+        let base = format!("/shared/{key}");
+        let sheet = Sheet { line: &line, told: &told, eyes: Eyes::Link, base: &base };
+        html! {
+            p { "This is a copy for reading. It is here until " (cards::day(until)) "." }
+            (sheet.html(from))
+        }
+    });
+    outside(shown)
+}
+
+/// A page of a long text of a turn, for whoever has a link.
+pub(in crate::dashboard) async fn part(
+    State(shared): State<Arc<Shared>>,
+    Path((key, part)): Path<(String, String)>,
+    at: Result<Query<At>, QueryRejection>,
+) -> Response {
+    let page = at.ok().map_or(1, |Query(at)| at.page);
+    let shown = shared_turn(&shared, &key).await.and_then(|(line, _, told)| {
+        let base = format!("/shared/{key}");
+        Sheet { line: &line, told: &told, eyes: Eyes::Link, base: &base }.part(&part, page)
+    });
+    outside(shown)
+}
+
+fn outside(shown: Option<Markup>) -> Response {
+    let mut response = match shown {
+        Some(main) => frame::outside(StatusCode::OK, "A shared turn", &main),
+        None => frame::notice(StatusCode::NOT_FOUND, "A shared turn", OVER),
+    };
+    let robots = HeaderName::from_static("x-robots-tag");
+    response.headers_mut().insert(robots, HeaderValue::from_static("noindex, nofollow"));
+    response
+}
+
+/// The turn behind a link that works, blanked; none: it does not, or not at this moment.
+async fn shared_turn(
+    shared: &Shared,
+    key: &str,
+) -> Option<(TurnLine, Timestamp, Result<Told, Untold>)> {
+    // Those who have a link wait for each other, not people who signed in for them.
+    let _one = shared.outsiders.acquire().await.ok()?;
+    let shares = shared.dispatcher.shares();
+    let share = shares.find(&digest(key).to_string(), Timestamp::now()).await?;
+    if !shared.sharing {
+        return None;
+    }
+    match shared.house.standing(share.by, share.channel).await {
+        Ok(standing) if standing.sees => {}
+        Ok(_) => {
+            tracing::info!(
+                user = share.by,
+                turn = share.turn,
+                "who shared a turn does not see it any more; the link has ended"
+            );
+            shares.end(&share.digest).await;
+            return None;
+        }
+        // Nobody says that it may be shown.
+        Err(_) => return None,
+    }
+    let line = shared.dispatcher.ended_turn(&share.turn).await;
+    let line = line.filter(|line| line.lane == Lane::Channel(share.channel));
+    let told = match &line {
+        Some(line) => shared.dispatcher.told(line).await,
+        None => Err(Untold::Gone),
+    };
+    let mut told = match told {
+        Ok(told) => told,
+        Err(Untold::Gone) => {
+            shares.end(&share.digest).await;
+            return None;
+        }
+        Err(_) => return None,
+    };
+    let mut line = line?;
+    let home = std::env::var("HOME").ok();
+    for text in line.agent_version.iter_mut().chain(&mut line.model) {
+        blank(text, home.as_deref());
+    }
+    let asker = line.name.as_ref().map(|name| format!("[{name}]:"));
+    told.each_text(&mut |text| {
+        if let Some(asker) = &asker {
+            *text = text.replace(asker, "[Somebody]:");
+        }
+        blank(text, home.as_deref());
+    });
+    Some((line, share.until, Ok(told)))
+}

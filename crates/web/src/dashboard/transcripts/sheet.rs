@@ -1,0 +1,200 @@
+//! The page of one turn that ended, for whoever may see it, and the pages of its long texts.
+
+use maud::{Markup, html};
+
+use super::super::cards::day;
+use super::blocks::{self, Eyes, took};
+use super::paging::{head, pages};
+use aetheel_model::agent::Usage;
+use aetheel_model::plain::short_line;
+use aetheel_store::workspace::TurnLine;
+use aetheel_turn::told::{Gap, Told, Untold, Words};
+
+/// Most bytes of blocks on a page, of what was asked, and of a page of a long text.
+const BLOCKS: usize = 30_000;
+const ASKED: usize = 3_000;
+const PART: usize = 36_000;
+/// Pieces of a prompt, names of files and models that are shown.
+const PIECES: usize = 5;
+
+/// A turn as one reader may see it.
+pub(super) struct Sheet<'a> {
+    pub(super) line: &'a TurnLine,
+    pub(super) told: &'a Result<Told, Untold>,
+    pub(super) eyes: Eyes,
+    /// The address of the page.
+    pub(super) base: &'a str,
+}
+
+impl Sheet<'_> {
+    /// Facts, what was asked, and what happened from this block on.
+    pub(super) fn html(&self, from: usize) -> Markup {
+        let told = self.told.as_ref().ok();
+        html! {
+            (self.facts())
+            @if let Err(why) = self.told { (self.without_recording(why)) }
+            @if let Some(told) = told {
+                @for gap in &told.gaps { p { "⚠️ " (missing(gap)) } }
+                @if from == 0 { (self.asked(told)) }
+                (self.happened(told, from))
+            }
+        }
+    }
+
+    fn facts(&self) -> Markup {
+        let (line, told) = (self.line, self.told.as_ref().ok());
+        let model = line.model.as_ref().or(told.and_then(|told| told.model.as_ref()));
+        html! {
+            dl.facts {
+                dt { "Ended" } dd { (day(line.ended)) ", " (line.how.to_string()) }
+                dt { "Took" } dd { (took(line.took_ms)) }
+                dt { "Agent" }
+                dd {
+                    (short_line(&line.backend, 40))
+                    @if let Some(version) = &line.agent_version { " " (short_line(version, 60)) }
+                    @if let Some(model) = model { ", " (short_line(model, 80)) }
+                }
+                @if self.eyes != Eyes::Link {
+                    @if !line.component.is_empty() {
+                        dt { "Component" } dd { (short_line(&line.component, 40)) " " code { (line.digest.get(..12).unwrap_or_default()) } }
+                    }
+                    dt { "Tools" } dd { (line.tools) }
+                    (usage(line.usage.as_ref()))
+                }
+                @if let (Eyes::All, Some(session)) = (self.eyes, told.and_then(|told| told.session.as_ref())) {
+                    dt { "Session" }
+                    dd {
+                        code { (short_line(&session.native_id, 100)) }
+                        @if let Some(title) = &session.title { " " (short_line(title, 100)) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is known without a recording.
+    fn without_recording(&self, why: &Untold) -> Markup {
+        let text =
+            |text: &Option<String>| Words { text: text.clone().unwrap_or_default(), left_out: 0 };
+        html! {
+            p { "⚠️ Only this much is known of the turn: " (why) "." }
+            @if self.line.asked.is_some() {
+                h2 { "What was asked" }
+                div.words dir="auto" { (head(&text(&self.line.asked).text, ASKED).0) }
+            }
+            @if self.line.answered.is_some() {
+                h2 { "How the answer began" }
+                div.words dir="auto" { (head(&text(&self.line.answered).text, 2 * ASKED).0) }
+            }
+        }
+    }
+
+    fn asked(&self, told: &Told) -> Markup {
+        let all = prompt(told);
+        html! {
+            h2 { "What was asked" }
+            (blocks::words(&Words { text: all, left_out: 0 }, ASKED, &format!("{}/part/prompt", self.base)))
+            @for name in told.attached.iter().take(PIECES) { p { "📎 " (short_line(name, 200)) } }
+            @if told.attached.len() > PIECES { p { "and " (told.attached.len() - PIECES) " more files" } }
+        }
+    }
+
+    fn happened(&self, told: &Told, from: usize) -> Markup {
+        let (mut size, mut shown, mut next) = (0, Vec::new(), None);
+        for (at, block) in told.blocks.iter().enumerate().skip(from) {
+            let part = format!("{}/part/{at}", self.base);
+            let Some(html) = blocks::shown(block, self.eyes, &part) else { continue };
+            let html = html.into_string();
+            size += html.len() + 120;
+            if size > BLOCKS && !shown.is_empty() {
+                next = Some(at);
+                break;
+            }
+            shown.push((at, block.at_ms, html));
+        }
+        html! {
+            h2 { "What happened" }
+            @if from > 0 { p { a href=(self.base) { "From the beginning" } } }
+            @if shown.is_empty() { p { "Nothing that you may see." } }
+            @for (at, at_ms, html) in &shown {
+                section.block id={ "block-" (at) } {
+                    p.at { "+ " (took(*at_ms)) }
+                    (super::super::frame::made(html))
+                }
+            }
+            @if let Some(next) = next {
+                p { a href={ (self.base) "?from=" (next) } { "What happened after that" } }
+            } @else if told.blocks_left_out > 0 {
+                p { "And " (told.blocks_left_out) " more things, which are too many to show." }
+            }
+        }
+    }
+
+    /// A page of a long text; none: there is none that this reader may see.
+    pub(super) fn part(&self, part: &str, page: usize) -> Option<Markup> {
+        let told = self.told.as_ref().ok()?;
+        let (title, text) = if part == "prompt" {
+            ("What was asked", prompt(told))
+        } else {
+            blocks::whole(told.blocks.get(part.parse::<usize>().ok()?)?, self.eyes)?
+        };
+        let all = pages(&text, PART);
+        let shown = all.get(page.checked_sub(1)?)?;
+        let address = format!("{}/part/{part}", self.base);
+        Some(html! {
+            h2 { (title) }
+            p { a href=(self.base) { "Back to the turn" } }
+            @if all.len() > 1 { p { "Page " (page) " of " (all.len()) } }
+            div.words dir="auto" { (shown) }
+            @if all.len() > 1 {
+                nav aria-label="Pages of this text" {
+                    ul {
+                        @if page > 1 { li { a href={ (address) "?page=" (page - 1) } { "Page before" } } }
+                        @if page < all.len() { li { a href={ (address) "?page=" (page + 1) } { "Next page" } } }
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// What the agent was asked, in one text.
+fn prompt(told: &Told) -> String {
+    told.prompt.join("\n\n")
+}
+
+fn usage(usage: Option<&Usage>) -> Markup {
+    let Some(usage) = usage else {
+        return html! { dt { "Tokens" } dd { "The agent told none." } };
+    };
+    html! {
+        dt { "Tokens" }
+        dd {
+            (usage.input) " in, " (usage.output) " out"
+            @if usage.reasoning > 0 { " (" (usage.reasoning) " of them reasoning)" }
+            ", " (usage.cached) " cached"
+        }
+        dt { "Cost" }
+        dd { @match usage.cost_usd { Some(cost) => { "$" (format!("{cost:.4}")) }, None => "The agent told none." } }
+        @for model in usage.models.iter().take(PIECES) {
+            dt { (short_line(&model.model, 80)) }
+            dd {
+                (model.input) " in, " (model.output) " out, " (model.cached) " cached"
+                @if let Some(cost) = model.cost_usd { ", $" (format!("{cost:.4}")) }
+            }
+        }
+    }
+}
+
+fn missing(gap: &Gap) -> String {
+    match gap {
+        Gap::Sparse => "The agent said so much that not all of it was recorded.".to_owned(),
+        Gap::Lost(lines) => {
+            format!("{lines} lines of the recording were lost: the disk was too slow.")
+        }
+        Gap::Cut(why) => format!("The recording was cut: {}.", short_line(why, 200)),
+        Gap::Unseen => "The backend failed: what the agent said after that is not here.".to_owned(),
+        Gap::Unreadable(lines) => format!("{lines} lines of the recording cannot be read."),
+        Gap::Endless => "The recording is too long: its end was not read.".to_owned(),
+    }
+}

@@ -1,0 +1,120 @@
+//! The page of one turn: while it runs what it says so far, afterwards what its recording tells.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::super::guard::Guest;
+use super::super::layout::{self, Here};
+use super::super::{Shared, cards, frame};
+use super::reader::{At, Seen, place, seen, who};
+use super::sheet::Sheet;
+use super::{path, sharing};
+use aetheel_model::access::Standing;
+use aetheel_model::event::{Lane, Sequence};
+use aetheel_store::workspace::{Search, TurnLine};
+
+/// Turns of a lane that are looked through for the one after a turn.
+const AFTER: usize = 200;
+
+/// One turn.
+pub(in crate::dashboard) async fn page(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    Path(turn): Path<String>,
+    at: Result<Query<At>, QueryRejection>,
+) -> Response {
+    if let Some((lane, event)) = shared.dispatcher.running_turn(&turn) {
+        return running(&shared, &guest, &lane, event).await;
+    }
+    let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
+    let from = at.ok().map_or(0, |Query(at)| at.from);
+    let told = shared.dispatcher.told(&seen.line).await;
+    let (line, base) = (&seen.line, path(&turn));
+    let sheet = Sheet { line, told: &told, eyes: seen.eyes, base: &base };
+    let main = html! {
+        h2 { bdi { (place(&seen.standing, &line.lane)) } " · " bdi { (who(line)) } }
+        (elsewhere(&shared, &guest, &seen).await)
+        (sheet.html(from))
+        (sharing::section(&shared, &guest, &seen, told.is_ok(), Timestamp::now()).await)
+    };
+    layout::page(&guest, Here::Transcripts, false, &main)
+}
+
+/// A page of a long text of a turn.
+pub(in crate::dashboard) async fn part(
+    State(shared): State<Arc<Shared>>,
+    guest: Guest,
+    Path((turn, part)): Path<(String, String)>,
+    at: Result<Query<At>, QueryRejection>,
+) -> Response {
+    let Some(seen) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
+    let told = shared.dispatcher.told(&seen.line).await;
+    let base = path(&turn);
+    let sheet = Sheet { line: &seen.line, told: &told, eyes: seen.eyes, base: &base };
+    match sheet.part(&part, at.ok().map_or(1, |Query(at)| at.page)) {
+        Some(main) => layout::page(&guest, Here::Transcripts, false, &main),
+        None => frame::nowhere().await,
+    }
+}
+
+/// A turn that runs: what it says grows by itself, or with each time the page is loaded.
+async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequence) -> Response {
+    let standing = guest.standing_in(shared, lane).await;
+    let view = shared.dispatcher.lanes().into_iter().find(|view| view.lane == *lane);
+    let turn = view.and_then(|view| view.running).filter(|turn| turn.event == event);
+    let (true, Some(turn)) = (standing.sees, turn) else { return frame::nowhere().await };
+    let text = shared.turns.text(&shared.dispatcher, lane, event).map(|(_, text)| text);
+    let main = html! {
+        h2 { bdi { (place(&standing, lane)) } " · " bdi { (turn.summary.who) } }
+        p { strong { "Running" } ": " bdi { (turn.summary.words) } " · since " (cards::day(turn.summary.since)) }
+        p {
+            a href="/" { "Stop, steer and answer it on the page Now" }
+            @if !turn.questions.is_empty() { ". It asks something." }
+        }
+        div data-live={ "/live?turn=" (event) } data-once={ "/live/once?turn=" (event) } {
+            div.live id={ "turn-" (event) } {
+                @if let Some(text) = text { (frame::made(&text)) }
+            }
+        }
+        p { "When it has ended, all of it stands here." }
+    };
+    layout::page(guest, Here::Transcripts, true, &main)
+}
+
+/// Where else to go: the message, the turns before and after, the time machine.
+async fn elsewhere(shared: &Shared, guest: &Guest, seen: &Seen) -> Markup {
+    let line = &seen.line;
+    let of_lane =
+        |before, most| Search { lane: Some(line.lane.clone()), before, most, ..Search::default() };
+    let dispatcher = &shared.dispatcher;
+    let before = dispatcher.ended_turns(of_lane(Some(line.ended), 1)).await.pop();
+    let latest = dispatcher.ended_turns(of_lane(None, AFTER)).await;
+    let at = latest.iter().position(|other| other.turn == line.turn);
+    let after = at.and_then(|at| at.checked_sub(1)).map(|at| &latest[at]);
+    html! {
+        nav aria-label="From this turn" {
+            ul {
+                @if let Some(before) = before { li { a href=(path(&before.turn)) { "Turn before" } } }
+                @if let Some(after) = after { li { a href=(path(&after.turn)) { "Next turn" } } }
+                @if let Some(message) = message(line, &seen.standing) {
+                    li { a href=(message) rel="noreferrer" { "In Discord" } }
+                }
+                @if guest.standing.owner && line.recording.is_some() {
+                    li { a href={ (path(&line.turn)) "/machine" } { "Time machine" } }
+                }
+            }
+        }
+    }
+}
+
+/// The address of the message that asked.
+fn message(line: &TurnLine, standing: &Standing) -> Option<String> {
+    let (Lane::Channel(channel), Some(message)) = (&line.lane, line.message) else { return None };
+    let guild = standing.guild.map_or_else(|| "@me".to_owned(), |guild| guild.to_string());
+    Some(format!("https://discord.com/channels/{guild}/{channel}/{message}"))
+}

@@ -1,0 +1,131 @@
+//! The answers to callers: a status, a line of JSON, and when to come back.
+
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::signature::Fault;
+use aetheel_dispatch::Refusal;
+
+/// A call that was understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Its event outlives the program.
+    Accepted,
+    /// It was accepted before.
+    Duplicate,
+    /// It is of a kind that nobody wants.
+    Ignored,
+}
+
+/// Why a call was not taken; Display is for the log.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("there is nothing at this address")]
+    Elsewhere,
+    #[error("the method is not POST")]
+    Method,
+    #[error("the gateway is starting or stopping")]
+    Closed,
+    #[error("too many calls at the same time")]
+    Crowd,
+    #[error("the body is compressed")]
+    Encoded,
+    #[error("the body is neither JSON nor a form nor text")]
+    Type,
+    #[error("the body is too large")]
+    Large,
+    #[error("the body came too slowly")]
+    Slow,
+    #[error("the body broke off")]
+    Broken,
+    #[error("there is no such webhook")]
+    Unknown,
+    #[error("{0}")]
+    Unproven(#[from] Fault),
+    #[error("more calls than its limit")]
+    Often(Duration),
+    #[error("the same delivery is being taken")]
+    Pending,
+    #[error("the event was not taken: {0}")]
+    Queue(Refusal),
+}
+
+impl Told {
+    pub(super) fn response(self) -> Response {
+        let (status, word) = match self {
+            Self::Accepted => (StatusCode::ACCEPTED, "accepted"),
+            Self::Duplicate => (StatusCode::OK, "duplicate"),
+            Self::Ignored => (StatusCode::OK, "ignored"),
+        };
+        respond(status, json!({ "status": word }).to_string(), None)
+    }
+}
+
+impl Refused {
+    pub(super) fn response(&self) -> Response {
+        let (status, word, retry) = self.told();
+        let mut response = respond(status, json!({ "error": word }).to_string(), retry);
+        if matches!(self, Self::Method) {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        response
+    }
+
+    /// Status, words, and seconds after which another try may be worth while.
+    fn told(&self) -> (StatusCode, &'static str, Option<u64>) {
+        match self {
+            Self::Elsewhere => (StatusCode::NOT_FOUND, "not found", None),
+            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "method not allowed", None),
+            Self::Closed => (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping", Some(30)),
+            Self::Crowd => (StatusCode::SERVICE_UNAVAILABLE, "busy", Some(1)),
+            Self::Encoded => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not taken", None)
+            }
+            Self::Type => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be JSON, a form or text", None)
+            }
+            Self::Large => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None),
+            Self::Slow => (StatusCode::REQUEST_TIMEOUT, "the body came too slowly", None),
+            Self::Broken => (StatusCode::BAD_REQUEST, "the body broke off", None),
+            // One answer for whatever is wrong, names included.
+            Self::Unknown | Self::Unproven(_) => (StatusCode::UNAUTHORIZED, "unauthorized", None),
+            Self::Often(wait) => {
+                (StatusCode::TOO_MANY_REQUESTS, "too many calls", Some(wait.as_secs() + 1))
+            }
+            Self::Pending => (StatusCode::CONFLICT, "this delivery is being taken", Some(1)),
+            Self::Queue(Refusal::TooLong { .. }) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None)
+            }
+            Self::Queue(Refusal::NotSaved) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "not saved", Some(10))
+            }
+            Self::Queue(Refusal::ShuttingDown) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping", Some(30))
+            }
+            Self::Queue(_) => (StatusCode::SERVICE_UNAVAILABLE, "the queue is full", Some(10)),
+        }
+    }
+
+    /// The number of the HTTP status, for example 401.
+    pub(super) fn status(&self) -> u16 {
+        self.told().0.as_u16()
+    }
+}
+
+fn respond(status: StatusCode, mut body: String, retry: Option<u64>) -> Response {
+    body.push('\n');
+    // Each connection carries one request: only the first one's headers are bounded in time.
+    let fixed = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::CONNECTION, "close"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    let mut response = (status, fixed, body).into_response();
+    if let Some(seconds) = retry {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

@@ -1,0 +1,108 @@
+//! Definitions with their secrets: what `webhooks.md` says, as far as it can be carried out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::signature::Key;
+use aetheel_store::workspace::{Rate, Webhook, WebhookFile, Webhooks};
+
+/// Values of the variables that hold secrets, by name.
+pub type Secrets = HashMap<String, SecretString>;
+
+/// A webhook that can be called.
+#[derive(Debug)]
+pub(super) struct Armed {
+    pub(super) webhook: Webhook,
+    pub(super) keys: Vec<Key>,
+    limiter: DefaultDirectRateLimiter,
+}
+
+type All = BTreeMap<String, Arc<Armed>>;
+
+/// The definitions, read again when the file changed.
+#[derive(Debug)]
+pub struct Definitions {
+    file: WebhookFile,
+    secrets: Secrets,
+    armed: Mutex<Option<Arc<All>>>,
+}
+
+impl Definitions {
+    /// Those of a file, with secrets as they were when the program started.
+    #[must_use]
+    pub fn new(file: WebhookFile, secrets: Secrets) -> Self {
+        Self { file, secrets, armed: Mutex::default() }
+    }
+
+    /// The webhooks that can be called now. New faults are logged.
+    pub(super) async fn current(&self) -> Arc<All> {
+        let (webhooks, changed) = self.file.refresh().await;
+        let mut armed = self.armed.lock();
+        match &*armed {
+            Some(all) if !changed => Arc::clone(all),
+            _ => {
+                let (all, warnings) = arm(&webhooks, &self.secrets);
+                for warning in warnings {
+                    tracing::warn!("{warning}");
+                }
+                tracing::info!(webhooks = ?all.keys().collect::<Vec<_>>(), "webhooks can be called");
+                Arc::clone(armed.insert(Arc::new(all)))
+            }
+        }
+    }
+}
+
+impl Armed {
+    /// Counts a call; returns how long to wait where it is one too many.
+    pub(super) fn admit(&self) -> Result<(), Duration> {
+        self.limiter.check().map_err(|until| until.wait_time_from(DefaultClock::default().now()))
+    }
+}
+
+/// Lists the faults of definitions and their secrets, one line each.
+#[must_use]
+pub fn faults(webhooks: &Webhooks, secrets: &Secrets) -> Vec<String> {
+    arm(webhooks, secrets).1
+}
+
+fn arm(webhooks: &Webhooks, secrets: &Secrets) -> (All, Vec<String>) {
+    let (mut all, mut warnings) = (All::new(), webhooks.warnings.clone());
+    for (name, webhook) in &webhooks.all {
+        match keys(webhook, secrets) {
+            Ok(keys) => {
+                let limiter = RateLimiter::direct(quota(webhook.rate));
+                all.insert(
+                    name.clone(),
+                    Arc::new(Armed { webhook: webhook.clone(), keys, limiter }),
+                );
+            }
+            Err(fault) => warnings.push(format!(
+                "webhooks.md line {}: webhook `{name}` cannot be called: {fault}",
+                webhook.line
+            )),
+        }
+    }
+    (all, warnings)
+}
+
+fn keys(webhook: &Webhook, secrets: &Secrets) -> Result<Vec<Key>, String> {
+    let key = |name: &String| {
+        let secret = secrets.get(name).ok_or_else(|| {
+            format!("`{name}` was not set when the gateway started; set it and start again")
+        })?;
+        Key::new(webhook.scheme, secret.expose_secret())
+            .map_err(|fault| format!("`{name}` {fault}"))
+    };
+    webhook.secrets.iter().map(key).collect()
+}
+
+fn quota(Rate { per_minute, burst }: Rate) -> Quota {
+    Quota::per_minute(per_minute).allow_burst(burst.max(NonZeroU32::MIN))
+}

@@ -1,0 +1,286 @@
+//! One call, from its headers to its answer.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, Method, header};
+use axum::response::Response;
+use tokio::sync::watch;
+
+use super::super::connection::Caller;
+use super::super::crowd::{Crowd, Place};
+use super::Desk;
+use super::answer::{Refused, Told};
+use super::definitions::Armed;
+use super::refusals::Refusals;
+use super::signature::{self, Fault, Key};
+use aetheel_dispatch::Refusal;
+use aetheel_model::event::{EventKind, Lane, NewEvent, Origin, Sequence};
+use aetheel_model::figures;
+use aetheel_model::prompt::{Payload, quote_payload, readable_form};
+use aetheel_store::workspace::{Claimed, Scheme, Webhook};
+
+/// Largest body of a call, in bytes.
+const BODY: usize = 1 << 20;
+/// From the last header to the last byte of the body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between a piece of the body and the next.
+const PIECE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Headers that prove a call only together with its body.
+const SIGNATURES: [&str; 2] = ["webhook-signature", "x-hub-signature-256"];
+/// Most of a payload that stands in a prompt, bytes; with the longest instruction it is below any
+/// `PROMPT_LIMIT_BYTES`.
+const SHOWN: usize = 64 << 10;
+/// Bodies of more bytes are hashed where it holds up nobody.
+const LONG: usize = 16 << 10;
+
+/// Whether calls are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Starting,
+    Open,
+    Closing,
+}
+
+/// The state that all calls share.
+pub(super) struct Shared {
+    pub(super) desk: Desk,
+    pub(super) stage: watch::Sender<Stage>,
+    /// Stands in for secrets that there are not.
+    pub(super) spare: Key,
+    pub(super) bodies: Crowd,
+    pub(super) refusals: Refusals,
+}
+
+/// The format a body claims to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Plain,
+    Form,
+}
+
+/// Answers a call of a webhook: checks it, makes an event of it, and has the event kept.
+pub(super) async fn receive(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    request: Request,
+) -> Response {
+    caller.head_is_read();
+    let mut known = None;
+    let response = match take(&shared, request, &caller, &mut known).await {
+        Ok(told) => told.response(),
+        Err(refused) => {
+            shared.refusals.log(known.as_deref(), &caller, &refused);
+            refused.response()
+        }
+    };
+    figures::webhook_called(known.as_deref(), response.status().as_u16());
+    response
+}
+
+/// `known` becomes the webhook's name if there is such a one.
+async fn take(
+    shared: &Arc<Shared>,
+    request: Request,
+    caller: &Caller,
+    known: &mut Option<String>,
+) -> Result<Told, Refused> {
+    let (head, body) = request.into_parts();
+    let name = head.uri.path().strip_prefix("/webhooks/").ok_or(Refused::Elsewhere)?;
+    if head.method != Method::POST {
+        return Err(Refused::Method);
+    }
+    if *shared.stage.borrow() != Stage::Open {
+        return Err(Refused::Closed);
+    }
+    let place = shared.bodies.enter(caller.address.ip()).ok_or(Refused::Crowd)?;
+    let content = content(&head.headers)?;
+
+    let all = shared.desk.definitions.current().await;
+    let armed =
+        Some(name).filter(|name| Webhook::is_name(name)).and_then(|name| all.get(name)).cloned();
+    *known = armed.as_ref().map(|armed| armed.webhook.name.clone());
+    let event = only_text(&head.headers, "x-github-event");
+    // Where nothing is signed only a token can prove it, whatever the webhook's scheme: so this
+    // tells nothing of names.
+    let early = !SIGNATURES.iter().any(|name| head.headers.contains_key(*name));
+    let (armed, proof, body) = if early {
+        let (proven, _) = prove(shared, armed.clone(), head.headers, Vec::new()).await;
+        let (armed, proof) = (armed.ok_or(Refused::Unknown)?, proven?);
+        place.served();
+        (armed, proof, read_in_time(&place, body).await?)
+    } else {
+        let body = read_in_time(&place, body).await?;
+        place.served();
+        let (proven, body) = prove(shared, armed.clone(), head.headers, body).await;
+        // In this order: a name that there is not costs what any other costs.
+        (armed.ok_or(Refused::Unknown)?, proven?, body)
+    };
+    armed.admit().map_err(Refused::Often)?;
+
+    let webhook = &armed.webhook;
+    let event = event.filter(|_| webhook.scheme == Scheme::Github);
+    if let Some(event) = event.as_deref().filter(|event| !wanted(webhook, event)) {
+        tracing::debug!(webhook = webhook.name, event, "webhook ignored");
+        return Ok(Told::Ignored);
+    }
+    let text = String::from_utf8_lossy(&body);
+    let text = if content == Content::Form { readable_form(&text).into() } else { text };
+    let payload = Payload {
+        webhook: &webhook.name,
+        event: event.as_deref(),
+        instruction: &webhook.instruction,
+        text: &text,
+        limit: SHOWN,
+    };
+    let origin = Origin::Internal { channel: webhook.channel };
+    let mut new = NewEvent::new(
+        EventKind::Webhook,
+        Lane::Webhook(webhook.name.clone()),
+        origin,
+        quote_payload(&payload),
+    );
+    new.key = proof.id.as_ref().map(|id| format!("webhook:{}:{id}", webhook.name));
+    // A caller that goes away must not leave an event behind whose id is not known.
+    let (shared, from, name) = (Arc::clone(shared), caller.address.ip(), webhook.name.clone());
+    let accepted = tokio::spawn(async move {
+        match accept(&shared, &name, proof.id.as_deref(), new).await? {
+            Some(sequence) => {
+                tracing::info!(webhook = name, event = sequence, id = proof.id, kind = event, %from, "webhook accepted");
+                Ok(Told::Accepted)
+            }
+            None => {
+                tracing::info!(webhook = name, id = proof.id, kind = event, %from, "webhook repeated: it was accepted before");
+                Ok(Told::Duplicate)
+            }
+        }
+    });
+    // It ends early only with the runtime.
+    accepted.await.map_err(|_| Refused::Closed)?
+}
+
+/// Hands the event over and returns once it and its id are safe, with its number where this node
+/// gave it one; none: it was accepted before.
+async fn accept(
+    shared: &Shared,
+    webhook: &str,
+    id: Option<&str>,
+    event: NewEvent,
+) -> Result<Option<Option<Sequence>>, Refused> {
+    let deliveries = &shared.desk.deliveries;
+    let claim = match id.map(|id| deliveries.claim(webhook, id, now_ms())) {
+        None => None,
+        Some(Claimed::New(claim)) => Some(claim),
+        Some(Claimed::Taken) => return Ok(None),
+        Some(Claimed::Pending) => return Err(Refused::Pending),
+    };
+    let sequence = match shared.desk.dispatcher.submit_anywhere(event).await {
+        Ok(placed) => Some(placed.safe().await.map_err(Refused::Queue)?),
+        Err(Refusal::Known) => None,
+        Err(refusal) => return Err(Refused::Queue(refusal)),
+    };
+    if let Some(claim) = claim
+        && let Err(error) = claim.keep(now_ms()).await
+    {
+        tracing::error!(webhook, %error, "cannot note a delivery; repeated after a restart it would be taken again");
+    }
+    Ok(sequence)
+}
+
+/// Decides whether the caller is believed; the body comes back.
+async fn prove(
+    shared: &Arc<Shared>,
+    armed: Option<Arc<Armed>>,
+    headers: HeaderMap,
+    body: Vec<u8>,
+) -> (Result<signature::Proof, Fault>, Vec<u8>) {
+    let (shared, now_s) = (Arc::clone(shared), jiff::Timestamp::now().as_second());
+    let long = body.len() > LONG;
+    let work = move || {
+        let (scheme, keys) = armed
+            .as_ref()
+            .map_or((Scheme::Github, &[][..]), |armed| (armed.webhook.scheme, &armed.keys[..]));
+        (signature::verify(scheme, keys, &shared.spare, &headers, &body, now_s), body)
+    };
+    if !long {
+        return work();
+    }
+    // It fails only with the runtime.
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| (Err(Fault::Wrong), Vec::new()))
+}
+
+/// Looks at what the body claims to be. Nothing is ever decompressed.
+fn content(headers: &HeaderMap) -> Result<Content, Refused> {
+    if headers
+        .get_all(header::CONTENT_ENCODING)
+        .iter()
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        return Err(Refused::Encoded);
+    }
+    let text = only_text(headers, "content-type").ok_or(Refused::Type)?.to_ascii_lowercase();
+    match text.split(';').next().unwrap_or_default().trim() {
+        "application/json" => Ok(Content::Plain),
+        "application/x-www-form-urlencoded" => Ok(Content::Form),
+        kind if kind.starts_with("text/")
+            || (kind.starts_with("application/") && kind.ends_with("+json")) =>
+        {
+            Ok(Content::Plain)
+        }
+        _ => Err(Refused::Type),
+    }
+}
+
+/// Reads a body while it comes, and while nobody takes its place.
+async fn read_in_time(place: &Place, body: Body) -> Result<Vec<u8>, Refused> {
+    tokio::select! {
+        read = tokio::time::timeout(BODY_TIMEOUT, read(body)) => read.map_err(|_| Refused::Slow)?,
+        () = place.taken().cancelled() => Err(Refused::Crowd),
+    }
+}
+
+async fn read(mut body: Body) -> Result<Vec<u8>, Refused> {
+    // Announced sizes are believed at once, and no more is taken than was announced.
+    if body.size_hint().lower() > BODY as u64 {
+        return Err(Refused::Large);
+    }
+    let mut bytes = Vec::new();
+    loop {
+        let next = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        let Some(frame) =
+            tokio::time::timeout(PIECE_TIMEOUT, next).await.map_err(|_| Refused::Slow)?
+        else {
+            break;
+        };
+        let Ok(data) = frame.map_err(|_| Refused::Broken)?.into_data() else { continue };
+        if bytes.len() + data.len() > BODY {
+            return Err(Refused::Large);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+/// GitHub's first call only says that the webhook exists.
+fn wanted(webhook: &Webhook, event: &str) -> bool {
+    if webhook.events.is_empty() {
+        event != "ping"
+    } else {
+        webhook.events.iter().any(|wanted| wanted == event)
+    }
+}
+
+/// The one value of a header, when it is text.
+fn only_text(headers: &HeaderMap, name: &str) -> Option<String> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?.to_str().ok()?.to_owned();
+    values.next().is_none().then_some(first)
+}
+
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
