@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use super::outlet::{Answer, Outlet, PriorDelivery, Reply};
 use super::parts::Parts;
 use aetheel_model::event::{BLOCK_BITS, Event, NewEvent, Sequence};
-use aetheel_turn::{StopReason, TurnPlace};
 use aetheel_store::workspace::{Entry, Journal, Saving};
+use aetheel_turn::{StopReason, TurnPlace};
 
 /// Between two looks whether an answer can be saved.
 const AGAIN_INTERVAL: Duration = Duration::from_millis(250);

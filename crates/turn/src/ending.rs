@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Generation, GuestFailure, TurnPlace, reason};
 use aetheel_model::agent::{Failure, FailureKind, Outcome, SessionReady, Usage};
-use crate::baseline::Positions;
+use aetheel_model::baseline::Positions;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::clean_text;
 

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use super::{Fence, Reach};
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::Credential;
-use crate::baseline::Baselines;
+use aetheel_model::baseline::Baselines;
 
 /// Variables every agent gets where the gateway has them: enough to find programs, homes,
 /// certificates and proxies.

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 
 use super::error::AdmissionError;
-use aetheel_store::disk::Stamp;
 use aetheel_model::plain::hex;
+use aetheel_store::disk::Stamp;
 
 /// How long a file must have been left alone before its stamp stands for its content.
 const REST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 
 use super::press::Choice;
-use aetheel_model::agent::{AnswerForm, AskOption, Decision, Question, Scope};
 use crate::below::MESSAGE;
-use aetheel_dispatch::{ALLOW_ONCE, Excerpt, OpenQuestion, Settlement, Subject};
+use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
+use aetheel_model::agent::labels::ALLOW_ONCE;
+use aetheel_model::agent::{AnswerForm, AskOption, Decision, Question, Scope};
 use aetheel_model::plain::short_line;
 use aetheel_model::split::split;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::DriftMonitor;
-use crate::baseline::Success;
+use aetheel_model::baseline::Success;
 use aetheel_turn::{Ending, TurnResult};
 
 impl DriftMonitor {

@@ -28,10 +28,10 @@ use self::unknown::UnknownOutputs;
 use super::outlet::Notice;
 use super::parts::Parts;
 use aetheel_model::agent::Unrecognised;
-use crate::baseline::UNKNOWN_VERSION;
+use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::figures;
-use aetheel_turn::{Ending, Generation, TurnResult, UnknownOutput};
 use aetheel_store::workspace::DriftKey;
+use aetheel_turn::{Ending, Generation, TurnResult, UnknownOutput};
 
 /// Kinds of output that are new within this time share one notice.
 const NOTICE_DELAY: Duration = Duration::from_millis(800);

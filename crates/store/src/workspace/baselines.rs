@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::ledger::{Entry, Ledger, Token, code};
 use super::{FileError, Workspace, blocking};
-use crate::baseline::{Baseline, Position, Version, drop_oldest};
+use aetheel_model::baseline::{Baseline, Position, Version, drop_oldest};
 
 const HEADING: &str = "# Baselines
 

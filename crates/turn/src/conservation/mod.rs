@@ -17,7 +17,7 @@ use aetheel_model::agent::{
     Action, Chunk, Command, EventKind, Input, Outcome, Part as PromptPart, Pipe, Text, TurnDone,
     TurnKey, Value,
 };
-use crate::baseline::{Baseline, Positions};
+use aetheel_model::baseline::{Baseline, Positions};
 
 /// Bytes of raw output kept of the turns of a link; the oldest go first.
 const RAW_LIMIT: usize = 512 << 10;

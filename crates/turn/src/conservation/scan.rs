@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::prose::{is_plain_prose, is_prose};
 use super::shown::{GRAM, Index, normal};
-use crate::baseline::{Baseline, Positions};
+use aetheel_model::baseline::{Baseline, Positions};
 
 /// Keys whose values say what kind of thing an object is. They tell positions apart.
 const KINDS: [&str; 7] = ["type", "subtype", "kind", "method", "event", "role", "sessionUpdate"];

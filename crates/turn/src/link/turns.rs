@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Report;
+use crate::conservation::Examination;
 use aetheel_model::agent::{Ask, AskKey, AskKind, Decision, Safety, SessionKey, TurnKey, TurnRef};
 use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
-use crate::conservation::Examination;
 
 /// Where the keys of turns begin that an agent starts by itself.
 const UNASKED: u32 = 0x8000_0000;

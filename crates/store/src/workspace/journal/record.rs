@@ -8,10 +8,9 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use aetheel_model::event::{BLOCK_BITS, Event, Origin, Sequence};
-use aetheel_model::plain::hex;
 use crate::workspace::ledger::{Token, code, tokens};
 use aetheel_model::event::{BLOCK_BITS, Event, Origin, Sequence};
+use aetheel_model::plain::hex;
 
 /// Something that happened to an event.
 #[derive(Clone, Debug, PartialEq)]

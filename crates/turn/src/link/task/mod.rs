@@ -44,10 +44,7 @@ use aetheel_model::agent::descriptor::Sharing;
 use aetheel_model::agent::{
     Answer, AskKey, Command, Decision, DeliveryWish, Exit, Input, Query, Steer, TimedInput, TurnRef,
 };
-use crate::baseline::Baseline;
-use crate::conservation::Ledger;
-use crate::recording::{Entry, Recording, What};
-use crate::{Guest, GuestFailure, Survivor};
+use aetheel_model::baseline::Baseline;
 
 /// Inputs after which a call into the guest is made although more are there.
 const BATCH: usize = 1024;

@@ -5,15 +5,15 @@ use similar::ChangeTag;
 
 use super::text::{Part, part, readable, visible};
 use super::{Asked, SHORT, same};
-use aetheel_model::agent::{Action, Command, Input, Pipe};
+use crate::dashboard::frame::tail;
+use crate::dashboard::{Drawn, RecordedTurn};
 use aetheel_kit::difference::edits;
 use aetheel_kit::machine::{Compared, Film, Reading, STEPS, Sign, Step};
 use aetheel_kit::summary;
+use aetheel_model::agent::{Action, Command, Input, Pipe};
 use aetheel_model::plain::short_line;
 use aetheel_model::redact::Redactor;
 use aetheel_turn::{KnownComponent, Shelf};
-use crate::dashboard::frame::tail;
-use crate::dashboard::{Drawn, RecordedTurn};
 
 /// Most bytes in a page of what was told, of what came of it, of each side of a difference, and of
 /// all messages of a side.
