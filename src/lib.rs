@@ -1,18 +1,19 @@
 //! Aetheel lets people in Discord work with coding agents through backends that are replaced while
 //! it runs.
 //!
-//! This package is the program: command line, start, shutdown, and the adapters too small for a
-//! crate. The rest stands in `crates/`, and a crate can only name the crates below it:
+//! This package is the program: command line, start, shutdown, and the adapters that are too small
+//! for a crate. The rest is in `crates/`. A crate depends only on crates of lower rows:
 //!
 //! | layer | crates and modules |
 //! |---|---|
 //! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`telemetry`] [`console`] [`sources`] [`demo`] |
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` |
-//! | use cases | `aetheel-dispatch` `aetheel-kit` `aetheel-turn` |
+//! | use cases | `aetheel-dispatch` `aetheel-kit` |
+//! | turns | `aetheel-turn` |
 //! | files | `aetheel-store` |
-//! | rules | `aetheel-model` |
+//! | data and rules | `aetheel-model` |
 //!
-//! The crates are re-exported here under the names that tests, benches and fuzz targets use.
+//! This crate re-exports them under the names that tests and benches use.
 
 pub use aetheel_cluster as cluster;
 pub use aetheel_discord as discord;

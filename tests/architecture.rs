@@ -301,7 +301,7 @@ fn the_modules_of_one_folder_name_each_other_in_no_circle() {
     assert_eq!(circles, listed, "left: the circles, right: `CIRCLES`");
 }
 
-/// Whether a word stands in the code, not as a part of a longer one.
+/// Whether the code contains a word that is not part of a longer one.
 fn names(code: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word)

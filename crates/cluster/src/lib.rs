@@ -1,33 +1,35 @@
-//! Several machines for one bot, by way of a PostgreSQL database: nodes, which of them has which
-//! lane, letters between them, and what one leaves to another.
+//! Several machines serve one bot through a PostgreSQL database.
 //!
-//! Owns the database; knows neither Discord nor agents. Every node has a lease, which it renews four
-//! times in its span. A node that could not renew it for two thirds of the span stops to speak
-//! ([`Cluster::lease`]), on its own clock and before anybody else may follow. Whoever takes over
-//! gives the dead node another start number, and whatever a node writes, it writes in a transaction
-//! that finds its start number and holds the row; so what another node reads when it has taken over
-//! is final. A second, longer lease ([`Cluster::turns`]) bounds the node's agents: lanes in which one
-//! may still run stay closed at the node that took them over until it is over. Pinned by
-//! `tests/cluster/`.
+//! Owns the database: the nodes, the lanes that each node has, the messages between nodes, and the
+//! state that one node exports to another. Must not know Discord or agents. This is the only crate
+//! that uses `tokio-postgres`.
 //!
-//! | room | owns |
+//! The main type is [`Cluster`]. Every node has a lease ([`Cluster::lease`]), which it renews four
+//! times per lease duration. A node that could not renew it for two thirds of the duration sends
+//! nothing more, measured by its own clock, before another node can take over. A takeover gives the
+//! dead node a new start number. Every write runs in a transaction that checks the start number and
+//! locks the node's row, so the state that another node reads after a takeover is final. A second,
+//! longer lease ([`Cluster::turns`]) limits the node's agents: lanes in which an agent may still run
+//! stay closed at the new node until that lease is over. `tests/cluster/` tests this crate.
+//!
+//! | module | content |
 //! |---|---|
-//! | [`database`] | connections, the tables and their form |
-//! | [`error`] | why something was not done |
-//! | [`clocks`] | this machine's clock beside the database's |
-//! | [`membership`] | this node, its leases, what it says of itself |
-//! | [`nodes`] | what is known of all nodes |
-//! | [`seat`] | who hears Discord, and what goes with that |
+//! | [`database`] | connections and the schema |
+//! | [`error`] | the reasons why an operation failed |
+//! | [`clocks`] | the difference between this machine's clock and the database's |
+//! | [`membership`] | this node, its leases and its published description |
+//! | [`nodes`] | the list of all nodes |
+//! | [`seat`] | the node that is logged in to Discord |
 //! | [`lanes`] | which node has which lane |
-//! | [`mail`] | letters for whoever has a lane |
-//! | [`handover`] | what one node leaves to another |
+//! | [`mail`] | messages to the node that has a lane |
+//! | [`handover`] | state that one node gives to another |
 //! | [`leaving`] | the end of a cluster |
-//! | [`look`] | a look by somebody who takes no part |
-//! | [`components`] | components that an operator handed to all nodes |
+//! | [`look`] | reading the state without joining |
+//! | [`components`] | components that an operator sent to all nodes |
 //! | [`lines`] | a node's journal in the database |
 //! | [`mirror`] | a node's state files in the database |
 //!
-//! What is more than a statement is a function of the database (`schema/`): one call, one
+//! Operations of more than one statement are functions of the database (`schema/`): one call is one
 //! transaction.
 
 mod clocks;

@@ -1,15 +1,15 @@
-//! People in Discord: prompts come in by mention, reply, direct message and slash command; answers
-//! go out.
+//! The Discord adapter: prompts arrive by mention, reply, direct message and slash command, and
+//! answers are delivered.
 //!
-//! Questions of agents go out with buttons, and the decisions of people come in. Owns everything
-//! that is Discord's: the connection, its requests and their limits, what a message looks like. It
-//! decides nothing about turns and sessions: the [`Dispatcher`] does, which it holds as the other
-//! adapters do; who may ask is for the operator's lists ([`aetheel_model::access`]) to say. serenity speaks the gateway and is named nowhere outside this folder; requests go through a
-//! client of our own (`rest.rs` says why). Pinned by `tests/discord/` against a local Discord
-//! that checks every request against Discord's own description.
+//! Owns the connection to Discord, its requests and their limits, and the layout of messages,
+//! questions and buttons. Must not decide anything about turns or sessions: the [`Dispatcher`] does
+//! that, and [`aetheel_model::access`] decides who may use the bot. This is the only crate that uses
+//! `serenity`, which keeps the gateway connection. Requests use the client in `rest.rs`, which
+//! explains why. `tests/discord/` tests this crate against a local Discord that checks every request
+//! against Discord's own API description.
 //!
 //! ```text
-//! gateway thread: serenity → handler ─(Heard)─▶ reader ─(arrivals, in order)─▶ reception ─▶ Dispatcher
+//! gateway thread: serenity → handler ─(Heard)─▶ reader ─(in order)─▶ reception ─▶ Dispatcher
 //!                                                 ├─(buttons)─▶ asks ──▶ Dispatcher
 //!                                                 └─(menus, most commands)─▶ panel ──▶ Dispatcher
 //! several nodes:  serenity → handler ─(Heard)─▶ Sharing::out ┄▶ Sharing::from ─▶ reader (caller's runtime)

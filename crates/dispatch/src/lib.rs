@@ -1,29 +1,30 @@
 //! From an accepted event to a delivered answer.
 //!
-//! [`Dispatcher`] accepts events, runs each in its lane and slot, delivers the answer through the
-//! [`Outlet`] and saves what must outlive the turn. While a turn runs, people answer its agent's
-//! questions and steer it through here. It knows no adapter. Pinned by `tests/dispatch/`.
+//! Owns the queue of events and the turns that run. [`Dispatcher`] accepts events, runs each in its
+//! lane and slot, delivers the answer through the [`Outlet`], and saves the state that must survive a
+//! restart. During a turn, people answer its agent's questions and steer it through [`Dispatcher`].
+//! Must not know an adapter. `tests/dispatch/` tests this crate.
 //!
-//! | room | owns |
+//! | module | content |
 //! |---|---|
-//! | [`outlet`] | the port to people, and everything that crosses it: answers, questions, messages |
-//! | [`parts`] | the operator's choices, and what a dispatcher works with |
-//! | [`watching`] | lanes and turns for whoever watches them |
-//! | [`durability`] | what the journal knows of each event |
-//! | [`in_hand`] | what is on its way to people |
+//! | [`outlet`] | the port to people: answers, questions, messages |
+//! | [`parts`] | the operator's settings and the dependencies of a dispatcher |
+//! | [`watching`] | observers of lanes and turns |
+//! | [`durability`] | the journal's state of each event |
+//! | [`in_hand`] | deliveries in progress |
 //! | [`questions`] | questions that wait for people |
-//! | [`channel`] | who answers in a lane and how, its directory, memory and sessions |
-//! | [`recovery`] | what was left open or lost: after a restart, and replies that could not be read |
-//! | [`delivery`] | answers on their way |
-//! | [`drift`] | output that backends do not know |
-//! | [`health`] | probes and figures |
-//! | [`lanes`] | the queue, and the turns that run |
-//! | [`run`] | one event from its files to its answer |
-//! | [`intake`] | what is taken in, steered, withdrawn or refused |
-//! | [`status`] | a lane as people see it |
+//! | [`channel`] | the settings of a lane: backend, directory, memory, sessions |
+//! | [`recovery`] | unfinished events after a restart, and replies that could not be read |
+//! | [`delivery`] | the delivery of answers |
+//! | [`drift`] | output that backends do not recognise |
+//! | [`health`] | probes and metrics |
+//! | [`lanes`] | the queue and the running turns |
+//! | [`run`] | one event, from its files to its answer |
+//! | [`intake`] | accepting, steering, withdrawing and rejecting events |
+//! | [`status`] | the state of a lane as people see it |
 //!
-//! A room names only rooms above it in this table; the rooms with methods of [`Dispatcher`] or
-//! `Inner` also reach up to this file.
+//! A module uses only modules above it in this table. Modules with methods of [`Dispatcher`] or
+//! `Inner` also use this file.
 
 mod channel;
 mod delivery;

@@ -1,13 +1,17 @@
-//! Trying a backend: everything the kit finds out about a component, without a terminal.
+//! The test kit for backends: everything that it finds out about a component, without a terminal.
 //!
-//! Stands on the ports of the turn driver and on recordings; knows neither wasmtime nor how results
-//! are shown. [`check`] runs trials (`trial`) made by `hostile` and `damage` against a simulated
-//! host (`simulator`), [`golden`] compares with what was agreed on and `cause` finds the input
-//! behind a difference, [`unread()`] finds
-//! answers that are shown nowhere, [`selftest`] reads the recordings a component brings along, [`summary`] and
-//! [`difference`] are for people who read, [`machine`] goes through recorded turns step by step.
-//! Pinned by the tests below and by `tests/kit` (real components, and guests that misbehave on
-//! purpose).
+//! Uses the ports of the turn driver, and recordings. Must not know wasmtime or how results are
+//! printed. `tests/kit` tests this crate with real components, and with guests that misbehave on
+//! purpose.
+//!
+//! * [`check`] runs trials (`trial`), made by `hostile` and `damage`, against a simulated host
+//!   (`simulator`).
+//! * [`golden`] compares the output with the accepted output, and `cause` finds the input that
+//!   causes a difference.
+//! * [`unread()`] finds answers that the component shows nowhere.
+//! * [`selftest`] reads the recordings that a component includes.
+//! * [`summary`] and [`difference`] format results for readers.
+//! * [`machine`] steps through recorded turns.
 
 mod case;
 mod cause;

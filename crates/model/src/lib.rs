@@ -1,9 +1,9 @@
-//! The words and rules of Aetheel: events, agents' actions, settings, the queue, prompts, schedules.
+//! The data types and rules of Aetheel: events, agent actions, settings, the queue, prompts,
+//! schedules.
 //!
-//! Everything here is data or a pure function. Times are arguments, and nothing reads or writes
-//! files, sockets or processes. [`vigil`] is the one exception: it starts tasks.
-//!
-//! This crate must not name another crate of the workspace.
+//! Owns everything that is data or a pure function. Times are arguments. Must not read or write
+//! files, sockets or processes, and must not depend on another crate of the workspace. [`vigil`] is
+//! the one exception to purity: it starts tasks.
 
 pub mod access;
 pub mod agent;

@@ -1,12 +1,11 @@
-//! Agent processes and their custody: a run is started, heard, stopped, and nothing of it survives.
+//! Agent processes: starts a run, reads its output, stops it, and leaves no process behind.
 //!
 //! Owns the only code that starts programs. Every run has its own session and process group, and a
-//! cgroup where the system lets us divide ours; otherwise its processes are found by descent. What
-//! is decided elsewhere, and never here: which program runs, with what arguments, environment and
-//! folder.
+//! cgroup where the system allows it. Without one, its processes are found as descendants. Must not
+//! decide which program runs, nor its arguments, environment and directory. The crate contains the
+//! holder, which keeps agents running while the gateway restarts, and the sandbox of agents.
 //!
-//! Pinned by `tests/process`: no process of a run exists after its last event, whatever the run
-//! did.
+//! `tests/process` checks that no process of a run exists after the run's last event.
 
 mod cgroup;
 mod clone;

@@ -1,14 +1,15 @@
 //! One turn: from a prompt to exactly one outcome.
 //!
-//! [`run`] drives a turn on a link of [`Links`]: a guest and its agent; the ports it needs are
-//! [`Backend`]/[`Guest`] (`guest`), [`Launcher`] (`launch`) and [`Audience`].
+//! Owns the turn engine and the recordings. [`run`] drives a turn on a link of [`Links`], which is a
+//! guest with its agent. Its ports are [`Backend`] and [`Guest`] (`guest`), [`Launcher`] (`launch`)
+//! and [`Audience`]. Must not know wasmtime, processes or chat platforms.
 //!
-//! * A turn: `driver`, with its `clock`, its `guard` and how it ended (`ending`, `reason`).
-//! * Links: `links` finds one for a turn, `link` is one. What its guest may start is decided in
-//!   `plan` and `reach`, by what the operator set (`host`).
-//! * Recordings: `recording` writes them and keeps their folder, `replay` plays one to a guest,
-//!   `reread` finds a lost answer in one, `told` tells one turn from one. `conservation` detects
-//!   answers that were lost.
+//! * A turn: `driver`, with its `clock`, its `guard` and its end (`ending`, `reason`).
+//! * Links: `links` selects the link of a turn, and `link` runs it. `plan` and `reach` decide what
+//!   its guest may start, from the operator's settings (`host`).
+//! * Recordings: `recording` writes them and manages their folder, `replay` replays one to a guest,
+//!   `reread` finds a lost answer in one, and `told` converts a recorded turn to a transcript.
+//!   `conservation` detects answers that were lost.
 
 mod audience;
 mod blob;

@@ -1,21 +1,21 @@
-//! Backends as WASM components: the sandbox they run in, their admission, and their replacement
-//! while the gateway runs.
+//! Backends as WASM components: their sandbox, their admission, and their replacement while the
+//! gateway runs.
 //!
-//! Owns everything that touches `wasmtime`: compiling, limits, what a guest may import, the words
-//! crossing the border, and which generation of a backend is current. It never starts a process,
-//! opens a connection or believes a guest: what a guest asks for is judged in [`aetheel_turn`].
+//! Owns everything that uses `wasmtime`: compilation, limits, the imports of a guest, the conversion
+//! of types at its border, and the current generation of each backend. Must not start a process or
+//! open a connection, and must not trust a guest: [`aetheel_turn`] checks every request of a guest.
 //!
 //! * A component: `admission` examines it, `engine` compiles it, `sandbox`, `deadline` and `measure`
-//!   bound it, `instance` and `component` run it, `bindings` and `convert` carry its words, `log` its
-//!   prints; `breaker` stops what keeps failing.
-//! * The operator's word for it: `trust` with `standing`, and `wants`.
-//! * The folder: `loader` follows it (`watch`, `source`, `order`, `load`), `candidates` has what was
-//!   admitted and `choice` picks what serves; `rollback` and `stand_in` bring back what served,
-//!   `tried` opens one beside what serves.
-//!   `staged` and `install` put a new file there, `shipped` those that came with the program.
+//!   limit it, `instance` and `component` run it, `bindings` and `convert` convert its types, `log`
+//!   forwards its output, and `breaker` stops a component that keeps failing.
+//! * The operator's approval: `trust` with `standing`, and `wants`.
+//! * The folder: `loader` follows it (`watch`, `source`, `order`, `load`), `candidates` has the
+//!   admitted components, and `choice` selects the one that serves. `rollback` and `stand_in` restore
+//!   earlier ones, and `tried` opens one beside the one that serves. `staged` and `install` put a new
+//!   file into the folder, and `shipped` puts the components there that belong to the program.
 //!
-//! Pinned by `tests/backend` (hostile guests, trust, versions side by side, rollbacks) and
-//! `tests/reload.rs` (files replaced in every way).
+//! `tests/backend` (hostile guests, trust, several versions, rollbacks) and `tests/reload.rs` (files
+//! replaced in every way) test this crate.
 
 mod admission;
 mod bindings;

@@ -1,6 +1,8 @@
-//! The HTTP services of the program, each on a listener of its own.
+//! The HTTP services of the program, each on its own listener: status pages, webhooks and the
+//! dashboard.
 //!
-//! Decides nothing about turns and people: it asks `app`, behind traits, and the dispatcher.
+//! Must not decide anything about turns or people: it asks the program through traits, and the
+//! dispatcher. This is the only crate that uses `axum`.
 
 mod connection;
 mod crowd;

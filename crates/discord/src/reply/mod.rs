@@ -1,11 +1,11 @@
-//! An answer while it takes shape: typing, drafts, the final text.
+//! The delivery of one answer: typing, drafts, the final text.
 //!
-//! One task a turn does the sending; `update` only takes note. Drafts are best effort and paced;
-//! the final text is delivered whole, however long Discord keeps it from that, and behind earlier
-//! answers of its channel. A question, or what people say to the running turn, stands below what
-//! was said before it and above what is said after; nobody types while a question waits. The text
-//! is the agent's, exactly, as the dispatcher hands it out without secrets; it is cut by
-//! [`aetheel_model::split`], or attached where it is too long, and what we add stands below it.
+//! One task per turn sends the messages, and `update` only stores the newest state. Drafts are best
+//! effort and paced. The final text is delivered completely, however long Discord delays it, and
+//! after earlier answers of its channel. A question, or a message to the running turn, is posted
+//! below the text before it and above the text after it. There is no typing indicator while a
+//! question waits. The text is exactly the agent's, without secrets. [`aetheel_model::split`] cuts
+//! it, or it is attached if it is too long, and additions of the gateway are posted below it.
 
 mod settling;
 

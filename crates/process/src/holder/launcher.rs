@@ -42,9 +42,9 @@ pub struct Holding {
 
 /// Starts agents through a holder, so that they outlive this process. Cheap to clone.
 ///
-/// Whoever hears a held process must say what it has recorded
-/// ([`aetheel_turn::ProcessCommand::Recorded`]): the holder keeps 1,024 lines beyond that and then
-/// lets the process wait.
+/// The reader of a held process must acknowledge the lines that it recorded
+/// ([`aetheel_turn::ProcessCommand::Recorded`]). The holder buffers 1,024 lines beyond that, then
+/// blocks the process.
 #[derive(Clone, Debug)]
 pub struct HeldLauncher(Arc<Inner>);
 
