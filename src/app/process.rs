@@ -1,0 +1,99 @@
+//! The process around the gateway: log, signals, status pages, service manager.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+use super::health::ProgramHealth;
+use super::liveness::Liveness;
+use super::phase::Phase;
+use super::service_manager::System;
+use super::signals::Signals;
+use crate::cli::exit;
+use crate::plain::with_causes;
+use crate::startup::settings::Settings;
+use crate::telemetry;
+use crate::terminal::fail;
+use crate::vigil::{self, Kept};
+use crate::web::status::StatusPages;
+
+/// Works before the gateway starts and until the program ends.
+pub(super) struct Process {
+    pub(super) began: Instant,
+    pub(super) signals: Signals,
+    /// Tasks that end while this exists end the program.
+    pub(super) supervision: Kept,
+    pub(super) phase: watch::Sender<Phase>,
+    pub(super) liveness: Liveness,
+    pub(super) health: ProgramHealth,
+    pub(super) system: System,
+    _pages: Option<StatusPages>,
+}
+
+impl Process {
+    /// Starts the log, the signals and the status pages. If the status pages cannot be opened, adds
+    /// that to [`Settings::unavailable`].
+    ///
+    /// # Errors
+    /// Returns the exit code after it reported the reason.
+    pub(super) async fn begin(settings: &mut Settings) -> Result<Self, u8> {
+        let began = Instant::now();
+        let config = &settings.config;
+        telemetry::start(config.log_format, &config.log_level, settings.redactor.clone()).map_err(
+            |fault| {
+                fail(&fault);
+                exit::CONFIG
+            },
+        )?;
+        let signals = Signals::listen().map_err(|error| {
+            tracing::error!(%error, "cannot listen for signals");
+            exit::SOFTWARE
+        })?;
+        let supervision = vigil::keep();
+        log_start(settings);
+        let phase = watch::Sender::new(Phase::Starting);
+        let liveness = Liveness::default();
+        let health = ProgramHealth::new(phase.subscribe(), liveness.clone());
+        let pages = open_pages(settings.config.status_address, &health).await;
+        let pages = pages.unwrap_or_else(|fault| {
+            settings.unavailable.push(fault);
+            None
+        });
+        let system = System::from_environment();
+        Ok(Self { began, signals, supervision, phase, liveness, health, system, _pages: pages })
+    }
+}
+
+fn log_start(settings: &Settings) {
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "aetheel starts");
+    let folder = &settings.folder;
+    tracing::info!(
+        folder = %folder.path.display(),
+        why = %folder.by,
+        settings = settings.env_file.as_ref().map(|file| tracing::field::display(file.display())),
+        "configuration folder"
+    );
+    if let Some(hint) = folder.hint() {
+        tracing::warn!("the configuration is in the working directory; hint: {hint}");
+    }
+}
+
+/// Opens the status pages if the operator configured an address.
+async fn open_pages(
+    address: Option<SocketAddr>,
+    health: &ProgramHealth,
+) -> Result<Option<StatusPages>, String> {
+    let Some(wanted) = address else { return Ok(None) };
+    match StatusPages::open(wanted, Arc::new(health.clone())).await {
+        Ok(pages) => {
+            tracing::info!(address = %pages.address, "status pages are open");
+            Ok(Some(pages))
+        }
+        Err(error) => {
+            let hint = "choose another address, or end whatever listens there";
+            Err(format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error)))
+        }
+    }
+}
