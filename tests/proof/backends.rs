@@ -29,7 +29,8 @@ pub struct Mute(pub Arc<dyn Backend>);
 /// A backend that knows the changed form of a recording as the other one knows the original.
 pub struct Knowing {
     backend: Arc<dyn Backend>,
-    /// What a changed text was. `None` is the first half of a line that was split.
+    /// Maps a changed text to the original. The first half of a split line maps to `None`, both
+    /// halves together to the line: different lines may have the same second half.
     original: Arc<HashMap<String, Option<String>>>,
 }
 
@@ -43,11 +44,12 @@ impl Knowing {
             if text == original {
                 continue;
             }
-            let whole = if is_half { changed.next().unwrap() } else { text };
+            let mut whole = text.to_owned();
             if is_half {
-                known.insert(text.to_owned(), None);
+                known.insert(whole.clone(), None);
+                whole.push_str(changed.next().unwrap());
             }
-            known.insert(whole.to_owned(), Some(original.to_owned()));
+            known.insert(whole, Some(original.to_owned()));
         }
         Self { backend, original: Arc::new(known) }
     }
@@ -73,7 +75,7 @@ impl Backend for Mute {
     }
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
-        Ok(Box::new(Wrapped { guest: self.0.open().await?, original: None }))
+        Ok(Box::new(Wrapped { guest: self.0.open().await?, original: None, half: String::new() }))
     }
 }
 
@@ -89,7 +91,7 @@ impl Backend for Knowing {
 
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
         let original = Some(self.original.clone());
-        Ok(Box::new(Wrapped { guest: self.backend.open().await?, original }))
+        Ok(Box::new(Wrapped { guest: self.backend.open().await?, original, half: String::new() }))
     }
 }
 
@@ -97,11 +99,13 @@ impl Backend for Knowing {
 struct Wrapped {
     guest: Box<dyn Guest>,
     original: Option<Arc<HashMap<String, Option<String>>>>,
+    /// The first half of a split line whose second half has not arrived.
+    half: String,
 }
 
 impl Wrapped {
     /// Puts the original text in the place of a changed one; `None` for the first half of a line.
-    fn read(&self, mut timed: TimedInput) -> Option<TimedInput> {
+    fn read(&mut self, mut timed: TimedInput) -> Option<TimedInput> {
         let Some(known) = &self.original else { return Some(timed) };
         let text = match &mut timed.input {
             Input::Line(line) => &mut line.text,
@@ -109,8 +113,12 @@ impl Wrapped {
             Input::StreamEvent(event) => &mut event.data,
             _ => return Some(timed),
         };
-        if let Some(original) = known.get(text) {
-            *text = original.clone()?;
+        if let Some(Some(line)) = known.get(&format!("{}{text}", self.half)) {
+            self.half.clear();
+            text.clone_from(line);
+        } else if let Some(None) = known.get(text) {
+            self.half = std::mem::take(text);
+            return None;
         }
         Some(timed)
     }
@@ -119,7 +127,7 @@ impl Wrapped {
 #[async_trait]
 impl Guest for Wrapped {
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure> {
-        let inputs = inputs.into_iter().filter_map(|input| self.read(input)).collect();
+        let inputs: Vec<_> = inputs.into_iter().filter_map(|input| self.read(input)).collect();
         let mut actions = self.guest.handle(inputs).await?;
         if self.original.is_none() {
             actions.retain(|action| match action {
