@@ -1,4 +1,4 @@
-//! The port through which a turn is followed and its questions are answered.
+//! The port through which others follow a turn and answer its questions.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,61 +8,61 @@ use tokio::sync::mpsc;
 use aetheel_model::agent::{Ask, AskKey, Decision, EventKind};
 use aetheel_model::fold::Transcript;
 
-/// A follower of a turn. Called in order; must return at once.
+/// A follower of a turn. Its methods are called in order and must return at once.
 pub trait Audience: Send {
-    /// The agent did something.
+    /// Called for each event of the agent, with the transcript that includes the event.
     fn event(&mut self, event: &EventKind, transcript: &Transcript);
 
-    /// The agent did something in an earlier life of the gateway, where it may have been shown
-    /// already.
+    /// Called for each event from before a restart of the gateway. People may have seen it already.
     fn relive(&mut self, event: &EventKind, transcript: &Transcript) {
         self.event(event, transcript);
     }
 
-    /// In an earlier life of the gateway, at this point, people were asked this, or wrote to the
-    /// agent (none).
+    /// Called at the points before a restart at which the answer was interrupted: by the question
+    /// `ask`, or by a message of people to the agent (`None`).
     fn interrupted_before(&mut self, ask: Option<&Ask>) {
         let _ = ask;
     }
 
-    /// The agent asked this in an earlier life of the gateway, and was answered.
+    /// Called for each question that was answered before a restart of the gateway.
     fn answered_before(&mut self, ask: &Ask, decision: &Decision) {
         let _ = (ask, decision);
     }
 
-    /// The agent asks people. The turn's clock stands still until the answer; dropping `answer`
-    /// unused dismisses the question.
+    /// Called when the agent asks people. The turn's time limits are paused until the answer.
+    /// Dropping `answer` unused dismisses the question.
     fn ask(&mut self, ask: &Ask, answer: Answerer);
 
-    /// The agent asked this in an earlier life of the gateway ([`Audience::interrupted_before`]), and
-    /// it is still open.
+    /// Called for each question from before a restart ([`Audience::interrupted_before`]) that is
+    /// still open.
     fn ask_again(&mut self, ask: &Ask, answer: Answerer) {
         self.ask(ask, answer);
     }
 
-    /// A question is over without a decision of people.
+    /// Called when a question is closed without a decision of people.
     fn settled(&mut self, ask: AskKey, how: Settled);
 
-    /// Waits until something is on disk, before anything more of the turn is shown or decided. Returns
-    /// `None` if nothing has to be. Not called once the turn is stopped; may be dropped and called
-    /// again.
+    /// Returns a future that completes when everything shown so far is on disk, or `None` if there
+    /// is nothing to wait for. The driver shows and decides nothing more before that. It does not
+    /// call this method for a stopped turn, and may drop the future and call the method again.
     fn before_more(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         None
     }
 }
 
-/// Why a question is over without a decision of people.
+/// Why a question was closed without a decision of people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// The agent no longer wants to know.
+    /// The agent no longer needs the answer.
     Withdrawn,
-    /// `ASK_TIMEOUT_MS` is over; the agent was told that nobody answered.
+    /// `ASK_TIMEOUT_MS` elapsed, and the agent got [`Decision::Dismissed`].
     Expired,
-    /// Its turn is over.
+    /// The turn of the question ended.
     TurnEnded,
 }
 
-/// Takes the decision about one question.
+/// Sends the decision about one question to the driver of its turn. Dropping it unused dismisses
+/// the question.
 #[derive(Debug)]
 pub struct Answerer {
     ask: AskKey,
@@ -74,7 +74,7 @@ impl Answerer {
         Self { ask, decisions: Some(decisions) }
     }
 
-    /// Decides. Returns false when the turn is over already.
+    /// Sends the decision. Returns false if the turn is already over.
     pub fn decide(mut self, decision: Decision) -> bool {
         self.decisions.take().is_some_and(|decisions| decisions.send((self.ask, decision)).is_ok())
     }
@@ -83,7 +83,7 @@ impl Answerer {
 impl Drop for Answerer {
     fn drop(&mut self) {
         if let Some(decisions) = self.decisions.take() {
-            // An error means that the turn is over: there is nobody to tell.
+            // An error means that the turn is over, so nothing waits for the decision.
             let _ = decisions.send((self.ask, Decision::Dismissed));
         }
     }

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use aetheel_model::plain::hex;
 
-/// The bytes of a file that came with a turn. A guest knows them only by their key.
+/// The bytes of a file that was attached to a turn. A guest knows the file only by its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Blob {
     /// Unique among all turns of a link.

@@ -1,6 +1,5 @@
-//! The clock of one turn: how long it may take, and how long its questions stay open.
-//!
-//! It stands still while people are asked.
+//! The time limits of one turn and of its questions. The limits of the turn are paused while a
+//! question is open.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,29 +9,28 @@ use tokio::time::Instant;
 use super::Host;
 use aetheel_model::agent::AskKey;
 
-/// See the module.
 pub(super) struct Clock {
     started: Instant,
-    /// When the turn has used its time up.
+    /// When `QUERY_TIMEOUT_MS` elapses.
     budget: Instant,
     /// When the agent was last active.
     active: Instant,
     idle_timeout: Option<Duration>,
-    /// Whether one of the agent's tools runs. Many print nothing until they end.
+    /// Whether one of the agent's tools runs. Many tools print nothing until they end.
     tool_runs: bool,
     ask_timeout: Duration,
-    /// Since when it stands still.
+    /// Since when the limits are paused.
     paused: Option<Instant>,
-    /// Questions without an answer, and when each expires.
+    /// The open questions, and when each expires.
     asks: BTreeMap<AskKey, Instant>,
 }
 
-/// Which time is over.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
-    /// The whole turn's (`QUERY_TIMEOUT_MS`).
+    /// The limit of the whole turn (`QUERY_TIMEOUT_MS`).
     Budget,
-    /// Limit for an agent without output while none of its tools runs (`IDLE_TIMEOUT_MS`).
+    /// The limit for an agent without output while none of its tools runs (`IDLE_TIMEOUT_MS`).
     Silence,
 }
 
@@ -50,8 +48,8 @@ impl Clock {
         }
     }
 
-    /// The turn began in an earlier life of the gateway: `elapsed` is the time since then, `spent`
-    /// what counts towards its limit.
+    /// Continues the limits of a turn that began before a restart of the gateway. `elapsed` is the
+    /// time since the turn began, and `spent` the part of it that counts towards the limit.
     pub(super) fn resume(&mut self, spent: Duration, elapsed: Duration) {
         let now = Instant::now();
         self.started = now.checked_sub(elapsed).unwrap_or(now);
@@ -63,12 +61,13 @@ impl Clock {
         self.started.elapsed()
     }
 
-    /// The agent was active just now.
+    /// Restarts the limit for an agent without output.
     pub(super) fn active(&mut self) {
         self.active = Instant::now();
     }
 
-    /// Notes whether one of the agent's tools runs; silence does not count meanwhile.
+    /// Sets whether one of the agent's tools runs. The limit for an agent without output is
+    /// suspended while one does.
     pub(super) fn tool_runs(&mut self, runs: bool) {
         if self.tool_runs && !runs {
             self.active();
@@ -76,14 +75,15 @@ impl Clock {
         self.tool_runs = runs;
     }
 
-    /// People are asked something: it stands still.
+    /// Adds an open question and pauses the limits of the turn.
     pub(super) fn ask(&mut self, ask: AskKey) {
         let now = Instant::now();
         self.paused.get_or_insert(now);
         self.asks.insert(ask, now + self.ask_timeout);
     }
 
-    /// A question is over; with the last one the clock goes on. False: it was over already.
+    /// Removes a question. If it was the last open one, the limits of the turn continue. Returns
+    /// false if the question was not open.
     pub(super) fn answered(&mut self, ask: AskKey) -> bool {
         let open = self.asks.remove(&ask).is_some();
         if self.asks.is_empty()
@@ -96,7 +96,7 @@ impl Clock {
         open
     }
 
-    /// Questions that nobody answered in time.
+    /// Returns the questions that expired.
     pub(super) fn expired_asks(&self, now: Instant) -> Vec<AskKey> {
         self.asks.iter().filter(|(_, at)| **at <= now).map(|(ask, _)| *ask).collect()
     }
@@ -105,7 +105,7 @@ impl Clock {
         self.asks.keys().copied()
     }
 
-    /// Which time is over now.
+    /// Returns the limit that is exceeded at `now`.
     pub(super) fn overdue(&self, now: Instant) -> Option<Overdue> {
         match self.paused {
             None if now >= self.budget => Some(Overdue::Budget),
@@ -118,12 +118,12 @@ impl Clock {
         self.idle_timeout.filter(|_| !self.tool_runs).map(|idle| self.active + idle)
     }
 
-    /// When the first question expires.
+    /// Returns when the first question expires.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         self.asks.values().min().copied()
     }
 
-    /// When the next time is over; none while it stands still.
+    /// Returns when the next limit of the turn is reached, or `None` while the limits are paused.
     pub(super) fn limit(&self) -> Option<Instant> {
         let limit = self.silence().map_or(self.budget, |silence| silence.min(self.budget));
         self.paused.is_none().then_some(limit)
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_says_nothing_is_overdue_but_not_while_one_of_its_tools_runs() {
+    fn a_silent_agent_is_overdue_unless_one_of_its_tools_runs() {
         let mut clock = clock();
         let began = clock.started;
         assert_eq!(clock.overdue(began + IDLE), Some(Overdue::Silence));
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(clock.overdue(clock.budget), Some(Overdue::Budget));
         clock.tool_runs(false);
         let ended = clock.active;
-        assert!(ended >= began, "silence counts from the tool's end");
+        assert!(ended >= began, "the limit starts again at the tool's end");
         assert_eq!(clock.overdue(ended + IDLE - Duration::from_millis(1)), None);
         assert_eq!(clock.overdue(ended + IDLE), Some(Overdue::Silence));
     }

@@ -1,6 +1,6 @@
-//! Detects answers that an agent gave and nobody could read, whatever its backend reports.
+//! Detects answers that an agent gave and that people could not read, whatever its backend reports.
 //!
-//! Works for every backend without knowing its agent's format: [`Ledger`] keeps the agent's raw
+//! It works for every backend without knowing its agent's format: [`Ledger`] keeps the agent's raw
 //! output and all text that the backend made of it. When a turn ends without a readable answer,
 //! prose in the raw output that appears nowhere in that text was lost. `docs/drift.md` states the
 //! rule and its limits. Pure: no I/O, no clock.
@@ -19,36 +19,37 @@ use aetheel_model::agent::{
 };
 use aetheel_model::baseline::{Baseline, Positions};
 
-/// Bytes of raw output kept of the turns of a link; the oldest go first.
+/// Maximum raw output kept of the open turns of a link, in bytes. The oldest units are dropped
+/// first.
 const RAW_LIMIT: usize = 512 << 10;
-/// Bytes from which one line or body is not looked at.
+/// Maximum size of a line or body that is examined, in bytes. Larger ones are ignored.
 const UNIT_LIMIT: usize = 256 << 10;
-/// Letters and digits by which the prompt is recognised on its way to the agent.
+/// Number of characters by which the prompt is recognised in what the backend sends to the agent.
 const PROMPT_MARK: usize = 24;
 
-/// One piece of raw output: a line of stdout, the body of an HTTP response or a stream's event.
+/// A piece of raw output: a line of stdout, the body of an HTTP response, or an event of a stream.
 struct Unit {
     number: u64,
     text: String,
 }
 
-/// The answer that one turn shows so far, without spaces and punctuation.
+/// The answer that people see of one turn so far, without spaces and punctuation.
 #[derive(Default)]
 struct Said {
     parts: BTreeMap<u32, Part>,
     tools: bool,
-    /// Some output was unknown to the backend.
+    /// Whether the backend reported output that it does not know.
     unknown: bool,
-    /// Number of the first unit that may have come after the last tool event.
+    /// Number of the first unit that may have arrived after the last tool event.
     boundary: u64,
 }
 
 /// A part of an answer's text.
 #[derive(Default)]
 struct Part {
-    /// What came before the last tool event.
+    /// The text before the last tool event.
     before: String,
-    /// What came since then.
+    /// The text after the last tool event.
     since: String,
 }
 
@@ -59,7 +60,7 @@ impl Said {
             self.parts.entry(text.part).or_default().since.push_str(&new);
             return;
         }
-        // Text from before the tool that is sent again is no answer to what the tool found.
+        // Text from before the tool that is sent again does not answer what the tool found.
         if !new.is_empty() && self.parts.values().any(|part| part.before.contains(&new)) {
             return;
         }
@@ -79,7 +80,8 @@ impl Said {
         }
     }
 
-    /// Whether people can read text that came after the last tool.
+    /// Returns whether people can read text that came after the last tool. `last` is the text with
+    /// which the guest ended the turn.
     fn is_readable(&self, last: &str) -> bool {
         let repeats = self.tools && self.parts.values().any(|part| part.before.contains(last));
         self.parts.values().any(|part| !part.since.is_empty()) || (!last.is_empty() && !repeats)
@@ -89,13 +91,13 @@ impl Said {
 /// The raw output of a turn compared with the text that people saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examination {
-    /// Where an answer stands that nobody could read.
+    /// The path, in the agent's output, of an answer that people could not read.
     pub lost: Option<String>,
-    /// The positions of text, if people could read the answer and positions are learned.
+    /// The positions of text, if people could read the answer and the baseline is still learning.
     pub positions: Option<Positions>,
 }
 
-/// The raw output of a link's open turns, and the text its backend made of it.
+/// The raw output of a link's open turns, and the text that its backend made of it.
 #[derive(Default)]
 pub struct Ledger {
     units: VecDeque<Unit>,
@@ -106,17 +108,17 @@ pub struct Ledger {
     batch: u64,
     shown: Shown,
     turns: BTreeMap<TurnKey, Said>,
-    /// The beginning of a prompt that the agent has not been sent yet.
+    /// The beginning of the prompt, until the backend sends it to the agent.
     prompt: Option<String>,
 }
 
 impl Ledger {
-    /// Forgets everything: no turn is open.
+    /// Forgets everything. Called when no turn is open.
     pub fn clear(&mut self) {
         *self = Self { next: self.next, batch: self.next, ..Self::default() };
     }
 
-    /// Takes in what a call tells the guest.
+    /// Adds the inputs of one call into the guest.
     pub fn inputs<'a>(&mut self, inputs: impl IntoIterator<Item = &'a Input>) {
         self.batch = self.next;
         inputs.into_iter().for_each(|input| self.input(input));
@@ -170,7 +172,7 @@ impl Ledger {
         }
     }
 
-    /// Takes in what the guest wants because of the last inputs.
+    /// Adds the actions that the guest returned for the last inputs.
     pub fn actions<'a>(&mut self, actions: impl IntoIterator<Item = &'a Action>) {
         actions.into_iter().for_each(|action| self.action(action));
     }
@@ -208,7 +210,8 @@ impl Ledger {
         }
     }
 
-    /// What came before the agent had the prompt cannot be its answer.
+    /// Drops the units collected so far if one of `texts` contains the prompt: output from before
+    /// the agent had the prompt cannot be its answer.
     fn delivers<'a>(&mut self, mut texts: impl Iterator<Item = &'a str>) {
         let Some(prompt) = &self.prompt else { return };
         if self.turns.len() == 1 && texts.any(|text| normal(text).contains(prompt.as_str())) {
@@ -247,7 +250,7 @@ impl Ledger {
                 self.shown.add_all(end);
                 self.tool(turn, &end.id);
             }
-            // Its sample is shown to operators only, and is what may have been lost.
+            // Operators see the sample, people do not, so it may be the lost answer.
             EventKind::Unrecognised(_) => {
                 if let Some(said) = self.turns.get_mut(&turn) {
                     said.unknown = true;
@@ -258,8 +261,8 @@ impl Ledger {
         }
     }
 
-    /// A tool began or ended: what comes from here on is the answer. Within a call nobody knows
-    /// which input it was; the first one that names the tool is taken.
+    /// Marks the beginning or end of a tool: the answer is what follows. One call into the guest
+    /// may contain several units, so the boundary is the first of them that contains the tool's id.
     fn tool(&mut self, turn: TurnKey, id: &str) {
         let named = self
             .units
@@ -272,10 +275,11 @@ impl Ledger {
         }
     }
 
-    /// Looks for an answer that a turn lost, except at positions that `baseline` ignores. If people
-    /// can read the answer, collects positions for a baseline that is still learning; not from
-    /// turns that share their output with others or in which something was unknown, because part
-    /// of their answers may be lost.
+    /// Looks for an answer that a turn lost, except at positions that `baseline` ignores.
+    ///
+    /// If people can read the answer, collects positions for a baseline that is still learning.
+    /// Turns that share their output with others, and turns with unknown output, are not used for
+    /// learning, because part of their answers may be lost.
     #[must_use]
     pub fn examine(
         &self,
@@ -298,7 +302,7 @@ impl Ledger {
         Examination { lost, positions: None }
     }
 
-    /// Reads the output from a unit on.
+    /// Scans the units from number `from` on.
     fn scan(&self, from: u64) -> Scan {
         let mut scan = Scan::default();
         let units = self.units.iter().filter(|unit| unit.number >= from);
@@ -307,7 +311,7 @@ impl Ledger {
     }
 }
 
-/// Returns what people can see of a text: empty only if it is blank, as an emoji is not.
+/// Returns the normalised text, or the trimmed text if nothing is left of it, as of an emoji.
 fn visible(text: &str) -> String {
     let normal = normal(text);
     if normal.is_empty() { text.trim().to_owned() } else { normal }

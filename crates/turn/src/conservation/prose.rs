@@ -1,11 +1,12 @@
-//! Whether a piece of text looks as if it was written to be read.
+//! Decides whether a piece of text looks as if it was written for people.
 
-/// Letters of two words or more.
+/// Minimum number of alphabetic characters in prose of two or more words.
 const LETTERS: usize = 6;
-/// Letters of scripts that do not part words by spaces.
+/// Minimum number of alphabetic non-ASCII characters in prose. Some scripts have no spaces between
+/// words.
 const FOREIGN_LETTERS: usize = 4;
 
-/// Whether a text looks like (part of) an answer rather than like an id, a word of the protocol, a
+/// Returns whether a text looks like a part of an answer, and not like an id, a protocol word, a
 /// path or a time.
 pub(super) fn is_prose(text: &str) -> bool {
     let letters = text.chars().filter(|c| c.is_alphabetic());
@@ -25,13 +26,13 @@ pub(super) fn is_prose(text: &str) -> bool {
     is_sentence(text.trim())
 }
 
-/// The same for a line that is no JSON, as agents print notes of their own in such lines.
+/// Like [`is_prose`], but stricter, for lines that are not JSON: agents print short notes in them.
 pub(super) fn is_plain_prose(text: &str) -> bool {
     let words = text.split_whitespace().count();
     is_prose(text) && (words != 2 || text.trim_end().ends_with(['.', '!', '?']))
 }
 
-/// A single word such as `Done.`
+/// Returns whether the text is one capitalised word with a final mark, such as `Done.`
 fn is_sentence(text: &str) -> bool {
     let Some(word) = text.strip_suffix(['.', '!', '?']) else { return false };
     word.chars().count() >= 3

@@ -1,5 +1,7 @@
-//! Finds the texts in raw output by their position: the path of keys that leads to them, without
-//! the indices of lists. The pieces of a text that is streamed stand at one position.
+//! Finds the texts in raw output by their position.
+//!
+//! A position is the path of keys that leads to a text, without the indices of lists. All pieces of
+//! a streamed text have the same position.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,39 +11,41 @@ use super::prose::{is_plain_prose, is_prose};
 use super::shown::{GRAM, Index, normal};
 use aetheel_model::baseline::{Baseline, Positions};
 
-/// Keys whose values say what kind of thing an object is. They tell positions apart.
+/// Keys whose values name the kind of an object. They distinguish positions.
 const KINDS: [&str; 7] = ["type", "subtype", "kind", "method", "event", "role", "sessionUpdate"];
-/// How keys end that hold the names of things, which are no answers.
+/// Endings of keys whose values are names of things, which are not answers.
 const LABELS: [&str; 4] = ["title", "name", "label", "description"];
-/// Keys under which a part of a message names the message.
+/// Keys that contain the id of the message to which an object belongs.
 const MESSAGE_IDS: [&str; 3] = ["messageID", "messageId", "message_id"];
-/// Longest value of such a key.
+/// Maximum length of a value of [`KINDS`], in bytes.
 const KIND_LIMIT: usize = 40;
-/// Texts at one position of one line that make it a list of names, such as the agent's commands.
+/// Number of texts at one position of one line from which they are taken for a list of names, such
+/// as the agent's commands.
 const CATALOG: usize = 3;
-/// Bytes of a line that was broken in two which are kept.
+/// Maximum size and number of lines that are joined to find JSON that was broken into lines.
 const PENDING_LIMIT: usize = 64 << 10;
 const PENDING_LINES: usize = 64;
-/// Longest stretch of shown text inside of text that was not.
+/// Maximum number of shown characters inside a stretch of text that was not shown.
 const GAP: usize = 8;
-/// Letters and digits from which text that begins like shown text counts as shown in part.
+/// Number of characters a text must share with shown text at its beginning to count as shown in
+/// part.
 const HEAD: usize = 64;
 
-/// The position of lines that are no JSON.
+/// The position of lines that are not JSON.
 const PLAIN: &str = "plain text";
 
 /// The texts of raw output by position.
 #[derive(Default)]
 pub(super) struct Scan {
     positions: BTreeMap<String, (String, Vec<String>)>,
-    /// A line that is no JSON, and may be continued by the next.
+    /// Lines that are not JSON so far, but may be the beginning of it.
     pending: Vec<String>,
     /// Ids of messages that people or the agent's own instructions wrote.
     prompts: HashSet<String>,
 }
 
 impl Scan {
-    /// Takes in one line or body.
+    /// Adds one line or body.
     pub(super) fn unit(&mut self, text: &str) {
         if let Ok(value) = serde_json::from_str::<Value>(text)
             && (value.is_object() || value.is_array())
@@ -92,7 +96,7 @@ impl Scan {
     }
 
     fn add(&mut self, (key, path, text): (String, String, &str)) {
-        // A note in place of a text, such as `(no content)`.
+        // A placeholder instead of a text, such as `(no content)`.
         if text.starts_with('(') && text.ends_with(')') {
             return;
         }
@@ -102,7 +106,7 @@ impl Scan {
         }
     }
 
-    /// Returns the path to a text that looks like an answer and was not shown. Leaves out positions
+    /// Returns the path of a text that looks like an answer and was not shown, except at positions
     /// that the baseline ignores.
     pub(super) fn unaccounted(
         mut self,
@@ -112,7 +116,7 @@ impl Scan {
         self.flush();
         let lost = self.positions.iter().find(|(position, (path, texts))| {
             if path == PLAIN {
-                // Each of these lines stands for itself.
+                // Each plain line is examined alone.
                 let lost = |text| is_lost(std::slice::from_ref(text), shown, is_plain_prose);
                 return texts.iter().any(lost);
             }
@@ -122,7 +126,7 @@ impl Scan {
         lost.map(|(_, (path, _))| path.clone())
     }
 
-    /// Returns the positions of text that was shown and of text that looks like an answer and was
+    /// Returns the positions of text that was shown, and of text that looks like an answer and was
     /// not shown. Lines that are not JSON have no position of their own.
     pub(super) fn positions(mut self, shown: &Index) -> Positions {
         self.flush();
@@ -145,7 +149,7 @@ impl Scan {
 }
 
 fn is_lost(texts: &[String], shown: &Index, prose: fn(&str) -> bool) -> bool {
-    // Text of which people saw the beginning, such as a tool's output that was shortened.
+    // Text of which people saw the beginning, such as the shortened output of a tool.
     let in_part = |text: &&String| {
         let chars: Vec<char> = letters(text).map(|(_, c)| c).collect();
         chars.len() > HEAD && shown.covered(&chars[..HEAD]).iter().all(|covered| *covered)
@@ -173,20 +177,22 @@ fn is_lost(texts: &[String], shown: &Index, prose: fn(&str) -> bool) -> bool {
     run.is_some_and(|run| prose(run_text(&joined, &places, run)))
 }
 
-/// Returns the stretch of a text from one letter to another, with what follows it.
+/// Returns the part of a text between two of its alphanumeric characters, including what follows
+/// the second one.
 fn run_text<'t>(text: &'t str, places: &[usize], (from, to): (usize, usize)) -> &'t str {
     let end = places.get(to + 1).copied().unwrap_or(text.len());
     &text[places[from]..end]
 }
 
-/// The letters and digits of a text in lower case, each with its place.
+/// Returns the letters and digits of a text in lower case, each with its byte offset.
 fn letters(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     text.char_indices()
         .filter(|(_, c)| c.is_alphanumeric())
         .flat_map(|(at, c)| c.to_lowercase().map(move |lower| (at, lower)))
 }
 
-/// Finds the texts in a value, each with its position and the path without kinds.
+/// Collects the texts in a value, each with its position, and with its path without the kinds of
+/// objects.
 fn walk<'v>(
     value: &'v Value,
     key: String,
@@ -231,7 +237,7 @@ fn walk<'v>(
     }
 }
 
-/// Whether the values of a key are names of things, as in `title` and `promoLabel`.
+/// Returns whether the values of a key are names of things, as in `title` and `promoLabel`.
 fn is_label(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     LABELS.iter().any(|label| key.ends_with(label))

@@ -1,4 +1,5 @@
-//! The text that reached people, a tool or the agent itself, and whether other text is part of it.
+//! Collects the text that reached people, a tool or the agent itself, and finds parts of it in
+//! other text.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -7,17 +8,18 @@ use serde_json::Value;
 
 use aetheel_model::agent::TurnKey;
 
-/// Letters and digits that must agree for text to count as shown.
+/// Number of consecutive letters and digits that must agree for text to count as shown.
 pub(super) const GRAM: usize = 8;
-/// Bytes kept; the oldest go first.
+/// Maximum size of all complete texts, in bytes. The oldest are dropped first.
 const LIMIT: usize = 1 << 20;
-/// Texts that are streamed at once, and bytes of each.
+/// Maximum number of texts that are streamed at the same time, and the maximum size of each in
+/// bytes.
 const STREAMS: usize = 256;
 const STREAM_LIMIT: usize = 256 << 10;
 
 type StreamKey = (&'static str, TurnKey, String);
 
-/// Collects text that was shown.
+/// The text that was shown.
 #[derive(Default)]
 pub(super) struct Shown {
     whole: VecDeque<String>,
@@ -26,7 +28,6 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Adds a text.
     pub(super) fn add(&mut self, text: &str) {
         if text.is_empty() || text.len() > LIMIT {
             return;
@@ -39,7 +40,7 @@ impl Shown {
         }
     }
 
-    /// Adds every text in a value.
+    /// Adds every string in a value.
     pub(super) fn add_all(&mut self, value: &impl Serialize) {
         if let Ok(value) = serde_json::to_value(value) {
             self.add_strings(&value);
@@ -63,7 +64,7 @@ impl Shown {
         }
     }
 
-    /// Adds the next piece of a text that comes in pieces.
+    /// Adds the next piece of a streamed text.
     pub(super) fn stream(&mut self, key: StreamKey, piece: &str) {
         if self.streams.len() >= STREAMS && !self.streams.contains_key(&key) {
             for (_, text) in std::mem::take(&mut self.streams) {
@@ -78,12 +79,12 @@ impl Shown {
         }
     }
 
-    /// Forgets a text that comes in pieces: people do not see it any more.
+    /// Removes a streamed text that people no longer see.
     pub(super) fn withdraw(&mut self, key: &StreamKey) {
         self.streams.remove(key);
     }
 
-    /// Prepares for questions.
+    /// Builds an index of the text collected so far.
     pub(super) fn index(&self) -> Index {
         let mut index = Index::default();
         for text in self.whole.iter().chain(self.streams.values()) {
@@ -96,7 +97,7 @@ impl Shown {
     }
 }
 
-/// Answers whether text was shown.
+/// An index of shown text, by hashes of [`GRAM`] characters.
 #[derive(Default)]
 pub(super) struct Index {
     grams: HashSet<u64>,
@@ -104,7 +105,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Marks the characters of a normal text that were shown.
+    /// Returns for each character of a normalised text whether it was shown.
     pub(super) fn covered(&self, text: &[char]) -> Vec<bool> {
         let mut covered = vec![false; text.len()];
         if text.len() < GRAM {
@@ -120,13 +121,13 @@ impl Index {
     }
 }
 
-/// Returns the letters and digits of a text, in lower case: formatting and the borders of pieces
-/// leave no trace in it.
+/// Normalises a text: keeps its letters and digits, in lower case, so that formatting and the
+/// borders between pieces make no difference.
 pub(super) fn normal(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// FNV-1a.
+/// Returns the FNV-1a hash of some characters.
 fn hash(gram: &[char]) -> u64 {
     gram.iter().fold(0xcbf2_9ce4_8422_2325, |hash, c| {
         (hash ^ u64::from(u32::from(*c))).wrapping_mul(0x0100_0000_01b3)

@@ -26,7 +26,8 @@ fn tool(id: &str) -> Action {
     }))
 }
 
-/// A turn of calls: the lines and what the backend made of them.
+/// Runs a turn of several calls, each with the agent's lines and the actions that the backend made
+/// of them, and returns the path of the lost answer.
 fn lost(calls: &[(&[&str], &[Action])]) -> Option<String> {
     let mut ledger = Ledger::default();
     let start = StartTurn::plain("What is in the folder?", Safety::Default);
@@ -40,7 +41,7 @@ fn lost(calls: &[(&[&str], &[Action])]) -> Option<String> {
 }
 
 #[test]
-fn an_answer_that_the_backend_dropped_is_found_with_its_position() {
+fn a_dropped_answer_is_found_with_its_position() {
     let found = lost(&[(&[r#"{"type":"said","words":"Two files are in it."}"#], &[])]);
     assert_eq!(found.as_deref(), Some("words"));
     assert_eq!(lost(&[(&["Two files are in it."], &[])]).as_deref(), Some("plain text"));
@@ -56,7 +57,7 @@ fn pieces_of_a_dropped_answer_are_read_together() {
 }
 
 #[test]
-fn an_answer_that_is_lost_after_text_and_a_tool_is_found() {
+fn an_answer_lost_after_text_and_a_tool_is_found() {
     let calls: &[(&[&str], &[Action])] = &[
         (&[r#"{"text":"Let me look."}"#], &[text("Let me look.")]),
         (&[r#"{"tool":"t1","command":"ls -l the folder"}"#], &[tool("t1")]),
@@ -66,17 +67,17 @@ fn an_answer_that_is_lost_after_text_and_a_tool_is_found() {
     // In one call, as from an agent that prints everything at once.
     let lines: Vec<&str> = calls.iter().flat_map(|(lines, _)| lines.iter().copied()).collect();
     assert_eq!(lost(&[(&lines, &[text("Let me look."), tool("t1")])]).as_deref(), Some("body"));
-    assert_eq!(lost(&calls[..2]), None, "silence after a tool is no loss");
+    assert_eq!(lost(&calls[..2]), None, "silence after a tool is not a loss");
 }
 
 #[test]
-fn a_turn_whose_answer_can_be_read_is_left_alone() {
+fn a_turn_with_a_readable_answer_has_no_lost_answer() {
     let lines: &[&str] = &[r#"{"text":"Two files."}"#, r#"{"note":"Something else to read."}"#];
     assert_eq!(lost(&[(lines, &[text("Two files.")])]), None);
 }
 
 #[test]
-fn ids_catalogs_echoes_and_shown_thoughts_are_no_answers() {
+fn ids_catalogs_echoes_and_shown_thoughts_are_not_answers() {
     let thought = event(EventKind::Thinking(Text {
         part: 0,
         text: "I think about it.".to_owned(),
@@ -107,7 +108,7 @@ fn an_answer_that_is_streamed_and_then_withdrawn_is_lost() {
 }
 
 #[test]
-fn the_echo_of_a_message_whose_author_is_named_elsewhere_is_no_answer() {
+fn an_echo_with_its_author_in_another_object_is_not_an_answer() {
     let lines: &[&str] = &[
         r#"{"info":{"id":"msg_1","role":"user"}}"#,
         r#"{"part":{"messageID":"msg_1","text":"Something that a person wrote"}}"#,
@@ -117,7 +118,7 @@ fn the_echo_of_a_message_whose_author_is_named_elsewhere_is_no_answer() {
 }
 
 #[test]
-fn positions_are_collected_from_readable_turns_in_which_everything_was_known() {
+fn positions_are_collected_from_readable_turns_without_unknown_output() {
     let lines: Vec<Input> = [
         r#"{"type":"tip","text":"Press a key to go on."}"#,
         r#"{"type":"said","text":"Two fi"}"#,
