@@ -70,7 +70,7 @@ async fn what_is_handed_to_all_machines_answers_the_next_turn_on_each_also_on_on
     answers(&local, "2.0.0").await;
     assert_eq!(fs::read(two.backend("mini")).unwrap(), new);
     // The machine that handed it out has it.
-    told(&first, "is in its place").await;
+    told(&first, "is installed").await;
     let looked_at = "select count(*) from aetheel.node where component = 1";
     local.wait_for("both", |_| postgres.ask(looked_at).eq("2").then_some(())).await;
 
@@ -82,7 +82,7 @@ async fn what_is_handed_to_all_machines_answers_the_next_turn_on_each_also_on_on
     second.ended().await;
     let third = machine(&local, &postgres, "three");
     let program = serving(&third).await;
-    told(&program, "is in its place").await;
+    told(&program, "is installed").await;
     assert_eq!(fs::read(third.backend("mini")).unwrap(), new);
     let _second = serving(&two).await;
     assert_eq!(fs::read(two.backend("mini")).unwrap(), own);
@@ -108,7 +108,7 @@ async fn a_machine_that_trusts_only_its_pins_stays_as_it_was_and_says_what_to_do
     let before = files();
     let new = mini("2.0.0", json!({}));
     hand_out(&one, &new).await;
-    let says = told(&second, "is not taken").await;
+    let says = told(&second, "is refused").await;
     assert!(says.contains(&digest(&new)) && says.contains("hint: "), "{says}");
     assert_eq!(fs::read(two.backend("mini")).unwrap(), first);
     assert_eq!(files(), before);
@@ -125,7 +125,7 @@ async fn one_that_wants_more_than_is_accepted_on_a_machine_waits_there_for_its_o
         { "name": "curl", "version-arguments": ["--version"] },
     ] });
     hand_out(&one, &mini("2.0.0", more)).await;
-    let says = told(&second, "waits to be accepted").await;
+    let says = told(&second, "waits for approval").await;
     assert!(says.contains("curl") && says.contains("aetheel backend approve mini"), "{says}");
     answers(&local, "1.0.0").await;
     second_differs(&local, &postgres, &one).await;
@@ -146,8 +146,8 @@ async fn what_others_wrote_into_the_database_is_refused_and_written_nowhere() {
     let before: Vec<_> = one.everything().into_iter().map(|(path, _)| path).collect();
     let good = digest(&new);
     for (file, digest, body, why) in [
-        ("../x.wasm", good.as_str(), hex.as_str(), "has a name that no component's file has"),
-        ("/tmp/x.wasm", &good, &hex, "has a name that no component's file has"),
+        ("../x.wasm", good.as_str(), hex.as_str(), "has an invalid file name"),
+        ("/tmp/x.wasm", &good, &hex, "has an invalid file name"),
         ("mini.wasm", "00", &hex, "its SHA-256 is another one"),
         ("empty.wasm", &good, "", "is larger than"),
     ] {

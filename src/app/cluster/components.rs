@@ -1,8 +1,10 @@
-//! Components that an operator handed to all nodes (`aetheel backend install --all-nodes`).
+//! Installs the components that an operator sent to all nodes
+//! (`aetheel backend install --all-nodes`).
 //!
-//! This node takes one as its operator would install it, without anybody to ask: what is not
-//! trusted here, or fails here, changes nothing. One that wants more than is accepted is put in its
-//! place and waits there, as any other; what served goes on. Pinned by `tests/gateway/handed.rs`.
+//! This node installs such a component as its operator would, without any question. A component that
+//! this node does not trust, or that fails its checks here, changes nothing. A component that needs
+//! more rights than were accepted is written to the folder of backends and waits there for
+//! approval; until then the previous version serves. Pinned by `tests/gateway/handed.rs`.
 
 use std::future::pending;
 use std::path::Path;
@@ -16,20 +18,22 @@ use crate::plain::with_causes;
 use crate::startup::{Installer, Plan, is_component_name};
 use crate::workspace::{Served, component_digest};
 
-/// After which one is tried again that could not be written.
+/// Delay before a component that could not be written is tried again.
 const AGAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What became of one.
+/// Result of installing a component.
 enum Taken {
-    /// It is in its place, or was there before.
+    /// The component is installed.
     There,
-    /// It is in its place, and waits for the operator.
+    /// The component is installed and waits for the operator's approval. Contains the rights that
+    /// it needs and a hint.
     Waits(String),
-    /// It may not serve here: why, and what to do.
+    /// The component was not installed. Contains the reason and a hint.
     Refused(String),
 }
 
-/// Takes what is handed out, until the program ends.
+/// Installs the components that operators send to all nodes, until the program ends. `most` is the
+/// largest size of a component in bytes.
 pub(super) async fn take(cluster: Cluster, installer: Installer, most: u64) {
     let (mut peers, mut looked_at) = (cluster.peers(), 0);
     loop {
@@ -43,26 +47,26 @@ pub(super) async fn take(cluster: Cluster, installer: Installer, most: u64) {
     }
 }
 
-/// Returns once that is settled.
+/// Installs one component and logs the result. Tries again while it cannot be written.
 async fn take_one(installer: &Installer, component: Component, most: u64) {
     let (file, from) = (component.file.clone(), component.from.clone());
     loop {
         match install(installer, &component, most).await {
             Ok(Taken::There) => {
-                tracing::info!(file, from, "a component for all nodes is in its place");
+                tracing::info!(file, from, "a component for all nodes is installed");
             }
             Ok(Taken::Waits(why)) => {
                 tracing::warn!(
                     file,
                     from,
-                    "a component for all nodes waits to be accepted on this machine: it {why}"
+                    "a component for all nodes waits for approval on this machine: it {why}"
                 );
             }
             Ok(Taken::Refused(why)) => {
                 tracing::warn!(
                     file,
                     from,
-                    "a component for all nodes is not taken by this one, and nothing was changed: it {why}"
+                    "a component for all nodes is refused by this one, and nothing was changed: it {why}"
                 );
             }
             Err(error) => {
@@ -70,7 +74,7 @@ async fn take_one(installer: &Installer, component: Component, most: u64) {
                     file,
                     from,
                     error,
-                    "a component for all nodes cannot be put in its place; trying again"
+                    "a component for all nodes cannot be written; trying again"
                 );
                 tokio::time::sleep(AGAIN_INTERVAL).await;
                 continue;
@@ -80,21 +84,23 @@ async fn take_one(installer: &Installer, component: Component, most: u64) {
     }
 }
 
+/// Checks a component and installs it.
+///
 /// # Errors
-/// What could not be written.
+/// Returns a message about the file that could not be written.
 async fn install(installer: &Installer, component: &Component, most: u64) -> Result<Taken, String> {
     let Component { file, digest, bytes, signature, .. } = component;
     let refused = |why: String| Ok(Taken::Refused(why));
     if !is_component_name(file) {
-        return refused("has a name that no component's file has; hand it out again by `aetheel backend install FILE --all-nodes`".to_owned());
+        return refused("has an invalid file name; send it again with `aetheel backend install FILE --all-nodes`".to_owned());
     }
     if bytes.is_empty() {
         return refused(format!(
-            "is larger than {most} bytes; raise COMPONENT_LIMIT_BYTES and hand it out again"
+            "is larger than {most} bytes; raise COMPONENT_LIMIT_BYTES and send it again"
         ));
     }
     if component_digest(bytes) != *digest {
-        return refused("is not what was handed out: its SHA-256 is another one; look who else writes to the database of the cluster".to_owned());
+        return refused("differs from the component that was sent: its SHA-256 is another one; check who else writes to the database of the cluster".to_owned());
     }
     let hint = |error: &AdmissionError| {
         format!(
@@ -130,7 +136,7 @@ async fn install(installer: &Installer, component: &Component, most: u64) -> Res
     let name = &staged.inspection.descriptor.name;
     Ok(match wants {
         Some(wants) => Taken::Waits(format!(
-            "{wants}; hint: `aetheel backend approve {name}` shows all of it and asks; what served goes on"
+            "{wants}; hint: `aetheel backend approve {name}` shows all of it and asks; until then the previous version serves"
         )),
         None => Taken::There,
     })

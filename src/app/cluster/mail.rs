@@ -1,9 +1,9 @@
-//! Letters: what this node hears goes to whoever has the channel, and what is for its own channels
-//! comes in.
+//! Messages between nodes: sends each event from Discord to the node that has its channel, and
+//! receives the messages for this node's lanes.
 //!
-//! A letter is checked off once it is seen to: kept in the journal, refused, or of no interest. One
-//! that was not checked off comes again, to whoever has its channel then, and what was kept is
-//! known by its key.
+//! A message is acknowledged when its event is in the journal, refused, or ignored. A message
+//! without an acknowledgement is delivered again, to the node that has the lane by then. An event
+//! that is already in the journal is recognised by its key.
 
 use std::collections::{HashMap, HashSet};
 use std::future::pending;
@@ -22,18 +22,19 @@ use crate::startup::clustering::EVENT;
 use crate::vigil;
 use crate::workspace::Workspace;
 
-/// Kinds of letters.
+/// Kind of a message that contains an event from Discord.
 const HEARD: &str = "discord";
-/// Most letters that are written at once.
+/// Most messages that one call of the database writes or acknowledges.
 const BATCH: usize = 256;
-/// After which the database is asked again, and a full queue tried again.
+/// Delay before the database is called again, or a full queue is tried again.
 const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
-/// Channels and threads that are remembered.
+/// Largest number of entries of each cache of channels.
 const THREADS: usize = 100_000;
-/// For how long it is remembered that nobody has a channel.
+/// How long a channel is known to have no node before the database is asked again.
 const NOBODYS_SPAN: Duration = Duration::from_secs(10);
 
-/// Repeats what the database was away for; none: it was refused, or is about to be in vain.
+/// Evaluates a call of the database, and repeats it while the database cannot be reached. Returns
+/// `None` if the database refused the call.
 macro_rules! patiently {
     ($ask:expr) => {
         loop {
@@ -47,8 +48,8 @@ macro_rules! patiently {
 }
 pub(super) use patiently;
 
-/// Waits a moment if the database is away. Never returns once this node has lost its place: the
-/// program is about to end.
+/// Returns whether a failed call of the database is to be repeated, after a delay. Never returns
+/// once another node has replaced this one, because the program is about to end.
 pub(super) async fn is_worth_another_try(error: &ClusterError) -> bool {
     match error {
         ClusterError::Away(_) | ClusterError::Untrusted(_) => {
@@ -57,27 +58,27 @@ pub(super) async fn is_worth_another_try(error: &ClusterError) -> bool {
         }
         ClusterError::Fenced => pending().await,
         ClusterError::Refused(why) => {
-            tracing::error!(why, "something of the cluster was not done");
+            tracing::error!(why, "the database of the cluster refused an operation");
             false
         }
     }
 }
 
-/// The root of a lane as letters name it.
+/// Returns the name of a root lane in messages between nodes.
 pub(super) fn root_of(lane: &Lane) -> String {
     lane.to_string()
 }
 
-/// Writes letters about what this node hears from Discord.
+/// Sends events from Discord to the nodes that have their channels.
 pub(super) struct Poster {
     cluster: Cluster,
     discord: Discord,
     workspace: Workspace,
-    /// The channel of each thread, or the channel itself.
+    /// Cached parent channel of each thread; a channel maps to itself.
     roots: HashMap<u64, u64>,
-    /// Channels that a node has; it stays so, whichever node that is.
+    /// Channels that some node has. A channel with a node always keeps one.
     placed: HashSet<u64>,
-    /// Channels that no node had when that was looked up.
+    /// Channels without a node, each with the time of the lookup.
     nobodys: HashMap<u64, Instant>,
     unposted: Unposted,
 }
@@ -93,7 +94,7 @@ impl Poster {
         Self { cluster, discord, workspace, roots, placed, nobodys, unposted }
     }
 
-    /// Until nobody listens to Discord any more.
+    /// Sends events until the sender of `heard` is dropped.
     pub(super) async fn run(mut self, mut heard: mpsc::UnboundedReceiver<Heard>) {
         let mut batch = Vec::new();
         while heard.recv_many(&mut batch, BATCH).await > 0 {
@@ -112,7 +113,8 @@ impl Poster {
         }
     }
 
-    /// None: nobody has the channel, and nobody need have it because of this.
+    /// Makes the message for an event. Returns `None` if no node has the channel and the event does
+    /// not have to be processed.
     async fn letter(&mut self, mut heard: Heard, channel: u64) -> Option<Letter> {
         let root = self.root(&heard, channel).await;
         let (lane, of) = (Lane::Channel(channel), Lane::Channel(root));
@@ -157,8 +159,8 @@ impl Poster {
         true
     }
 
-    /// The channel itself, or that of a thread. A thread that came with a machine, before the
-    /// cluster knew its channel, is a channel of its own.
+    /// Returns the parent channel of a thread, or the channel itself. A thread that a machine
+    /// imported before the cluster knew its parent counts as a channel.
     async fn root(&mut self, heard: &Heard, channel: u64) -> u64 {
         if let Some(root) = self.roots.get(&channel) {
             return *root;
@@ -177,7 +179,7 @@ impl Poster {
                     tracing::warn!(
                         channel,
                         error,
-                        "cannot ask discord whether this is a thread; it is taken for a channel"
+                        "cannot ask discord whether this is a thread; it is treated as a channel"
                     );
                     return channel;
                 }
@@ -191,7 +193,7 @@ impl Poster {
     }
 }
 
-/// The letters that were taken and are not checked off, by the root of their lane.
+/// Counts the received messages that are not acknowledged yet, by the root of their lane.
 #[derive(Clone, Default)]
 pub(super) struct Hands(Arc<(Mutex<HashMap<String, usize>>, Notify)>);
 
@@ -211,7 +213,7 @@ impl Hands {
         self.0.1.notify_waiters();
     }
 
-    /// Waits until none of a lane is in hand; of no lane: none at all.
+    /// Waits until all messages of a lane are acknowledged, or all messages if `root` is `None`.
     pub(super) async fn empty(&self, root: Option<&str>) {
         loop {
             let changed = self.0.1.notified();
@@ -227,10 +229,11 @@ impl Hands {
     }
 }
 
-/// Closed while lanes come from another node: nobody hands letters on then.
+/// Locked for writing while lanes are imported from another node, so that no message of these lanes
+/// is processed before the import is complete.
 pub(super) type Gate = Arc<RwLock<()>>;
 
-/// Hands letters on to whoever sees to them.
+/// Receives the messages for this node and passes them to Discord's reader or the dispatcher.
 pub(super) struct Reader {
     pub(super) gate: Gate,
     pub(super) discord: mpsc::UnboundedSender<(Heard, Receipt)>,
@@ -245,9 +248,9 @@ impl Reader {
         let (done, checked_off) = mpsc::unbounded_channel();
         let (events, submitted) = mpsc::unbounded_channel();
         let cluster = self.cluster.clone();
-        vigil::errand("letters that are done", check_off(cluster, checked_off, self.hands.clone()));
+        vigil::errand("acknowledgements", check_off(cluster, checked_off, self.hands.clone()));
         vigil::errand(
-            "events of others",
+            "events from other nodes",
             submit_all(self.dispatcher.clone(), submitted, done.clone()),
         );
         loop {
@@ -255,7 +258,7 @@ impl Reader {
                 Ok(letters) => letters,
                 Err(ClusterError::Fenced) => return pending().await,
                 Err(error) => {
-                    tracing::error!(%error, "cannot take the letters of this node");
+                    tracing::error!(%error, "cannot receive the messages for this node");
                     tokio::time::sleep(AGAIN_INTERVAL).await;
                     continue;
                 }
@@ -268,7 +271,7 @@ impl Reader {
                 if !self.hand_on(letter, &done, &events) {
                     tracing::warn!(
                         number,
-                        "a letter of another node cannot be read; it is of another version"
+                        "cannot read a message of another node, which may run another version"
                     );
                     let _ = done.send((number, root));
                 }
@@ -276,7 +279,7 @@ impl Reader {
         }
     }
 
-    /// False: it cannot be read.
+    /// Passes a message on. Returns `false` if this version cannot read it.
     fn hand_on(
         &self,
         letter: Taken,
@@ -303,7 +306,7 @@ impl Reader {
     }
 }
 
-/// Where the numbers of letters that are seen to go, with the roots of their lanes.
+/// Sender of the numbers of processed messages, each with the root of its lane.
 type Done = mpsc::UnboundedSender<(i64, String)>;
 type Submitted = (NewEvent, i64, String);
 
@@ -322,8 +325,8 @@ async fn check_off(
     }
 }
 
-/// Submits what webhooks and schedules of other nodes had for lanes of this one, one after the
-/// other.
+/// Submits the events that webhooks and schedules of other nodes have for lanes of this node, one
+/// after the other.
 async fn submit_all(
     dispatcher: Dispatcher,
     mut events: mpsc::UnboundedReceiver<Submitted>,
@@ -336,7 +339,8 @@ async fn submit_all(
     }
 }
 
-/// False: it is left to the next life.
+/// Submits an event, and tries again while the queue is full. Returns `false` if the program is
+/// shutting down; the event is then delivered again to the next process.
 async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
     loop {
         let taken = match dispatcher.submit_sent(event.clone()) {
@@ -351,7 +355,7 @@ async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
                 tokio::time::sleep(AGAIN_INTERVAL).await;
             }
             Err(refusal) => {
-                tracing::warn!(lane = %event.lane, "an event that another node took is refused: {refusal}");
+                tracing::warn!(lane = %event.lane, "refused an event that another node accepted: {refusal}");
                 return true;
             }
         }

@@ -1,18 +1,18 @@
-//! This node's place in its cluster, while it runs.
+//! Connects a running node of a cluster with the other nodes.
 //!
-//! Owns what connects the cluster's database with Discord, the dispatcher and the schedules; decides
-//! nothing about turns.
+//! These modules link the cluster's database to Discord, the dispatcher and the schedules. They
+//! decide nothing about turns.
 //!
-//! | room | owns |
+//! | module | subject |
 //! |---|---|
-//! | [`components`] | components that were handed to all nodes |
-//! | [`mail`] | letters: what a node hears, for whoever has the channel |
-//! | [`moving`] | channels that come from other nodes, and that go |
-//! | [`router`] | events of webhooks and schedules, for whoever has their lane |
-//! | [`sameness`] | what machines should have in common |
-//! | [`seat`] | what only one node does |
-//! | [`unposted`] | messages that wait while the database is away |
-//! | [`waiting`] | channels that wait for the end of agents of another machine |
+//! | [`components`] | installs the components that an operator sent to all nodes |
+//! | [`mail`] | sends events from Discord to the node that has the channel, and receives them |
+//! | [`moving`] | takes over lanes from other nodes, and gives lanes away |
+//! | [`router`] | sends events of webhooks and schedules to the node that has the lane |
+//! | [`sameness`] | digests of files and components that should be the same on all nodes |
+//! | [`seat`] | leadership: the login to Discord and the schedules |
+//! | [`unposted`] | events from Discord that are not in the database yet |
+//! | [`waiting`] | lanes that stay closed until agents on another machine have ended |
 
 mod components;
 mod mail;
@@ -49,47 +49,50 @@ use crate::turn::Backends;
 use crate::vigil;
 use crate::workspace::Workspace;
 
-/// For letters in hand to be seen to at the end.
+/// Time for messages that are being processed to finish during a shutdown.
 const HANDS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The place of a node.
+/// This node of a cluster and its tasks.
 pub(super) struct Place {
     cluster: Cluster,
-    /// Ends the program when the place is lost.
+    /// Ends the program once another node has replaced this one.
     fence: JoinHandle<()>,
-    /// Whether this node has the seat.
+    /// Whether this node is the leader.
     seat: Arc<watch::Sender<bool>>,
     hands: Hands,
-    /// Takes letters, and gives channels to others.
+    /// Receives the messages of other nodes.
     reader: Option<JoinHandle<()>>,
+    /// Takes lanes over and gives lanes away.
     mover: Option<JoinHandle<()>>,
-    /// Channels that an earlier process of this node took over and that are still closed.
+    /// Lanes that an earlier process of this node took over and that are still closed.
     waiting: WaitingLanes,
 }
 
-/// The node's ends of what it shares with Discord.
+/// The node's ends of the channels that connect it with Discord.
 pub(super) struct Ends {
     heard: mpsc::UnboundedReceiver<Heard>,
     letters: mpsc::UnboundedSender<(Heard, Receipt)>,
 }
 
 impl Place {
-    /// Keeps the place: tells the holder how long agents may run, and ends the program once the
-    /// place is lost. Another node may have its channels then, so nothing is said to anybody and
-    /// nothing is finished: the holder ends the agents, by its own clock if need be.
+    /// Starts two tasks: one passes the end of the node's long lease to the holder, the other one
+    /// ends the program once another node has replaced this one.
+    ///
+    /// The program then exits without finishing anything, because the other node may already work
+    /// in its channels. The holder ends the agents at the time that it was given.
     ///
     /// # Errors
-    /// [`Refused`]: there is no holder that can do that.
+    /// Returns [`Refused`] if no holder can end agents at a given time.
     pub(super) fn keep(cluster: Cluster, held: Option<&HeldLauncher>) -> Result<Self, Refused> {
         let Some(held) = held.filter(|held| held.fences()).cloned() else {
-            let why = "CLUSTER_URL needs a holder of this version, which ends the agents of a node that lost its place; start one (AGENT_HOLDER=require says why there is none), or restart the one that runs";
+            let why = "CLUSTER_URL needs a holder of this version, which ends the agents of a node that lost its place; start one (AGENT_HOLDER=require reports why it cannot start), or restart the one that runs";
             return Err(Refused::because(exit::UNAVAILABLE, why.to_owned()));
         };
         let lease = cluster.lease();
         let mut until = cluster.turns().watch();
         // Before any agent begins.
         held.until(*until.borrow_and_update());
-        vigil::errand("agents' time", async move {
+        vigil::errand("lease of agents", async move {
             while until.changed().await.is_ok() {
                 held.until(*until.borrow_and_update());
             }
@@ -101,9 +104,9 @@ impl Place {
         Ok(Self { cluster, fence, seat, hands, reader, mover, waiting })
     }
 
-    /// Goes on with the events that an earlier process left, except in channels in which agents of
-    /// another machine may still run. Reports that all other agents of this machine have ended.
-    /// Returns the same as [`Dispatcher::recover`].
+    /// Continues the events of the previous process, except in lanes in which agents of another
+    /// machine may still run. Then reports to the cluster that all other agents of this machine
+    /// have ended. Returns the same as [`Dispatcher::recover`].
     pub(super) async fn recover(&mut self, dispatcher: &Dispatcher) -> bool {
         let lanes = patiently!(self.cluster.waiting_lanes()).unwrap_or_default();
         let closed = |lane: &Lane| lanes.iter().any(|row| row.has(lane));
@@ -113,17 +116,18 @@ impl Place {
         saved
     }
 
-    /// Until when this node may speak.
+    /// Returns the lease during which this node may write to Discord.
     pub(super) fn lease(&self) -> Lease {
         self.cluster.lease()
     }
 
-    /// The way of webhooks and schedules to other nodes.
+    /// Returns the router that sends events of webhooks and schedules to the node with their lane.
     pub(super) fn router(&self, workspace: &Workspace) -> Arc<dyn Router> {
         Arc::new(ToNodes { cluster: self.cluster.clone(), workspace: workspace.clone() })
     }
 
-    /// What Discord needs to share events with other nodes, and the ends of it for [`Self::begin`].
+    /// Creates the channels through which Discord's events go to other nodes and come from them.
+    /// Discord gets [`Sharing`]; the other ends are for [`Self::begin`].
     pub(super) fn sharing(&self) -> (Sharing, Ends) {
         let (out, heard) = mpsc::unbounded_channel();
         let (letters, from) = mpsc::unbounded_channel();
@@ -132,7 +136,8 @@ impl Place {
         (sharing, Ends { heard, letters })
     }
 
-    /// Begins to take letters and channels, and to wait for the seat.
+    /// Starts the tasks that exchange messages and lanes with other nodes, and the one that tries
+    /// to become the leader.
     pub(super) fn begin(
         &mut self,
         ends: Ends,
@@ -145,9 +150,9 @@ impl Place {
         let poster =
             Poster::new(cluster.clone(), discord.clone(), workspace.clone(), unposted.clone());
         let (to_post, posting) = mpsc::unbounded_channel();
-        vigil::errand("what discord says", unposted.clone().follow(ends.heard, to_post));
-        vigil::errand("words about waiting", unposted.report(discord.clone(), cluster.away()));
-        vigil::errand("letters to others", poster.run(posting));
+        vigil::errand("discord events", unposted.clone().follow(ends.heard, to_post));
+        vigil::errand("waiting notices", unposted.report(discord.clone(), cluster.away()));
+        vigil::errand("messages to other nodes", poster.run(posting));
         let movers = Movers {
             cluster: cluster.clone(),
             dispatcher: dispatcher.clone(),
@@ -159,8 +164,7 @@ impl Place {
             backends,
             waiting: std::mem::take(&mut self.waiting),
         };
-        self.mover =
-            Some(vigil::task("channels of the cluster", movers.run(self.seat.subscribe())));
+        self.mover = Some(vigil::task("lane moves", movers.run(self.seat.subscribe())));
         let inbox = cluster.inbox();
         let reader = Reader {
             gate,
@@ -169,39 +173,42 @@ impl Place {
             hands,
             cluster: cluster.clone(),
         };
-        self.reader = Some(vigil::task("letters", reader.run(inbox)));
-        vigil::errand("seat", seat::keep(cluster, Arc::clone(&self.seat)));
+        self.reader = Some(vigil::task("messages from other nodes", reader.run(inbox)));
+        vigil::errand("leadership", seat::keep(cluster, Arc::clone(&self.seat)));
     }
 
-    /// Begins to take components that an operator handed to all nodes, of at most so many bytes.
+    /// Starts the task that installs the components that an operator sent to all nodes. `most` is
+    /// the largest size of a component in bytes.
     pub(super) fn take_components(&self, installer: Installer, most: u64) {
         let taking = components::take(self.cluster.clone(), installer, most);
         vigil::errand("components for all nodes", taking);
     }
 
-    /// Whether this node has the seat, now and later.
+    /// Returns a receiver of whether this node is the leader.
     pub(super) fn seat(&self) -> watch::Receiver<bool> {
         self.seat.subscribe()
     }
 
-    /// The file of the schedules, which goes with the seat.
+    /// Returns the state file of the schedules, which moves to each new leader.
     pub(super) fn seat_file(&self, config: &Path) -> seat::SeatFile {
         seat::SeatFile::new(self.cluster.clone(), config)
     }
 
-    /// Takes no letters any more; returns when those in hand are seen to.
+    /// Stops receiving messages of other nodes, and waits a limited time until the received ones
+    /// are processed.
     pub(super) async fn stop_intake(&mut self) {
         for task in [self.reader.take(), self.mover.take()].into_iter().flatten() {
             task.abort();
         }
         if tokio::time::timeout(HANDS_TIMEOUT, self.hands.empty(None)).await.is_err() {
             tracing::warn!(
-                "shutdown: what came from other nodes is not all seen to; it comes again"
+                "shutdown: some messages of other nodes were not processed; they will be sent again"
             );
         }
     }
 
-    /// Gives the place to whoever follows, with the state files of this folder.
+    /// Copies the state files of the folder `config` to the database and gives up the node's
+    /// leases, so that another node can take over at once.
     pub(super) async fn leave(self, config: &Path) {
         StateFiles::of(&self.cluster, config).hand_on().await;
         self.fence.abort();
@@ -210,7 +217,7 @@ impl Place {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "whatever is dropped would speak to people")]
+#[expect(clippy::disallowed_methods, reason = "dropping tasks would write to Discord")]
 async fn leave_when_over(lease: Lease) {
     lease.over().await;
     tracing::error!(

@@ -1,7 +1,7 @@
-//! Channels that come from other nodes, and channels that go.
+//! Moves lanes between nodes.
 //!
-//! What a node that is gone left is taken over whole, by the first one that notices. A node that is
-//! to be drained gives its channels away one by one, as nothing is at work in them.
+//! The first node that notices a dead one takes over everything that it had. A node that is being
+//! drained gives its lanes away one by one, each when nothing runs in it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,16 +19,17 @@ use crate::figures;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
 
-/// Between two looks.
+/// Time between two looks at the cluster's state.
 const LOOK: Duration = Duration::from_millis(500);
-/// Between two looks at what machines should have in common.
+/// Time between two computations of the digests that other nodes compare.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(10);
-/// For letters in hand to be seen to, before a channel is moved at the next look.
+/// How long moving a lane waits for messages that are being processed. After that, the lane is
+/// tried again later.
 const HANDS_TIMEOUT: Duration = Duration::from_secs(5);
-/// The state file that is Discord's.
+/// The state file of the Discord adapter.
 const DISCORD: &str = "discord.md";
 
-/// Takes channels in and gives them away.
+/// Takes lanes over from other nodes and gives lanes away.
 pub(super) struct Movers {
     pub(super) cluster: Cluster,
     pub(super) dispatcher: Dispatcher,
@@ -36,15 +37,15 @@ pub(super) struct Movers {
     pub(super) discord: Discord,
     pub(super) hands: Hands,
     pub(super) gate: Gate,
-    /// Most turns at the same time.
+    /// Largest number of turns that run at the same time.
     pub(super) slots: usize,
     pub(super) backends: Arc<dyn Backends>,
-    /// Channels that were taken over and are closed yet.
+    /// Lanes that were taken over and are still closed.
     pub(super) waiting: WaitingLanes,
 }
 
 impl Movers {
-    /// Until the program ends.
+    /// Runs until the program ends.
     pub(super) async fn run(mut self, seat: watch::Receiver<bool>) {
         let (mut drained, mut same) = (false, (String::new(), String::new()));
         let mut compared: Option<Instant> = None;
@@ -78,12 +79,12 @@ impl Movers {
         }
     }
 
-    /// Opens channels in which no agent of another machine can run any more.
+    /// Opens the lanes in which no agent of another machine can run any more.
     async fn open_waited(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
-        // What waits comes first: no letter of these lanes is handed on before.
+        // The waiting events run before any new message of these lanes is processed.
         let _closed = self.gate.write().await;
         let opened = patiently!(self.cluster.open_waited()).unwrap_or_default();
         if !opened.is_empty() {
@@ -95,7 +96,7 @@ impl Movers {
         self.waiting.begin(&opened);
     }
 
-    /// Digests of the operator's files and of the components.
+    /// Returns the digests of the operator's files and of the components.
     async fn sameness(&self) -> (String, String) {
         let folder = self.workspace.folder().to_owned();
         let files = tokio::task::spawn_blocking(move || sameness::files(&folder)).await;
@@ -117,9 +118,9 @@ impl Movers {
 
     async fn adopt(&self) {
         match self.cluster.adopt().await {
-            // Whoever renews the lease tells of it.
+            // The task that renews the lease reports these.
             Ok(_) | Err(ClusterError::Away(_) | ClusterError::Fenced) => {}
-            Err(error) => tracing::error!(%error, "cannot take over what other nodes left"),
+            Err(error) => tracing::error!(%error, "cannot take over the lanes of dead nodes"),
         }
     }
 
@@ -131,7 +132,7 @@ impl Movers {
         }
         let failed = |error: String| {
             let from = &handover.from;
-            tracing::error!(error, from, "cannot take in what another node left; trying again");
+            tracing::error!(error, from, "cannot import the lanes of another node; trying again");
         };
         let Some(first) = patiently!(self.cluster.next_numbers()) else { return };
         let lanes = self.dispatcher.lanes_of(&handover.journal);
@@ -141,7 +142,7 @@ impl Movers {
             Ok(absorbed) => absorbed,
             Err(error) => return failed(error.to_string()),
         };
-        // The files and the journal of a dead node may tell of channels that it gave away.
+        // The files and the journal of a dead node may contain channels that it gave away before.
         let handed_lanes = handover.lanes();
         let handed = |channel| {
             let lane = Lane::Channel(channel);
@@ -157,11 +158,11 @@ impl Movers {
         if let Err(error) = self.workspace.absorb(&handover.files).await {
             return failed(error.to_string());
         }
-        // Of what was taken a moment before the other node died its state files say nothing yet.
+        // The state files lack the messages that the other node accepted just before it died.
         let mut taken = self.dispatcher.taken_messages();
         taken.retain(|(channel, _)| handed(*channel));
         channels.extend(self.discord.note_taken(&taken));
-        // What is at hand comes first: no letter of these lanes is handed on before.
+        // The imported events run before any new message of these lanes is processed.
         let _closed = self.gate.write().await;
         let begun_lanes = self.dispatcher.begun_lanes();
         let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
@@ -183,11 +184,11 @@ impl Movers {
         self.waiting.add(&waiting, later);
         self.waiting.begin(&opened);
         now.begin();
-        // What was written while nobody had them.
+        // Reads the messages that people wrote while no node had these channels.
         self.discord.catch_up(channels);
     }
 
-    /// Moves what can be moved; returns how many lanes are left.
+    /// Moves the lanes that are idle to other nodes. Returns how many lanes are left.
     async fn give_away(&self) -> usize {
         let lanes = patiently!(self.cluster.my_lanes()).unwrap_or_default();
         let mut left = lanes.len();
@@ -204,7 +205,7 @@ impl Movers {
             && self.discord.is_quiet_in(|id| row.has(&Lane::Channel(id)))
     }
 
-    /// Gives a lane to another node; false: it stays here for now.
+    /// Moves a lane to another node. Returns `false` if it stays here for now.
     async fn give(&self, row: &LaneRow) -> bool {
         let root = row.root.as_str();
         let theirs: Lanes = {
@@ -218,10 +219,10 @@ impl Movers {
             patiently!(self.cluster.hold_letters(root, false));
             return false;
         }
-        // Without these notes nothing that was missed is read any more.
+        // Without these notes, this node does not catch up on missed messages of the channel.
         let noted = self.discord.give(of_channel).await;
         if let Err(error) = self.discord.given(of_channel).await {
-            tracing::warn!(%error, lane = root, "state files keep notes of a channel that is moved");
+            tracing::warn!(%error, lane = root, "cannot remove the notes of a moved channel from the state files");
         }
         let mut gone = None;
         if self.is_idle(row) {
@@ -234,14 +235,14 @@ impl Movers {
             tracing::info!(lane = root, to, "a channel was moved to another node");
             self.dispatcher.left(&*theirs).await;
             if let Err(error) = self.workspace.given(theirs).await {
-                tracing::warn!(%error, lane = root, "state files keep lines of a channel that was moved");
+                tracing::warn!(%error, lane = root, "cannot remove the lines of a moved channel from the state files");
             }
             return true;
         }
         match self.discord.absorb(&noted, |_| true).await {
             Ok(channels) => self.discord.catch_up(channels),
             Err(error) => {
-                tracing::warn!(%error, lane = root, "cannot note again what was seen to");
+                tracing::warn!(%error, lane = root, "cannot restore the notes about handled messages");
             }
         }
         patiently!(self.cluster.hold_letters(root, false));

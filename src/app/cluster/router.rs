@@ -1,4 +1,4 @@
-//! Where webhooks and schedules send what they have: here, or to the node that has its lane.
+//! Sends events of webhooks and schedules to the node that has their lane.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 /// Time between two looks at a lane that is on its way to or from this node.
 const MOVING_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The way to the other nodes.
+/// Router for a node of a cluster.
 pub(super) struct ToNodes {
     pub(super) cluster: Cluster,
     pub(super) workspace: Workspace,

@@ -1,4 +1,5 @@
-//! What of two machines should be the same: the operator's files, and the components that serve.
+//! Digests of the operator's files and of the components that serve. They should be the same on all
+//! machines of a cluster; `aetheel nodes` compares them.
 
 use std::path::Path;
 
@@ -8,12 +9,12 @@ use crate::disk::read_ordinary;
 use crate::plain::hex;
 use crate::turn::Backends;
 
-/// Largest file that is looked at.
+/// Largest size of a file that is included, in bytes.
 const MOST: u64 = 4 << 20;
-/// Of a machine's own: its agents write there.
+/// The file that is left out because the agents of each machine write to it.
 const OWN: &str = "memory.md";
 
-/// Digest of the operator's markdown files. Blocks.
+/// Returns a digest of the operator's markdown files. Blocks.
 pub(super) fn files(config: &Path) -> String {
     let entries = std::fs::read_dir(config).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -30,7 +31,7 @@ pub(super) fn files(config: &Path) -> String {
     short(digest)
 }
 
-/// Digest of the components that serve.
+/// Returns a digest of the components that serve.
 pub(super) fn components(backends: &dyn Backends) -> String {
     let mut names = backends.names();
     names.sort();
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_word_in_a_file_of_the_operator_differs_and_memory_does_not() {
+    fn a_change_of_an_operators_file_changes_the_digest_and_memory_does_not() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for folder in [&one, &two] {
             std::fs::write(folder.path().join("soul.md"), "Be kind.").unwrap();

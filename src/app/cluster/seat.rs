@@ -1,4 +1,4 @@
-//! The seat: the node that has it is logged in to Discord, and runs the schedules.
+//! Leadership: the leader of a cluster is logged in to Discord and runs the schedules.
 
 use std::future::pending;
 use std::io;
@@ -17,14 +17,15 @@ use crate::disk::{read_ordinary, replace};
 use crate::sources::Running;
 use crate::vigil;
 
-/// The file that goes with the seat: the time up to which schedules were handled.
+/// The state file that moves to each new leader: the time up to which schedules were handled.
 const SCHEDULES: &str = "schedules.md";
-/// Between two looks at it, and its largest size.
+/// Time between two looks at that file.
 const LOOK: Duration = Duration::from_millis(500);
+/// Largest size of that file, in bytes.
 const MOST: u64 = 16 << 20;
 
-/// Takes the seat whenever it is free and this node is not to be drained. Another node may take it
-/// while this one cannot reach the database.
+/// Becomes the leader whenever the cluster has no leader and this node is not being drained.
+/// Another node may become the leader while this one cannot reach the database.
 pub(super) async fn keep(cluster: Cluster, seat: Arc<watch::Sender<bool>>) {
     let mut peers = cluster.peers();
     loop {
@@ -43,19 +44,20 @@ pub(super) async fn keep(cluster: Cluster, seat: Arc<watch::Sender<bool>>) {
             }
             End::Taken => tracing::info!(
                 node = cluster.name(),
-                "another node took the seat while this one could not reach the database"
+                "another node became the leader while this one could not reach the database"
             ),
         }
     }
 }
 
-/// Why a node does not have the seat any more.
+/// Reason why a node is not the leader any more.
 enum End {
     Drained,
     Taken,
 }
 
-/// Waits until this node is to be drained or another one has the seat. `None`: the node is gone.
+/// Waits until this node is to be drained or another one is the leader. Returns `None` if the
+/// connection to the cluster was closed.
 async fn end_of_seat(cluster: &Cluster, peers: &mut watch::Receiver<Peers>) -> Option<End> {
     loop {
         let (drain_wanted, is_anothers) = {
@@ -66,7 +68,7 @@ async fn end_of_seat(cluster: &Cluster, peers: &mut watch::Receiver<Peers>) -> O
         if drain_wanted {
             return Some(End::Drained);
         }
-        // What peers say may be older than the seat of this node.
+        // The known state of the cluster may be older than this node's leadership.
         if is_anothers && patiently!(cluster.has_seat()) == Some(false) {
             return Some(End::Taken);
         }
@@ -74,7 +76,7 @@ async fn end_of_seat(cluster: &Cluster, peers: &mut watch::Receiver<Peers>) -> O
     }
 }
 
-/// The bot's logins, of all nodes.
+/// The record of the bot's logins, shared by all nodes.
 pub(super) struct SharedLogins(pub(super) Cluster);
 
 #[async_trait]
@@ -88,7 +90,7 @@ impl Logins for SharedLogins {
     }
 }
 
-/// The state file of whoever has the seat.
+/// The state file of the leader, kept in the database too.
 #[derive(Clone)]
 pub(in crate::app) struct SeatFile {
     cluster: Cluster,
@@ -100,18 +102,18 @@ impl SeatFile {
         Self { cluster, path: config.join("state").join(SCHEDULES) }
     }
 
-    /// Puts what the one before noted in the place of what this node noted when it had the seat.
+    /// Replaces the local file with the one that the previous leader saved in the database.
     pub(in crate::app) async fn take_over(&self) {
         let kept = patiently!(self.cluster.seat_file(SCHEDULES)).flatten();
         let Some(body) = kept else { return };
         let path = self.path.clone();
         let replaced = tokio::task::spawn_blocking(move || replace(&path, body.as_bytes())).await;
         if let Err(error) = replaced.map_err(io::Error::other).flatten() {
-            tracing::error!(%error, "cannot keep up to which time schedules were handled; one may run twice");
+            tracing::error!(%error, "cannot save the time up to which schedules were handled; one may run twice");
         }
     }
 
-    /// Hands it on as it changes. Never returns; to be aborted.
+    /// Copies the file to the database whenever it changes. Never returns; the caller aborts it.
     pub(in crate::app) async fn keep(self) {
         let mut known = None;
         loop {
@@ -128,15 +130,15 @@ impl SeatFile {
     }
 }
 
-/// The schedules, which run while this node has the seat.
+/// Runs the schedules while this node is the leader.
 pub(in crate::app) struct WithSeat {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl WithSeat {
-    /// Begins them with the seat, and ends them with it. `file`: where the seat may go to another
-    /// node.
+    /// Calls `begin` each time this node becomes the leader, and stops the schedules when it is not
+    /// the leader any more. `file` is `Some` in a cluster.
     pub(in crate::app) fn run<F>(
         mut seat: watch::Receiver<bool>,
         file: Option<SeatFile>,
@@ -146,7 +148,7 @@ impl WithSeat {
         F: Future<Output = Running> + Send,
     {
         let (stop, mut stopped) = oneshot::channel();
-        let task = vigil::errand("schedules of the seat", async move {
+        let task = vigil::errand("leader schedules", async move {
             loop {
                 tokio::select! {
                     _ = &mut stopped => return,
@@ -173,14 +175,14 @@ impl WithSeat {
         Self { stop, task }
     }
 
-    /// Ends them: nothing is submitted any more when this returns.
+    /// Stops the schedules. No event is submitted after this returns.
     pub(in crate::app) async fn stop(self) {
         let _ = self.stop.send(());
         let _ = self.task.await;
     }
 }
 
-/// Resolves once the seat is had, or not had; never, if that does not change any more.
+/// Waits until the value of `seat` is `wanted`. Never returns if the sender is dropped before.
 async fn changes_to(wanted: bool, seat: &mut watch::Receiver<bool>) {
     if seat.wait_for(|has| *has == wanted).await.is_err() {
         pending::<()>().await;

@@ -1,5 +1,5 @@
-//! Messages that this node heard and could not hand on yet. While the database is away, their
-//! authors are told that they wait.
+//! Events from Discord that are not in the database yet. While the database cannot be reached, the
+//! authors of waiting messages get a notice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,15 +10,17 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::discord::{Discord, Heard};
 use crate::vigil;
 
-/// Messages from Discord that are not in the database yet. Clones share them.
+/// Queue of the events that are not in the database yet. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Unposted(Arc<(Mutex<State>, Notify)>);
 
 #[derive(Default)]
 struct State {
+    /// Number of events that were received.
     heard: u64,
+    /// Number of events that were sent to the database or skipped.
     posted: u64,
-    /// Messages for the bot whose authors got no notice, each with its place in the order of
+    /// Messages to the bot whose authors got no notice, each with its number in the order of
     /// arrival.
     untold: VecDeque<(u64, Heard)>,
 }
@@ -35,7 +37,7 @@ impl Unposted {
         }
     }
 
-    /// Notes that the next `count` messages are posted or left out.
+    /// Records that the next `count` events are in the database or were skipped.
     pub(super) fn posted(&self, count: usize) {
         let mut state = self.0.0.lock();
         state.posted += count as u64;
@@ -45,12 +47,12 @@ impl Unposted {
         }
     }
 
-    /// Returns the messages that wait, each once.
+    /// Removes and returns the waiting messages whose authors got no notice.
     fn take_untold(&self) -> Vec<Heard> {
         self.0.0.lock().untold.drain(..).map(|(_, heard)| heard).collect()
     }
 
-    /// Hands on what is heard, in order, and notes it. Ends with either channel.
+    /// Forwards each event in order and records it. Returns when either channel is closed.
     pub(super) async fn follow(
         self,
         mut heard: mpsc::UnboundedReceiver<Heard>,
@@ -64,12 +66,13 @@ impl Unposted {
         }
     }
 
-    /// Tells people that their messages wait while the database is `away`.
+    /// Posts a notice about each waiting message while `away` is true, which means that the
+    /// database cannot be reached.
     pub(super) async fn report(self, discord: Discord, mut away: watch::Receiver<bool>) {
         while away.wait_for(|away| *away).await.is_ok() {
             for heard in self.take_untold() {
                 let discord = discord.clone();
-                vigil::errand("word about a waiting message", async move {
+                vigil::errand("waiting notice", async move {
                     discord.report_waiting(&heard).await;
                 });
             }

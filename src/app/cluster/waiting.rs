@@ -1,17 +1,17 @@
-//! Channels that this node took over and that stay closed, because the agent of a turn that had
-//! begun there may still run on the other machine.
+//! Lanes that this node took over and that stay closed, because a turn had begun there and its
+//! agent may still run on the other machine.
 
 use std::collections::HashMap;
 
 use crate::cluster::LaneRow;
 use crate::dispatch::Absorbed;
 
-/// The events of such channels, by root. They begin when the channel is opened.
+/// The events of closed lanes, by the root of the lane. They begin when the lane is opened.
 #[derive(Default)]
 pub(super) struct WaitingLanes(HashMap<String, Vec<Absorbed>>);
 
 impl WaitingLanes {
-    /// Keeps the events of some lanes.
+    /// Adds the events of closed lanes.
     pub(super) fn add(&mut self, lanes: &[LaneRow], events: Absorbed) {
         let mut rest = events;
         for row in lanes {
@@ -21,12 +21,12 @@ impl WaitingLanes {
         }
     }
 
-    /// Whether no channel waits.
+    /// Returns `true` if no lane is closed.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Begins the events of lanes that were opened.
+    /// Begins the events of the lanes that were opened, given by their roots.
     pub(super) fn begin(&mut self, opened: &[String]) {
         for events in opened.iter().filter_map(|root| self.0.remove(root)).flatten() {
             events.begin();
