@@ -1,9 +1,9 @@
-//! Carrying answers to people, for as long as that takes, while lanes and slots go on.
+//! Delivers answers, however long that takes, without blocking lanes and slots.
 //!
-//! An outlet that cannot deliver now waits until it can, with the answers of one place in their
-//! order. Here nobody waits for it longer than a moment: the turn is over, and its lane takes up
-//! the next event. When the program ends, what is still on its way stays in the journal, and the
-//! next life carries it on.
+//! An outlet that cannot deliver now waits until it can, and keeps the answers of a channel in
+//! order. A lane waits at most [`LANE_HOLD_LIMIT`] for its answer, then takes its next event while
+//! the delivery continues in the background. An answer that is not delivered when the program ends
+//! stays in the journal, and the next process delivers it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,18 +23,19 @@ use aetheel_model::event::Event;
 use aetheel_model::figures::{self, Outcome};
 use aetheel_store::workspace::LostState;
 
-/// Longest time that a lane is held for its answer.
+/// The longest time that a lane waits for the delivery of its answer.
 const LANE_HOLD_LIMIT: Duration = Duration::from_secs(10);
 
-/// Delivers answers and checks their events off.
+/// Delivers answers and marks their events as finished in the journal.
 pub(crate) struct Delivery {
     parts: Arc<Parts>,
     durability: Arc<Durability>,
     lost: Arc<LostReplies>,
     tasks: TaskTracker,
-    /// True when the program ends: what is still to be delivered is left to the next life.
+    /// Becomes true when the program ends. Deliveries then stop, and the next process continues
+    /// them.
     leaving: watch::Sender<bool>,
-    /// What is on its way.
+    /// The events whose answer is being delivered.
     pub(crate) in_hand: InHand,
 }
 
@@ -49,19 +50,20 @@ impl Delivery {
         Self { parts, durability, lost, tasks, leaving, in_hand }
     }
 
-    /// How many answers are on their way.
+    /// Returns the number of deliveries in progress.
     pub(crate) fn pending(&self) -> usize {
-        // Each of them listens.
+        // Each delivery has a receiver.
         self.leaving.receiver_count()
     }
 
-    /// Leaves what is on its way to the next life.
+    /// Stops all deliveries. The next process continues those that the journal has.
     pub(crate) fn leave(&self) {
         self.leaving.send_replace(true);
     }
 
-    /// Does something that may take for ever, and returns what came of it; none: it takes longer
-    /// than a moment and goes on by itself, until the program ends.
+    /// Runs `work` as a task that ends at the latest when the program ends. Returns its result, or
+    /// `None` if it takes longer than [`LANE_HOLD_LIMIT`] or the program ends. In the first case it
+    /// continues in the background.
     async fn carry<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -71,7 +73,7 @@ impl Delivery {
             tokio::select! {
                 biased;
                 done = work => Some(done),
-                // Its sender outlives all tasks.
+                // The sender outlives all tasks.
                 _ = leaving.wait_for(|leaving| *leaving) => None,
             }
         };
@@ -83,8 +85,8 @@ impl Delivery {
         }
     }
 
-    /// Delivers an answer and checks its event off. Returns once that is done, or goes on by itself
-    /// after a moment.
+    /// Delivers an answer and marks its event as finished. Returns once that is done, or after
+    /// [`LANE_HOLD_LIMIT`]. The delivery then continues in the background.
     pub(crate) async fn deliver(
         self: &Arc<Self>,
         event: &Event,
@@ -125,7 +127,7 @@ impl Delivery {
             Err(error @ DeliveryError::Later(_)) => {
                 tracing::warn!(%error, "the answer is kept for the next start")
             }
-            // Another version may deliver it; then, once more, and not for ever.
+            // Another version of the gateway may be able to deliver it, so it is tried once more.
             Err(error @ DeliveryError::Refused(_)) if kept.has_another_try() => {
                 figures::event(event.kind, Outcome::Undelivered);
                 tracing::error!(%error, "the answer was not delivered; it is kept and tried once more after the next start");
@@ -138,7 +140,7 @@ impl Delivery {
                         "The answer to event {} of {} has no place any more: its channel is gone. The recording of its turn has it.",
                         event.sequence, event.lane
                     );
-                    // Where there is no such channel, the log has it.
+                    // If there is no channel for notices, the error above is in the log.
                     let _ = self.parts.outlet.notify(Notice::for_operator(text, None)).await;
                 }
                 self.lost.settled(event, LostState::GivenUp).await;
@@ -147,8 +149,8 @@ impl Delivery {
         }
     }
 
-    /// Delivers something that nobody keeps, or gives it up when the program ends. `what` is for
-    /// the log.
+    /// Delivers an answer that the journal does not have. It is dropped if the program ends first.
+    /// `what` names the answer in the log.
     pub(crate) async fn send(&self, reply: Box<dyn Reply>, answer: Answer, what: &'static str) {
         let sent = async move {
             if let Err(error) = reply.finish(answer).await {
@@ -158,7 +160,7 @@ impl Delivery {
         self.carry(sent).await;
     }
 
-    /// Tells the author that an accepted event will not be answered.
+    /// Notifies the author that an accepted event will not be answered.
     pub(crate) async fn refuse(&self, event: &Event, why: &str) {
         figures::event(event.kind, Outcome::Withdrawn);
         tracing::info!(event = event.sequence, lane = %event.lane, why, "event withdrawn before its turn");
@@ -166,7 +168,7 @@ impl Delivery {
         self.send(self.parts.outlet.open(event), answer, "a refusal").await;
     }
 
-    /// Says that the turn goes on with the next life of the gateway.
+    /// Notifies the author that the next process continues with the turn.
     pub(crate) async fn put_off(&self, reply: &ReplyHandle, answer: Answer, id: &str, next: Next) {
         let Some(reply) = reply.take() else { return };
         let what = match next {

@@ -1,5 +1,6 @@
-//! Keeping accepted events over the death of the program: nothing begins before it is on disk, and
-//! how far each came is noted as it goes.
+//! Saves accepted events and their progress in the journal, so that they survive a restart.
+//!
+//! No turn starts before its event is on disk.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,27 +16,26 @@ use aetheel_model::event::{BLOCK_BITS, Event, NewEvent, Sequence};
 use aetheel_store::workspace::{Entry, Journal, Saving};
 use aetheel_turn::{StopReason, TurnPlace};
 
-/// Between two looks whether an answer can be saved.
+/// Delay before a failed write of the journal is retried.
 const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Receives the reason to stop a turn.
 type StopSignal = watch::Receiver<Option<StopReason>>;
 
-/// How far an event came, and where that is noted; empty for an event that is not kept.
+/// The saved progress of an event. Empty for an event that is not in the journal.
 #[derive(Clone)]
 pub(crate) struct Kept {
-    /// The journal, and its entry when the turn began.
+    /// The journal, and its entry as it was when the turn started.
     noted: Option<(Journal, Arc<Entry>)>,
     tool: Arc<AtomicBool>,
-    /// Its answer, if that was known when it was accepted, in this life.
+    /// The answer, if this process knew it when it accepted the event.
     known: Option<Arc<Answer>>,
-    /// The turn's place on its link, until its answer is kept: before that a later life goes on
-    /// with the turn, from then on with the answer.
+    /// The turn's place on its link, held until the answer is saved. After a restart, the next
+    /// process continues the turn if the answer was not saved, and delivers the answer if it was.
     place: Arc<Mutex<TurnPlace>>,
 }
 
 impl Kept {
-    /// Opens the reply, on what earlier lives left of it.
+    /// Opens the reply, together with the messages that previous processes posted of it.
     pub(crate) fn open(&self, outlet: &dyn Outlet, event: &Event) -> Box<dyn Reply> {
         if self.noted.is_some() {
             outlet.open_kept(event, self.prior_delivery(event))
@@ -44,7 +44,7 @@ impl Kept {
         }
     }
 
-    /// The messages that earlier lives posted of the reply.
+    /// Returns the messages that previous processes posted of the reply.
     pub(crate) fn prior_delivery(&self, event: &Event) -> PriorDelivery {
         let Some((journal, entry)) = &self.noted else { return PriorDelivery::unkept() };
         let (journal, sequence) = (journal.clone(), event.sequence);
@@ -56,8 +56,8 @@ impl Kept {
         }
     }
 
-    /// The answer that an earlier life came to and may not have delivered, or that was known from
-    /// the beginning.
+    /// Returns the answer that the journal has, or that was known when the event was accepted. The
+    /// saved answer may not have been delivered.
     pub(crate) fn answer(&self) -> Option<Answer> {
         if let Some(known) = &self.known {
             return Some((**known).clone());
@@ -67,28 +67,28 @@ impl Kept {
         read.map_err(|error| tracing::warn!(%error, "the kept answer cannot be read; asking the agent again")).ok()
     }
 
-    /// Whether it may have been begun before.
+    /// Returns whether the turn may have started before.
     pub(crate) fn began_before(&self) -> bool {
         self.noted.as_ref().is_some_and(|(_, entry)| entry.started > 0 || entry.again > 0)
     }
 
-    /// Whether its answer may be tried once more after the next start.
+    /// Returns whether a failed delivery of the answer may be retried once after the next start.
     pub(crate) fn has_another_try(&self) -> bool {
         self.noted.is_some() && (self.known.is_some() || self.answer().is_none())
     }
 
-    /// Keeps the turn's place on its link until [`Kept::let_go`].
+    /// Holds the turn's place on its link until [`Kept::let_go`].
     pub(crate) fn hold(&self, place: TurnPlace) {
         *self.place.lock() = place;
     }
 
-    /// The answer is kept, or the turn is left to the next life.
+    /// Releases the turn's place: the answer is saved, or the next process continues.
     pub(crate) fn let_go(&self) {
         drop(std::mem::take(&mut *self.place.lock()));
     }
 
-    /// Notes in the journal that the turn of the event begins. Returns once that is on disk, or the
-    /// turn is stopped: a turn that begins without the note would begin a second time after a crash.
+    /// Records in the journal that the turn starts. Returns once that is on disk or the turn is
+    /// stopped. Without this record, the turn would start a second time after a crash.
     pub(crate) async fn started(&self, stop: &StopSignal) {
         if let Some((journal, entry)) = &self.noted {
             if journal.started(entry.event.sequence).done().await {
@@ -102,16 +102,16 @@ impl Kept {
         }
     }
 
-    /// The agent used a tool: from now on the turn is not simply repeated.
-    /// Returns the saving of that, for its first tool.
+    /// Records that the agent used a tool, after which the turn is not repeated without asking
+    /// people. Returns the pending write for the first tool of the turn.
     pub(crate) fn used_tool(&self) -> Option<Saving> {
         let (journal, entry) = self.noted.as_ref()?;
         let first = !self.tool.swap(true, Ordering::Relaxed);
         first.then(|| journal.used_tool(entry.event.sequence))
     }
 
-    /// Leaves a turn that was stopped because the gateway ends to the next start; returns what that
-    /// does with it, as after a crash. None: nothing.
+    /// Leaves a turn that was stopped by a shutdown to the next start. Returns what the next start
+    /// does with it, or `None` if the journal does not keep the event.
     pub(crate) fn wait_for_next_life(&self) -> Option<Next> {
         let (journal, entry) =
             self.noted.as_ref().filter(|(_, entry)| !entry.event.of_one_life())?;
@@ -122,9 +122,9 @@ impl Kept {
         Some(Next::Again)
     }
 
-    /// Saves the answer of the turn. Returns true once it is on disk: an answer that is delivered but
-    /// not saved would be asked for and delivered again after a crash, or by another node. Returns
-    /// false if the gateway ends before; the answer must not be delivered then.
+    /// Saves the answer of the turn. Returns true once it is on disk. Returns false if the gateway
+    /// ends before; the answer must not be delivered then, because the agent would be asked again
+    /// after a crash, or by another node, and people would get two answers.
     pub(crate) async fn answered(&self, answer: &Answer, stop: &StopSignal) -> bool {
         let Some((journal, entry)) = &self.noted else { return true };
         if journal.answered(entry.event.sequence, answer.to_json()).done().await {
@@ -140,8 +140,8 @@ impl Kept {
         }
     }
 
-    /// Waits until a note about the turn is on disk, however long the disk is full. A cluster node
-    /// that cannot save for long loses its place and ends.
+    /// Waits until a write about the turn succeeds, for as long as the disk is full. A cluster node
+    /// that cannot write for too long loses its lease and ends.
     pub(crate) async fn until_saved(&self, saving: Saving) {
         if !saving.done().await
             && let Some((journal, entry)) = &self.noted
@@ -151,7 +151,7 @@ impl Kept {
     }
 }
 
-/// Waits until the journal can be written again, and all its lines are on disk.
+/// Waits until the journal can be written again and all its lines are on disk.
 async fn pause(journal: &Journal, entry: &Entry) {
     tracing::error!(
         event = entry.event.sequence,
@@ -167,21 +167,21 @@ async fn pause(journal: &Journal, entry: &Entry) {
     );
 }
 
-/// The treatment of a stopped turn by the next start.
+/// The action of the next start for a stopped turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It is done again, whole.
+    /// It repeats the turn from the beginning.
     Again,
-    /// It had used a tool: people are asked.
+    /// It asks people, because the agent had used a tool.
     Asked,
 }
 
-/// A name by which the messages of an attempt at an event are found: its time and number, and which
-/// attempt it is.
+/// Returns the name under which the messages of an attempt at an event are found. It is made of the
+/// event's time and number, and the number of the attempt.
 pub(crate) fn stem(event: &Event, again: u32) -> String {
     let time = u64::try_from(event.accepted_ms).unwrap_or(0);
     if event.sequence >> BLOCK_BITS > 0 {
-        // Of several machines no two give the same number, so less of the time is enough.
+        // Nodes of a cluster use different numbers, so fewer digits of the time are enough.
         let (time, number) = (base36(time % 36_u64.pow(4)), base36(event.sequence));
         return format!("{time:0>4}{number}.{again}");
     }
@@ -199,8 +199,8 @@ fn base36(mut number: u64) -> String {
     }
 }
 
-/// Waits until an event is on disk; false when it cannot be. An event that is not kept needs no
-/// waiting.
+/// Waits until an event is on disk. Returns false if it could not be written. Returns true at once
+/// for an event that is not saved.
 pub(crate) async fn safe(saving: Option<Saving>) -> bool {
     match saving {
         Some(saving) => saving.done().await,
@@ -208,10 +208,11 @@ pub(crate) async fn safe(saving: Option<Saving>) -> bool {
     }
 }
 
-/// Keeps events. Without a journal nothing is kept, and everything counts as safe.
+/// Saves events in the journal. Without a journal, nothing is saved and every write counts as
+/// successful.
 pub(crate) struct Durability {
     parts: Arc<Parts>,
-    /// The savings of events that are not known to be on disk yet.
+    /// Pending writes of events that may not be on disk yet.
     savings: Mutex<HashMap<Sequence, Saving>>,
     /// Answers that were known when their event was accepted.
     answers: Mutex<HashMap<Sequence, Arc<Answer>>>,
@@ -222,25 +223,25 @@ impl Durability {
         Self { parts, savings: Mutex::default(), answers: Mutex::default() }
     }
 
-    /// Whether nothing can be kept at this moment.
+    /// Returns whether the journal cannot be written now.
     pub(crate) fn is_failing(&self) -> bool {
         self.parts.journal.as_ref().is_some_and(Journal::is_failing)
     }
 
-    /// Keeps an event, or its newer form.
+    /// Saves an event, or its changed form.
     pub(crate) fn keep(&self, event: &Event) -> Option<Saving> {
         let journal = self.parts.journal.as_ref()?;
         Some(journal.accepted(&self.to_keep(event)))
     }
 
-    /// Keeps an event that was accepted now; its turn waits for that.
+    /// Saves an event that was accepted now. Its turn waits for this write.
     pub(crate) fn keep_accepted(&self, event: &Event) -> Option<Saving> {
         let saving = self.keep(event)?;
         self.savings.lock().insert(event.sequence, saving.clone());
         Some(saving)
     }
 
-    /// Keeps an event with the answer that it is to deliver.
+    /// Saves an event together with the answer to deliver.
     pub(crate) fn keep_answered(&self, event: &Event, answer: Answer) -> Option<Saving> {
         let json = answer.to_json();
         self.answers.lock().insert(event.sequence, Arc::new(answer));
@@ -250,23 +251,23 @@ impl Durability {
         Some(saving)
     }
 
-    /// An event as it is kept: without the secrets that somebody wrote into it, so that after a
-    /// crash the agent would not get them.
+    /// Returns an event as it is saved: with the secrets in its prompt redacted. If the event is
+    /// repeated after a crash, the agent does not get them.
     pub(crate) fn to_keep(&self, event: &Event) -> Event {
         Event { prompt: self.parts.redactor.clean(event.prompt.clone()), ..event.clone() }
     }
 
-    /// The saving of an event, unless it is known to be on disk.
+    /// Returns the pending write of an event. Returns `None` if the event is on disk.
     pub(crate) fn saving_of(&self, event: Sequence) -> Option<Saving> {
         self.savings.lock().get(&event).cloned()
     }
 
-    /// An event is on disk.
+    /// Forgets the pending write of an event.
     pub(crate) fn saved(&self, event: Sequence) {
         self.savings.lock().remove(&event);
     }
 
-    /// Whether an event with the same key was taken before.
+    /// Returns whether an event with the same key was accepted before.
     pub(crate) fn knows(&self, event: &NewEvent) -> bool {
         self.parts
             .journal
@@ -275,7 +276,7 @@ impl Durability {
             .is_some_and(|(journal, key)| journal.knows(key))
     }
 
-    /// The notes about an event whose turn begins.
+    /// Returns the saved progress of an event whose turn starts.
     pub(crate) fn kept(&self, event: &Event) -> Kept {
         let noted =
             self.parts.journal.as_ref().and_then(|journal| {
@@ -285,8 +286,7 @@ impl Durability {
         Kept { noted, tool: Arc::default(), known, place: Arc::default() }
     }
 
-    /// Forgets an event that could not be kept. Whoever submitted it learns that from its saving,
-    /// and tells people or tries again.
+    /// Forgets an event that could not be saved. The submitter learns this from the pending write.
     pub(crate) fn not_saved(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "event taken back: it could not be written to state/queue.md");
         if let Some(journal) = &self.parts.journal {
@@ -295,7 +295,7 @@ impl Durability {
         self.saved(event.sequence);
     }
 
-    /// The event is over, whatever became of it.
+    /// Marks an event as finished in the journal, whatever its result.
     pub(crate) fn check_off(&self, event: &Event) -> Option<Saving> {
         let journal = self.parts.journal.as_ref()?;
         Some(journal.finished(event, jiff::Timestamp::now().as_millisecond()))

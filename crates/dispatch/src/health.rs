@@ -1,5 +1,7 @@
-//! Whether the dispatcher still works: probes that take the way of all events, so that a bot that
-//! no longer receives anything notices, and figures of what there is to do.
+//! Probes and metrics of the dispatcher.
+//!
+//! A probe takes the same path as every event, so a failed probe shows that the bot no longer
+//! receives or answers messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,48 +15,48 @@ use super::parts::Parts;
 use aetheel_model::event::{Event, EventKind, Lane, NewEvent, Origin, Sequence};
 use aetheel_model::figures;
 
-/// The lane of probes.
+/// The name of the lane that probes use.
 const PULSE: &str = "pulse";
 
-/// A probe on its way. It is lost when it is dropped before it came through.
+/// A probe in progress. If it is dropped before it completes, the probe has failed.
 #[derive(Debug)]
 pub struct HealthProbe(oneshot::Sender<()>);
 
 impl HealthProbe {
-    /// Makes one, and the receiver that learns when it came through.
+    /// Returns a probe, and a receiver that resolves once the probe is complete.
     #[must_use]
     pub fn new() -> (Self, oneshot::Receiver<()>) {
         let (sender, receiver) = oneshot::channel();
         (Self(sender), receiver)
     }
 
-    /// It has come through.
+    /// Reports that the probe has passed every stage.
     pub fn complete(self) {
-        // Whoever sent it may have given it up.
+        // The sender of the probe may no longer wait for it.
         let _ = self.0.send(());
     }
 }
 
-/// The work of the dispatcher at one moment, in figures.
+/// A snapshot of the dispatcher's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Events that wait for a lane or a slot.
+    /// The number of events that wait for their lane or a slot.
     pub waiting: usize,
-    /// For how long the one that was accepted first has waited, milliseconds; none: nothing waits.
+    /// How long the oldest waiting event has waited, in milliseconds. `None` if no event waits.
     pub oldest_ms: Option<i64>,
-    /// Events whose turns run.
+    /// The number of events whose turns run.
     pub running: usize,
-    /// Links that are open.
+    /// The number of open links.
     pub links: usize,
-    /// Questions that wait for people.
+    /// The number of questions that wait for people.
     pub questions: usize,
 }
 
-/// The probes on their way, and how long the dispatcher has been there.
+/// The probes in progress, and the time when the dispatcher started.
 pub(crate) struct Health {
     parts: Arc<Parts>,
     began: Instant,
-    /// Probes by the number of the event they wait as.
+    /// Probes by the number of their event.
     probes: Mutex<HashMap<Sequence, HealthProbe>>,
 }
 
@@ -67,21 +69,20 @@ impl Health {
         self.began.elapsed()
     }
 
-    /// Whether it is the lane of probes.
+    /// Returns whether `lane` is the lane of probes.
     pub(crate) fn is_probed(&self, lane: &Lane) -> bool {
         matches!(lane, Lane::Hook(name) if name == PULSE)
     }
 
-    /// The probe that an event is.
+    /// Removes and returns the probe that belongs to an event.
     pub(crate) fn probe_of(&self, event: &Event) -> Option<HealthProbe> {
         self.probes.lock().remove(&event.sequence)
     }
 
-    /// Takes a probe the rest of the way: through what keeps accepted events, and what answers go
-    /// out by.
+    /// Takes a probe through the last stages: the journal and the outlet.
     pub(crate) async fn complete(&self, probe: HealthProbe) {
         if let Some(journal) = &self.parts.journal {
-            // A disk that takes nothing is reported elsewhere; here only an answer counts.
+            // A failed write is reported elsewhere. A probe only checks that the journal responds.
             let _ = journal.flush().await;
         }
         self.parts.outlet.probe().await;
@@ -90,8 +91,8 @@ impl Health {
 }
 
 impl Dispatcher {
-    /// Sends a probe through queue, journal and outlet. It costs no agent, and nothing of it is
-    /// kept. While turns hold all slots it passes the queue by: that it waits for them would say
+    /// Sends a probe through the queue, the journal and the outlet. It runs no agent and is not
+    /// saved. If turns occupy all slots, it skips the queue, because waiting for a slot then shows
     /// nothing.
     pub fn probe(&self, probe: HealthProbe) {
         let mut queue = self.inner.lanes.queue.lock();
@@ -113,8 +114,8 @@ impl Dispatcher {
         self.pump();
     }
 
-    /// Counts, and sets the metrics. Waits for the dispatcher's locks: that it returns shows that
-    /// none is held for good.
+    /// Returns the current counts and sets the metrics. Takes the dispatcher's locks, so a call
+    /// that returns shows that none of them is held forever.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (waiting, accepted_ms, running) = {

@@ -1,5 +1,5 @@
-//! Events that are in no lane any more and not over: their answer, or a question about them, is on
-//! its way.
+//! Events that have left their lane but are not finished: their answer, or a question about them,
+//! is still being delivered.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use aetheel_model::event::{Event, Lane};
 
-/// All of them. Cheap to clone; clones share everything.
+/// The set of these events. Cheap to clone; clones share the set.
 #[derive(Clone, Default)]
 pub(crate) struct InHand(Arc<Mutex<Held>>);
 
@@ -18,14 +18,14 @@ struct Held {
     lanes: HashMap<u64, Lane>,
 }
 
-/// Holds one in hand until it is dropped.
+/// Keeps an event in the set until it is dropped.
 pub(crate) struct Hold {
     of: InHand,
     number: u64,
 }
 
 impl InHand {
-    /// Has an event in hand.
+    /// Adds an event to the set.
     pub(crate) fn hold(&self, event: &Event) -> Hold {
         let mut held = self.0.lock();
         held.last += 1;
@@ -34,7 +34,7 @@ impl InHand {
         Hold { of: self.clone(), number }
     }
 
-    /// Whether there is one of some lanes.
+    /// Returns whether the set has an event of a matching lane.
     pub(crate) fn any_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         self.0.lock().lanes.values().any(lanes)
     }

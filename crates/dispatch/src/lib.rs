@@ -95,7 +95,7 @@ use aetheel_model::queue::Queue;
 use aetheel_model::vigil;
 use aetheel_turn::{Links, OnUnknown};
 
-/// Accepts events and sees each through. Cheap to clone.
+/// Accepts events, runs their turns and delivers their answers. Cheap to clone.
 #[derive(Clone)]
 pub struct Dispatcher {
     inner: Arc<Inner>,
@@ -118,7 +118,7 @@ struct Inner {
 }
 
 impl Dispatcher {
-    /// Makes one with nothing to do. Must be called within a Tokio runtime, as must
+    /// Creates a dispatcher with an empty queue. Must be called within a Tokio runtime, as must
     /// [`Dispatcher::submit`].
     #[must_use]
     pub fn new(parts: Parts) -> Self {
@@ -163,53 +163,55 @@ impl Dispatcher {
         Self { inner }
     }
 
-    /// Forgets the conversation of a lane, and lets go of the agent's session with what still runs
-    /// in it; a turn that still runs will not bring it back. Returns whether there was one.
+    /// Forgets the conversation of a lane and closes its session on the agent, with everything that
+    /// still runs in that session. A turn that still runs does not restore it. Returns whether
+    /// there was a conversation.
     ///
     /// # Errors
-    /// When the file cannot be written; in words for the person who asked.
+    /// A message for the person who asked, if the file cannot be written.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, String> {
         let had = self.inner.parts.workspace.bindings().reset(lane).await.map_err(|error| {
             tracing::error!(%lane, %error, "cannot forget the conversation");
             "The conversation could not be forgotten: its file cannot be written. (storage)"
                 .to_owned()
         })?;
-        // Where a turn runs, the next one finds that the session is not its own.
+        // If a turn runs, the next turn finds that the session is not its own.
         if !self.is_busy(lane) {
             self.inner.links.forget(lane);
         }
         Ok(had)
     }
 
-    /// Has running turns of these backends go over to the generation that serves now, where that
-    /// agrees with what was done in them.
+    /// Moves the running turns of these backends to the generation that serves now, if replaying a
+    /// turn with it gives the same actions.
     pub fn renew(&self, backends: &[String]) {
         for backend in backends.iter().filter_map(|name| self.inner.parts.backends.get(name)) {
             self.inner.links.renew(&backend);
         }
     }
 
-    /// Whether something runs or waits in a lane.
+    /// Returns whether an event runs or waits in a lane.
     #[must_use]
     pub fn is_busy(&self, lane: &Lane) -> bool {
         self.inner.lanes.is_busy(lane)
     }
 
-    /// Returns once nothing runs or waits.
+    /// Returns once no event runs or waits.
     pub async fn idle(&self) {
         self.inner.lanes.wait_until(Queue::is_idle).await;
     }
 
-    /// Returns once nothing runs or waits in a lane.
+    /// Returns once no event runs or waits in a lane.
     pub async fn lane_idle(&self, lane: &Lane) {
         self.inner.lanes.wait_until(|queue| !queue.lane_busy(lane)).await;
     }
 
-    /// Takes a person's decision about a question of an agent. The first one that fits wins; the
-    /// agent gets it, and everybody who sees the question sees it. Returns at once.
+    /// Applies a person's decision about an agent's question. The first valid decision wins: it is
+    /// sent to the agent and shown to everybody who sees the question. Returns at once.
     ///
     /// # Errors
-    /// [`AnswerRefusal`], in words for that person; after `Misfit` the question is still open.
+    /// [`AnswerRefusal`], worded for that person. After [`AnswerRefusal::Misfit`] the question is
+    /// still open.
     pub fn answer(
         &self,
         question: &str,
@@ -219,8 +221,8 @@ impl Dispatcher {
         self.inner.questions.answer(question, person, decision)
     }
 
-    /// Takes what a person wrote in a lane as the answer to the question that is open there. None:
-    /// it decides nothing, and may be a prompt.
+    /// Takes a message that a person wrote in a lane as the answer to the question that is open
+    /// there. Returns `None` if the message is not an answer. It may be a prompt then.
     #[must_use]
     pub fn answer_in_words(
         &self,
@@ -231,19 +233,19 @@ impl Dispatcher {
         self.inner.questions.answer_in_words(lane, person, words)
     }
 
-    /// Says whether a person may answer a question, for questions that take several steps. A
-    /// refusal is logged.
+    /// Checks whether a person may answer a question, for questions that take several steps. Logs a
+    /// refusal.
     ///
     /// # Errors
-    /// [`AnswerRefusal`], in words for that person.
+    /// [`AnswerRefusal`], worded for that person.
     pub fn may_answer(&self, question: &str, person: &Person) -> Result<(), AnswerRefusal> {
         self.inner.questions.may_answer(question, person)
     }
 
-    /// Starts what may start.
+    /// Starts every event that can start now.
     ///
-    /// A runtime that goes away drops a task at once, and with it the slot, which comes back here:
-    /// it must not go deeper with every event that waits.
+    /// A runtime that shuts down drops a spawned task at once, and with it the task's [`Slot`],
+    /// which calls this method again. [`Pumping`] keeps that from recursing once per waiting event.
     fn pump(&self) {
         self.inner.lanes.stir.tell();
         let Some(_alone) = Pumping::begin() else { return };
@@ -272,7 +274,7 @@ impl Dispatcher {
                 let waits = matches!(seen, Ok(Left::Paused)) && this.pause(&event);
                 let asking = !matches!(seen, Ok(Left::Nothing | Left::Again | Left::Paused));
                 let _in_hand = asking.then(|| inner.delivery.in_hand.hold(&event));
-                // The lane goes on, however long it takes to reach people.
+                // The lane continues now, however long the delivery takes.
                 drop(slot);
                 match seen {
                     Ok(Left::Nothing | Left::Again) => {}
@@ -287,7 +289,8 @@ impl Dispatcher {
 }
 
 impl Inner {
-    /// A turn of ours panicked: asks people whether it is to be done again, or to ask again.
+    /// Handles a panic in our code during a turn: asks people whether to repeat the event if the
+    /// journal has it, and otherwise tells its author to ask again.
     async fn broke(&self, event: &Event) {
         tracing::error!(event = event.sequence, lane = %event.lane, "a turn panicked; this is a bug of aetheel");
         if self.noted(event).is_some() {

@@ -1,4 +1,4 @@
-//! The parts that a dispatcher is made of, and the operator's choices.
+//! The dependencies of a dispatcher, and the operator's settings for turns.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,87 +15,87 @@ use aetheel_store::workspace::{Journal, Workspace};
 use aetheel_turn::recording::Recorder;
 use aetheel_turn::{Backends, Host, Launcher};
 
-/// Knows which node has a lane, and the way there.
+/// Finds the node of a cluster that has a lane, and sends events to it.
 #[async_trait]
 pub trait Router: Send + Sync {
-    /// Whether an event is not for this node: its lane is another's, or nobody's yet. Returns at
-    /// once.
+    /// Returns whether an event does not belong to this node: its lane is assigned to another node
+    /// or to none. Must not block.
     fn elsewhere(&self, event: &NewEvent) -> bool;
 
-    /// Returns whether this node serves the lane of a channel or thread, as the database says. A
-    /// channel that no node serves becomes this node's. While the channel is on its way to another
-    /// node, or the database is away, this waits.
+    /// Returns whether this node serves the lane of a channel or thread, according to the database.
+    /// A channel that no node serves is assigned to this node. Waits while the channel moves to
+    /// another node, or the database is not available.
     async fn serves(&self, channel: u64) -> bool;
 
-    /// Sends it to whoever has its lane; returns when it is safe. One that was sent before, by its
-    /// key, is not sent twice.
+    /// Sends an event to the node that has its lane. Returns once the event is saved there. An
+    /// event whose key was sent before is not sent again.
     ///
     /// # Errors
-    /// [`Refusal::NotSaved`]: it was not sent, as far as is known.
+    /// [`Refusal::NotSaved`] if the event was not sent, as far as this node knows.
     async fn send(&self, event: NewEvent) -> Result<(), Refusal>;
 }
 
-/// The operator's choices, and the parts that a dispatcher works with.
+/// The dependencies of a [`Dispatcher`](crate::Dispatcher).
 pub struct Parts {
-    /// The operator's choices for every turn.
+    /// The operator's settings for every turn.
     pub choices: Choices,
-    /// Bounds of the queue.
+    /// The limits of the queue.
     pub limits: Limits,
-    /// The limits and surroundings of agents.
+    /// The limits and the environment of agents.
     pub host: Host,
-    /// The backends that understand them.
+    /// The loaded backends.
     pub backends: Arc<dyn Backends>,
-    /// Starts the processes of agents, confined where that is set.
+    /// Starts the processes of agents, in the sandbox if one is configured.
     pub launcher: Arc<dyn Launcher>,
-    /// Whether agents of the last gateway may have worked after it ended, with their output lost.
-    /// People are then asked about turns that had begun.
+    /// Whether agents of the previous gateway process may have continued after it ended, so that
+    /// their output is lost. If so, people are asked about turns that had begun.
     pub unwatched_agents: bool,
-    /// Delivers answers and questions to the people who wait.
+    /// Delivers answers and questions to people.
     pub outlet: Arc<dyn Outlet>,
-    /// The operator's Markdown files, and bindings.
+    /// The operator's Markdown files, and the bindings of lanes.
     pub workspace: Workspace,
-    /// Knows the events of other nodes' lanes, where several machines share a bot.
+    /// Finds the nodes of lanes, if several machines serve the bot.
     pub router: Option<Arc<dyn Router>>,
-    /// Keeps accepted events over the death of the program; none: they live in memory, and what
-    /// waits dies with it.
+    /// Saves accepted events across restarts. Without a journal, waiting events are lost when the
+    /// program ends.
     pub journal: Option<Journal>,
-    /// Writes recordings of agents' runs.
+    /// Writes the recordings of turns.
     pub recorder: Recorder,
-    /// Keeps secrets out of answers.
+    /// Removes secrets from answers.
     pub redactor: Redactor,
-    /// A backend that reads worse than the one before is rolled back.
+    /// Whether to roll back a backend that reads worse than its previous generation.
     pub rollback: bool,
 }
 
-/// The operator's choices for every turn; a backend ignores those it does not support.
+/// The operator's settings for every turn. A backend ignores those it does not support.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    /// Backend of lanes without a choice of their own.
+    /// The backend of lanes that have none of their own.
     pub backend: String,
-    /// Backends that people may choose beside it.
+    /// The other backends that people may choose.
     pub backends: Vec<String>,
-    /// Model, for that backend only: another one would not know it.
+    /// The model, for [`Choices::backend`] only: other backends do not know it.
     pub model: Option<String>,
-    /// Level of effort, an id or label, for that backend only.
+    /// The level of thinking, an id or label, for [`Choices::backend`] only.
     pub effort: Option<String>,
-    /// The level in force, the most a lane may have.
+    /// The highest safety level of any lane.
     pub safety: Safety,
-    /// Build or plan; plan allows nothing else.
+    /// Build or plan. With plan, lanes cannot build.
     pub mode: Mode,
-    /// Tools that agents may use.
+    /// The tools that agents may use.
     pub allowed_tools: AllowedTools,
-    /// Most rounds of the model in a turn.
+    /// The maximum number of model rounds per turn.
     pub max_turns: u32,
-    /// Where working directories of lanes may be.
+    /// The folders that may contain working directories of lanes.
     pub project_roots: Vec<PathBuf>,
-    /// Most prompts of one person; none: any number.
+    /// The maximum number of prompts per person and minute; `None` for no limit.
     pub prompts_per_minute: Option<u32>,
-    /// Most bytes of a prompt.
+    /// The maximum size of a prompt, in bytes.
     pub prompt_limit: usize,
-    /// Most files with a prompt.
+    /// The maximum number of files per prompt.
     pub attachments_max: usize,
-    /// Most bytes of each file.
+    /// The maximum size of each file, in bytes.
     pub attachment_limit: u64,
-    /// Discord users and roles that may answer every question.
+    /// Ids of Discord users and roles that may answer every question.
     pub approvers: Vec<u64>,
 }

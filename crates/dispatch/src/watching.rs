@@ -1,5 +1,6 @@
-//! Lanes and turns for whoever watches them: that something changed, and what people may see of a
-//! turn while it grows. While nobody watches, nobody is told, and nothing is made for anybody.
+//! Observers of lanes and turns: change notifications, and the visible part of a running turn.
+//!
+//! Without observers, no notification is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,40 +11,41 @@ use tokio::sync::watch;
 use aetheel_model::agent::EventKind;
 use aetheel_model::fold::Transcript;
 
-/// Tells whoever watches that something changed; what, they look up. Clones are the same.
+/// Notifies observers that something changed. They look up the change themselves. Cheap to clone;
+/// clones share the observers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stir(Arc<watch::Sender<u64>>);
 
 impl Stir {
-    /// Something changed.
+    /// Notifies all observers.
     pub(crate) fn tell(&self) {
         if self.0.receiver_count() > 0 {
             self.0.send_modify(|changes| *changes = changes.wrapping_add(1));
         }
     }
 
-    /// Begins to watch.
+    /// Adds an observer.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }
 }
 
-/// A turn as people may see it, without secrets, while it grows.
+/// The visible, redacted part of a turn while it runs.
 #[derive(Debug)]
 pub(crate) struct LiveTurn {
     shown: Mutex<Transcript>,
-    /// How many events it took in.
+    /// The number of events applied so far.
     version: AtomicU64,
     grown: Stir,
 }
 
 impl LiveTurn {
-    /// Makes one that nothing happened in; whoever watches turns is told of what will.
+    /// Creates an empty turn. `grown` is notified of each change.
     pub(crate) fn new(grown: Stir) -> Self {
         Self { shown: Mutex::default(), version: AtomicU64::new(0), grown }
     }
 
-    /// Takes one event in, and hands the turn so far on.
+    /// Applies an event, then calls `hand_on` with the transcript so far.
     pub(crate) fn apply(&self, event: &EventKind, hand_on: impl FnOnce(&Transcript)) {
         {
             let mut shown = self.shown.lock();
@@ -55,18 +57,19 @@ impl LiveTurn {
     }
 }
 
-/// A turn that somebody watches.
+/// Read access to a running turn, for an observer.
 #[derive(Clone, Debug)]
 pub struct TurnWatch(pub(crate) Arc<LiveTurn>);
 
 impl TurnWatch {
-    /// Another one each time the turn has grown.
+    /// Returns a number that changes each time the turn grows.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.0.version.load(Ordering::Acquire)
     }
 
-    /// Looks at the turn as people may see it now. The turn waits meanwhile: be quick.
+    /// Calls `at` with the transcript as people may see it now. The turn waits for `at`, so it must
+    /// be quick.
     pub fn look<T>(&self, at: impl FnOnce(&Transcript) -> T) -> T {
         at(&self.0.shown.lock())
     }

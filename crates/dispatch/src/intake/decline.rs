@@ -1,8 +1,8 @@
-//! Refusals: each is kept before anybody sees it, so that a crash neither carries out what was
-//! refused nor refuses it twice.
+//! Refusals that adapters decide on.
 //!
-//! A refusal that was kept and perhaps not sent is an event that was answered and perhaps not
-//! delivered: the next start sends it.
+//! A refusal is saved before anybody sees it, so that a crash neither runs the refused event nor
+//! refuses it twice. It is saved as an event with an answer: if the gateway ends before the refusal
+//! is sent, the next start delivers it.
 
 use crate::Dispatcher;
 use crate::durability::stem;
@@ -11,17 +11,17 @@ use crate::outlet::messages::Refusal;
 use crate::outlet::{Answer, PriorDelivery};
 use aetheel_model::event::{Event, NewEvent};
 
-/// A refusal that is kept and has to be sent now.
+/// A saved refusal that must now be sent.
 #[derive(Debug)]
 pub struct Declined {
-    /// See [`PriorDelivery::stem`]: its message is the first of its reply.
+    /// See [`PriorDelivery::stem`]. The message of the refusal is the first of its reply.
     pub stem: String,
-    /// In hand until it is sent, or left to the next life.
+    /// The event, which counts as being delivered until this is dropped.
     event: Option<(Event, Hold)>,
 }
 
 impl Declined {
-    /// Makes one of a refusal that needs no keeping.
+    /// Creates a refusal that is not saved.
     #[must_use]
     pub fn unkept() -> Self {
         Self { stem: PriorDelivery::unkept().stem, event: None }
@@ -29,11 +29,11 @@ impl Declined {
 }
 
 impl Dispatcher {
-    /// Keeps that an event is refused, before anybody learns of it. None: it was taken or refused
-    /// before.
+    /// Saves that an event is refused. Must be called before anybody sees the refusal. Returns
+    /// `None` if the event was accepted or refused before.
     ///
     /// # Errors
-    /// [`Refusal::NotSaved`]: the refusal may not be sent, because it is not final.
+    /// [`Refusal::NotSaved`] if the refusal could not be saved. It must not be sent then.
     pub async fn decline(&self, event: NewEvent, why: &str) -> Result<Option<Declined>, Refusal> {
         let Some(journal) = &self.inner.parts.journal else { return Ok(Some(Declined::unkept())) };
         let (event, in_hand, saving) = {
@@ -54,7 +54,7 @@ impl Dispatcher {
         Ok(Some(Declined { stem: stem(&event, 0), event: Some((event, in_hand)) }))
     }
 
-    /// A refusal was sent.
+    /// Records that a refusal was sent.
     pub fn declined(&self, declined: Declined) {
         if let Some((event, _in_hand)) = declined.event {
             self.inner.durability.check_off(&event);

@@ -1,8 +1,8 @@
-//! Taking events in: what is accepted waits in its lane and is kept, what is refused is kept too.
+//! Accepting events into the queue and the journal.
 //!
-//! A message for a turn that runs goes to its agent ([`steering`]). People may [`withdraw`] a prompt
-//! while it waits. [`decline`] keeps refusals that adapters decide on, [`rate_limit`] says how fast
-//! one person may ask. [`router`] sends events to the node that has their lane.
+//! [`steering`] passes messages on to running turns, [`withdraw`] lets people cancel or edit a
+//! waiting prompt, [`decline`] saves refusals that adapters decide on, [`rate_limit`] limits the
+//! prompts of a person, and [`router`] sends events to the node that has their lane.
 
 mod decline;
 pub(super) mod rate_limit;
@@ -20,37 +20,37 @@ use aetheel_model::event::{Event, NewEvent, Sequence};
 use aetheel_model::figures::{self, Outcome};
 use aetheel_store::workspace::Saving;
 
-/// An event that was taken.
+/// An accepted event.
 #[derive(Debug)]
 pub struct Accepted {
-    /// Its place in the order of acceptance.
+    /// The number of the event, in the order of acceptance.
     pub sequence: Sequence,
-    /// How many events of its lane come before it, the running one included.
+    /// How many events of its lane precede it, including the running one.
     pub ahead: usize,
     saving: Option<Saving>,
 }
 
 impl Accepted {
-    /// Makes one of an event that needs no keeping.
+    /// Creates the result for an event that is not saved.
     #[must_use]
     pub fn unkept(sequence: Sequence, ahead: usize) -> Self {
         Self { sequence, ahead, saving: None }
     }
 
-    /// Waits until the event outlives the program.
+    /// Waits until the event is on disk.
     ///
     /// # Errors
-    /// [`Refusal::NotSaved`]: it was taken back, and is forgotten.
+    /// [`Refusal::NotSaved`] if the event could not be saved. It is then no longer accepted.
     pub async fn safe(self) -> Result<Sequence, Refusal> {
         if safe(self.saving).await { Ok(self.sequence) } else { Err(Refusal::NotSaved) }
     }
 }
 
 impl Dispatcher {
-    /// Accepts an event, or says why not. Returns at once; the answer goes to the outlet.
+    /// Accepts or refuses an event. Returns at once; the answer goes to the outlet.
     ///
     /// # Errors
-    /// [`Refusal`], in words for the person who asked; nothing was kept.
+    /// [`Refusal`], worded for the person who asked. A refused event is not saved.
     pub fn submit(&self, event: NewEvent) -> Result<Accepted, Refusal> {
         let (lane, kind, asker, limit) =
             (event.lane.clone(), event.kind, event.asker, self.inner.parts.choices.prompt_limit);
@@ -59,7 +59,7 @@ impl Dispatcher {
             tracing::warn!(%lane, ?kind, asker, depth = self.inner.lanes.queue.lock().waiting(), "event refused: {refusal}");
             Err(refusal)
         };
-        // An event that comes twice is neither counted nor refused twice.
+        // A repeated event is neither counted nor refused a second time.
         if self.inner.durability.knows(&event) {
             tracing::debug!(%lane, ?kind, "event was taken before");
             return Err(Refusal::Known);
@@ -67,14 +67,14 @@ impl Dispatcher {
         if event.prompt.len() > limit {
             return refused(Refusal::TooLong { bytes: event.prompt.len(), limit });
         }
-        // Found out before it costs its author anything.
+        // Checked before the rate limit, so that the failure does not count against the author.
         if self.inner.durability.is_failing() {
             return Err(Refusal::NotSaved);
         }
         if let Err(refusal) = attachments::announced(&event.attached, &self.inner.parts.choices) {
             return refused(refusal);
         }
-        // Messages written while we were away come as fast as we catch up.
+        // Messages that were missed during an outage arrive as fast as the gateway reads them.
         if let Some(wait) = event
             .asker
             .filter(|_| !event.missed)
@@ -100,11 +100,11 @@ impl Dispatcher {
         }
     }
 
-    /// Takes an event into the queue and the journal, in the same order. Returns how many come
-    /// before it in its lane.
+    /// Adds an event to the queue and to the journal, in the same order. Returns the number of
+    /// events that precede it in its lane.
     fn accept(&self, event: NewEvent) -> Result<(Event, usize, Option<Saving>), Refusal> {
         let mut queue = self.inner.lanes.queue.lock();
-        // Again, now that nobody else can come between.
+        // Checked again under the lock of the queue.
         if self.inner.durability.knows(&event) {
             return Err(Refusal::Known);
         }
@@ -119,13 +119,13 @@ impl Dispatcher {
         Ok((event, ahead, saving))
     }
 
-    /// Waits for an event to be on disk, and takes it back when it cannot be.
+    /// Waits until an event is on disk, and removes it from the queue if it cannot be saved.
     pub(super) fn watch_saving(&self, event: Event, saving: Saving) {
         let inner = self.inner.clone();
         self.inner.tasks.spawn(async move {
             let saved = saving.done().await;
-            // One that was handed out already is refused by its own task, which has to find what
-            // became of its saving.
+            // If the event has started, its own task refuses it. That task needs the entry in
+            // `savings`.
             let taken_back = !saved && inner.lanes.queue.lock().cancel(event.sequence).is_some();
             if saved || taken_back {
                 inner.durability.saved(event.sequence);

@@ -1,7 +1,6 @@
-//! How fast one person may ask: so many prompts a minute, all of which may come at once.
+//! Limits how many prompts a person may send per minute. A whole minute's worth may come at once.
 //!
-//! Events that nobody asked for are not counted. Pinned by the tests below and by
-//! `gateway::access::who_asks_too_fast_is_told_when_to_try_again`.
+//! Events without a person are not counted. `tests/gateway/access.rs` tests the limit end to end.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,14 +10,13 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
-/// People remembered before those who have been quiet for a while are looked for.
+/// The number of people above which those who have been quiet are removed from memory.
 const PEOPLE_LIMIT: usize = 1_000;
 
-/// Counts prompts by the Discord id of the person.
 type Limiter<C> =
     RateLimiter<u64, HashMapStateStore<u64>, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
-/// Counts prompts by person.
+/// Counts the prompts of each person, by Discord id.
 #[derive(Debug)]
 pub(crate) struct RateLimit<C: Clock + Clone = DefaultClock> {
     limiter: Option<Limiter<C>>,
@@ -26,7 +24,7 @@ pub(crate) struct RateLimit<C: Clock + Clone = DefaultClock> {
 }
 
 impl RateLimit {
-    /// Lets so many prompts of a person through in a minute; none: any number.
+    /// Allows `a_minute` prompts per person and minute; `None` for no limit.
     pub(crate) fn new(a_minute: Option<u32>) -> Self {
         Self::with_clock(a_minute, DefaultClock::default())
     }
@@ -45,7 +43,7 @@ impl<C: Clock + Clone> RateLimit<C> {
     /// Counts a prompt of a person.
     ///
     /// # Errors
-    /// How long to wait for the next one; this one is not counted.
+    /// The time until the next prompt is allowed. The refused prompt is not counted.
     pub(crate) fn count(&self, person: u64) -> Result<(), Duration> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
         if limiter.len() >= PEOPLE_LIMIT {

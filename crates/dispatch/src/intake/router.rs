@@ -1,4 +1,4 @@
-//! Events of lanes that another node has, where several machines share a bot.
+//! Events of lanes that another node of the cluster has.
 
 use super::Accepted;
 use crate::Dispatcher;
@@ -6,20 +6,21 @@ use crate::outlet::messages::Refusal;
 use aetheel_model::event::{EventKind, NewEvent, Sequence};
 use aetheel_model::figures;
 
-/// Where an event went.
+/// The node that an event was submitted to.
 #[derive(Debug)]
 pub enum Placed {
-    /// This node took it.
+    /// This node accepted the event.
     Here(Accepted),
-    /// It is safe, and on its way to another node.
+    /// The event is saved, and will be sent to another node.
     Elsewhere,
 }
 
 impl Placed {
-    /// Waits until the event outlives the program. None: another node gives it its number.
+    /// Waits until the event is on disk. Returns `None` for an event of another node, which gives
+    /// it its number.
     ///
     /// # Errors
-    /// As [`Accepted::safe`].
+    /// See [`Accepted::safe`].
     pub async fn safe(self) -> Result<Option<Sequence>, Refusal> {
         match self {
             Self::Here(accepted) => accepted.safe().await.map(Some),
@@ -32,12 +33,12 @@ impl Dispatcher {
     /// Accepts an event here, or sends it to the node that has its lane.
     ///
     /// # Errors
-    /// [`Refusal`], in words for whoever asked; nothing was kept.
+    /// [`Refusal`], worded for the person who asked. A refused event is not saved.
     pub async fn submit_anywhere(&self, event: NewEvent) -> Result<Placed, Refusal> {
         let Some(router) = self.inner.parts.router.clone() else {
             return self.submit(event).map(Placed::Here);
         };
-        // One that this node took before the lane was another's is not done twice.
+        // This node may have accepted the event before the lane moved to another node.
         if self.inner.durability.knows(&event) {
             return Err(Refusal::Known);
         }
@@ -50,8 +51,8 @@ impl Dispatcher {
         Ok(Placed::Elsewhere)
     }
 
-    /// Returns whether messages of a channel or thread may be taken in here although nobody sent
-    /// them to this node. Always true where one machine serves the bot.
+    /// Returns whether this node may accept messages of a channel or thread that no other node sent
+    /// to it. Always true without a cluster.
     pub async fn serves(&self, channel: u64) -> bool {
         match self.inner.parts.router.clone() {
             Some(router) => router.serves(channel).await,
@@ -59,11 +60,11 @@ impl Dispatcher {
         }
     }
 
-    /// Accepts an event that another node sent here. None: it comes round, and the one before still
-    /// runs or waits.
+    /// Accepts an event that another node sent here. Returns `None` for a heartbeat or cron job
+    /// that is skipped because the previous one still runs or waits.
     ///
     /// # Errors
-    /// As [`Dispatcher::submit`].
+    /// See [`Dispatcher::submit`].
     pub fn submit_sent(&self, event: NewEvent) -> Result<Option<Accepted>, Refusal> {
         let comes_round = matches!(event.kind, EventKind::Heartbeat | EventKind::Cron);
         if comes_round && self.is_busy(&event.lane) && !self.inner.durability.knows(&event) {

@@ -1,5 +1,7 @@
-//! Messages of people for a turn that runs. A message that does not reach it becomes an ordinary
-//! prompt, so that nothing a person wrote is lost in silence.
+//! Messages of people for a running turn.
+//!
+//! A message that does not reach the turn becomes an ordinary prompt, so that none is lost
+//! silently.
 
 use tokio::sync::oneshot;
 
@@ -11,36 +13,36 @@ use aetheel_model::agent::SteerOutcome;
 use aetheel_model::event::{Event, NewEvent};
 use aetheel_model::figures::{self, Outcome};
 
-/// The outcome of a message for a running turn.
+/// The result of a message for a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steered {
-    /// The model has it.
+    /// The model received it during the turn.
     Injected,
-    /// The agent keeps it for after this turn.
+    /// The agent keeps it until the turn has ended.
     Queued,
     /// The agent lost it.
     Dropped,
-    /// Nothing ran: it became a prompt.
+    /// No turn was running, so it became a prompt.
     Prompt,
-    /// The agent could not take it now: it became the next prompt.
+    /// The agent could not take it now, so it became the next prompt.
     NotNow,
-    /// The backend cannot be steered: it became the next prompt.
+    /// The backend does not support messages during a turn, so it became the next prompt.
     Unsupported,
-    /// Somebody stopped the turn before it got there; whoever wrote learns that as of any prompt
-    /// that waited.
+    /// Somebody stopped the turn before the message arrived. The message is refused like any
+    /// waiting prompt.
     Stopped,
-    /// The gateway ends: the next life takes it up.
+    /// The gateway ends. The next process runs it as a prompt.
     Later,
 }
 
 impl Steered {
-    /// Whether it became a prompt, which is answered or refused by itself.
+    /// Returns whether the message became a prompt, which is answered or refused on its own.
     #[must_use]
     pub fn is_prompt(self) -> bool {
         matches!(self, Self::Prompt | Self::NotNow | Self::Unsupported | Self::Stopped)
     }
 
-    /// The message for the person who wrote; none: the answer that comes says enough.
+    /// Returns a confirmation for the author, or `None` if the answer that follows is enough.
     #[must_use]
     pub fn message(self) -> Option<&'static str> {
         match self {
@@ -59,26 +61,26 @@ impl Steered {
     }
 }
 
-/// A message for a running turn, which outlives the program.
+/// A saved message that is being passed on to a running turn.
 #[derive(Debug)]
 pub struct Underway(oneshot::Receiver<Steered>);
 
 impl Underway {
-    /// Waits until it is known what became of the message, at most as long as the turn. Dropping
-    /// the future leaves the message on its way to the agent.
+    /// Waits for the result, at most until the turn ends. Dropping the future does not recall the
+    /// message.
     pub async fn outcome(self) -> Steered {
-        // The sender goes without a word only where everything ends.
+        // The sender is dropped without a result only if the gateway ends.
         self.0.await.unwrap_or(Steered::Later)
     }
 }
 
 impl Dispatcher {
-    /// Hands a message to the turn that runs in its lane, or submits it as an ordinary event where
-    /// that is not possible. Returns once it is kept: where this life of the gateway ends before
-    /// that turn does, the next one takes it as a prompt.
+    /// Passes a message on to the running turn of its lane, or submits it as an ordinary event if
+    /// that is not possible. Returns once it is saved. If the gateway ends before the turn, the
+    /// next process runs the message as a prompt.
     ///
     /// # Errors
-    /// [`Refusal`], in words for the person who wrote; nothing was kept.
+    /// [`Refusal`], worded for the author. A refused message is not saved.
     pub async fn steer(&self, event: NewEvent) -> Result<Underway, Refusal> {
         let limit = self.inner.parts.choices.prompt_limit;
         if event.prompt.len() > limit {
@@ -95,7 +97,7 @@ impl Dispatcher {
             let lane = event.lane.clone();
             self.submit(event)?.safe().await?;
             tracing::info!(%lane, outcome = ?steered, "a person steered");
-            // Where nobody waits for it, nobody needs it.
+            // The caller may have dropped the receiver.
             let _ = outcome_tx.send(steered);
             return Ok(Underway(outcome));
         }
@@ -109,8 +111,8 @@ impl Dispatcher {
         Ok(Underway(outcome))
     }
 
-    /// Keeps a message for a turn that runs: an event that waits in no lane. It is refused by no
-    /// limit of the queue, for it costs no turn.
+    /// Saves a message for a running turn, as an event that does not wait in a lane. The limits of
+    /// the queue do not apply to it, because it needs no turn.
     async fn keep_steer(&self, event: NewEvent) -> Result<Event, Refusal> {
         let durability = &self.inner.durability;
         if durability.is_failing() {
@@ -137,7 +139,7 @@ impl Dispatcher {
         Ok(event)
     }
 
-    /// Sees a kept message to the turn that runs, or into the queue.
+    /// Passes a saved message on to the running turn, or puts it into the queue.
     async fn see_steered(&self, event: &Event) -> Steered {
         let Some((turn, outcome)) = self.inner.lanes.steer(event) else {
             return self.queue_steered(event);
@@ -146,7 +148,7 @@ impl Dispatcher {
             Ok(SteerOutcome::Injected) => Steered::Injected,
             Ok(SteerOutcome::Queued) => Steered::Queued,
             Ok(SteerOutcome::Dropped) => Steered::Dropped,
-            // The turn ended before a word about it.
+            // The turn ended before it processed the message.
             Ok(SteerOutcome::NotNow) | Err(_) => return self.queue_steered(event),
         };
         let goes_on = steered != Steered::Dropped
@@ -162,12 +164,13 @@ impl Dispatcher {
         steered
     }
 
-    /// Makes a message that no turn took in the prompt of its lane that it would have been.
+    /// Puts a message that no turn accepted into the queue, as a prompt of its lane.
     fn queue_steered(&self, event: &Event) -> Steered {
         if self.inner.lanes.queue.lock().release(event.clone()) {
             figures::event(event.kind, Outcome::Accepted);
             if let Some(person) = event.asker {
-                // It counts and is not refused: it was taken.
+                // The message counts against the rate limit, but is not refused: it was accepted
+                // before.
                 let _ = self.inner.rate_limit.count(person);
             }
             self.pump();

@@ -1,11 +1,10 @@
-//! Prompts that people take back or change while they wait. A turn that runs is left alone.
+//! Waiting prompts that people withdraw or edit. A running turn is not affected.
 
 use crate::Dispatcher;
 use crate::outlet::messages::Refusal;
 
 impl Dispatcher {
-    /// Takes a waiting event back, by its key: it is answered by nobody. Returns whether it was
-    /// waiting.
+    /// Removes the waiting event with this key. Returns whether there was one.
     #[must_use]
     pub fn withdraw(&self, key: &str) -> bool {
         let withdrawn = {
@@ -20,11 +19,11 @@ impl Dispatcher {
         true
     }
 
-    /// Changes the prompt of a waiting event, by its key; it keeps its place. Returns whether there
-    /// was one to change.
+    /// Changes the prompt of the waiting event with this key. The event keeps its position. Returns
+    /// whether there was one.
     ///
     /// # Errors
-    /// [`Refusal::TooLong`], in words for the person who wrote it; the old prompt stands.
+    /// [`Refusal::TooLong`], worded for the author. The old prompt is kept.
     pub fn amend(&self, key: &str, prompt: &str) -> Result<bool, Refusal> {
         let limit = self.inner.parts.choices.prompt_limit;
         let mut queue = self.inner.lanes.queue.lock();
@@ -33,7 +32,7 @@ impl Dispatcher {
             return Err(Refusal::TooLong { bytes: prompt.len(), limit });
         }
         if let Some(event) = queue.amend(sequence, prompt) {
-            // Where it cannot be written, the old prompt is what a crash leaves.
+            // If the change cannot be written, a crash restores the old prompt.
             drop(self.inner.durability.keep(event));
             tracing::info!(event = sequence, lane = %event.lane, "event amended by the person who wrote it");
         }

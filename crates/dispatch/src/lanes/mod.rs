@@ -1,8 +1,8 @@
-//! The events that wait and the turns that run, lane by lane.
+//! The waiting events and the running turns of each lane.
 //!
-//! [`Lanes`] owns the queue and the way to each running turn. [`slot`] frees a turn's place,
-//! [`stop`] stops turns, [`paused`] holds lanes whose backend is paused, and [`panics`] keeps a
-//! panic to itself.
+//! [`Lanes`] owns the queue and a handle to each running turn. [`slot`] frees the lane and the slot
+//! of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is paused, and
+//! [`panics`] contains panics.
 
 pub(crate) mod panics;
 mod paused;
@@ -27,17 +27,17 @@ use aetheel_model::queue::Queue;
 use aetheel_store::workspace::LostTurn;
 use aetheel_turn::{Backend, Steering, StopReason};
 
-/// Most characters of a prompt that others get to see.
+/// The maximum length of an [`EventSummary`] text, in characters.
 const WORDS_LIMIT: usize = 60;
 
-/// An event as others see it.
+/// A short description of an event, for people who may not read all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSummary {
-    /// The author, or the source of the event.
+    /// The name of the author, or the source of an event without an author.
     pub who: String,
-    /// The first words: one plain line.
+    /// The beginning of the prompt, on one line without control characters.
     pub words: String,
-    /// Since when it waits or runs.
+    /// When the event was accepted, or its turn started.
     pub since: Timestamp,
 }
 
@@ -59,52 +59,53 @@ impl EventSummary {
     }
 }
 
-/// How to reach a turn that runs.
+/// A handle to a running turn.
 pub(crate) struct Running {
-    /// The event it is about.
+    /// The event of the turn.
     pub(crate) event: Sequence,
     pub(crate) stop: watch::Sender<Option<StopReason>>,
     steers: mpsc::UnboundedSender<Steering>,
-    /// None until it is known who answers.
+    /// `None` until the backend of the turn is known.
     pub(crate) backend: Option<Arc<dyn Backend>>,
-    /// What its agent would expand in people's words.
+    /// The forms that the backend expands in people's messages, such as `@path`.
     expansion: Expansion,
-    /// The reply that shows it, from then on.
+    /// The reply that shows the turn. Set together with `backend`.
     reply: Option<Arc<ReplyHandle>>,
-    /// The correlation id of the turn, from then on.
+    /// The correlation id of the turn. Set together with `backend`.
     pub(crate) turn: Option<String>,
-    /// The turn as people may see it, from then on.
+    /// The visible part of the turn. Set together with `backend`.
     pub(crate) live: Option<Arc<LiveTurn>>,
-    /// Its event and its beginning, for people who look.
+    /// The description of the event, with the start of the turn.
     pub(crate) summary: EventSummary,
-    /// Messages that its agent took in: open in the journal until the outcome of the turn is kept.
-    /// None: it is.
+    /// Messages that the agent accepted during the turn. They stay open in the journal until the
+    /// result of the turn is saved. `None` after that.
     received: Option<Vec<Event>>,
 }
 
-/// Whether the running turn of a lane takes a message in.
+/// Whether the running turn of a lane accepts messages.
 pub(crate) enum Steerable {
-    /// Nothing runs that could take it in now.
+    /// No turn runs that could accept a message now.
     NotNow,
-    /// Its backend cannot take messages in.
+    /// The backend does not support messages during a turn.
     Unsupported,
-    /// Its turn takes it in.
+    /// The turn accepts messages.
     Yes,
 }
 
-/// The queue, and how to reach the turn of each lane.
+/// The queue, and a handle to the running turn of each lane.
 pub(crate) struct Lanes {
     pub(crate) queue: Mutex<Queue>,
     pub(crate) running: Mutex<HashMap<Lane, Running>>,
-    /// Messages that turns took in which go on from an earlier life, until those begin here.
+    /// Messages that the agents of resumed turns accepted in a previous process. Moved into the
+    /// [`Running`] of the turn when it starts here.
     carried: Mutex<HashMap<Sequence, Vec<Event>>>,
-    /// The last event of each lane whose author was told that it waits for a paused backend.
+    /// The last event of each lane whose author was notified that its backend is paused.
     announced: Mutex<HashMap<Lane, Sequence>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
-    /// Told whenever something begins, ends, comes or goes.
+    /// Notified whenever an event is accepted or removed, and when a turn starts or ends.
     pub(crate) stir: Stir,
-    /// Told whenever a turn grows.
+    /// Notified whenever a turn grows.
     pub(crate) growth: Stir,
 }
 
@@ -121,12 +122,12 @@ impl Lanes {
         }
     }
 
-    /// Whether something runs or waits in a lane.
+    /// Returns whether an event runs or waits in a lane.
     pub(crate) fn is_busy(&self, lane: &Lane) -> bool {
         self.queue.lock().lane_busy(lane)
     }
 
-    /// Returns once this holds; it is looked at whenever an event is finished.
+    /// Returns once `holds` is true. It is evaluated each time an event is finished.
     pub(crate) async fn wait_until(&self, holds: impl Fn(&Queue) -> bool) {
         loop {
             let finished = self.finished.notified();
@@ -137,12 +138,12 @@ impl Lanes {
         }
     }
 
-    /// Keeps a message that a turn took in which goes on from an earlier life of the gateway.
+    /// Keeps a message that the agent of a resumed turn accepted in a previous process.
     pub(crate) fn carry(&self, turn: Sequence, message: Event) {
         self.carried.lock().entry(turn).or_default().push(message);
     }
 
-    /// Notes that a turn begins.
+    /// Registers a turn that starts.
     pub(crate) fn begin(
         &self,
         event: &Event,
@@ -165,7 +166,7 @@ impl Lanes {
         self.stir.tell();
     }
 
-    /// It is known who answers in a lane, and what shows it.
+    /// Records the backend of a lane's turn, and the reply that shows it.
     pub(crate) fn answered_by(
         &self,
         lane: &Lane,
@@ -183,13 +184,13 @@ impl Lanes {
         self.stir.tell();
     }
 
-    /// An event is finished, or gone.
+    /// Notifies waiters and observers that an event is finished or removed.
     pub(crate) fn tell_finished(&self) {
         self.finished.notify_waiters();
         self.stir.tell();
     }
 
-    /// Whether the turn that runs in a lane takes messages in.
+    /// Returns whether the running turn of a lane accepts messages.
     pub(crate) fn steerable(&self, lane: &Lane) -> Steerable {
         let running = self.running.lock();
         match running.get(lane).and_then(|running| running.backend.as_ref()) {
@@ -212,13 +213,15 @@ impl Lanes {
         }
         let text = prompt::neutralise(&event.prompt, expansion, event.author.as_deref());
         let (reply_tx, outcome) = oneshot::channel();
-        // Where the turn has just ended, both ends are dropped, which says the same.
+        // If the turn has just ended, both channel ends are dropped. The receiver reports that as
+        // an error.
         let _ = steers.send(Steering { parts: vec![Part::Text(text)], reply_tx });
         Some((*turn, outcome))
     }
 
-    /// The agent of a turn took a message in, or keeps it for later; `shown`: its reply goes on
-    /// below the message. False: the outcome of the turn is kept already.
+    /// Records that the agent of a turn accepted a message, or keeps it for later. With `shown`,
+    /// the reply continues below the message. Returns false if the result of the turn is already
+    /// saved.
     pub(crate) fn received(&self, event: &Event, turn: Sequence, shown: bool) -> bool {
         let mut running = self.running.lock();
         let Some(turn) = running.get_mut(&event.lane).filter(|running| running.event == turn)
@@ -231,23 +234,24 @@ impl Lanes {
         turn.received.as_mut().map(|received| received.push(event.clone())).is_some()
     }
 
-    /// Takes the messages that a turn's agent took in; from now on it takes none.
+    /// Takes the messages that the agent of a turn accepted. The turn accepts no more messages
+    /// after this.
     pub(crate) fn take_received(&self, turn: &Event) -> Vec<Event> {
         let mut running = self.running.lock();
         let running = running.get_mut(&turn.lane).filter(|running| running.event == turn.sequence);
         running.and_then(|running| running.received.take()).unwrap_or_default()
     }
 
-    /// Has the messages that a turn took in, and did not come to an end with, answered by
-    /// themselves.
+    /// Puts the messages that an unfinished turn accepted back into the queue, as prompts of their
+    /// own.
     pub(crate) fn give_back_received(&self, turn: &Event) {
         for event in self.take_received(turn) {
             self.queue.lock().restore(event);
         }
     }
 
-    /// Stops the turn that runs in a lane; returns the messages that its agent took in, which are
-    /// over with it. None: nothing runs there.
+    /// Stops the running turn of a lane. Returns the messages that its agent accepted, which end
+    /// with it, or `None` if no turn runs there.
     fn stop_turn(&self, lane: &Lane) -> Option<Vec<Event>> {
         let mut running = self.running.lock();
         let turn =
@@ -255,7 +259,8 @@ impl Lanes {
         Some(turn.received.take().unwrap_or_default())
     }
 
-    /// Takes everything out of the queue that waits in a lane and that an agent would be asked for.
+    /// Removes the waiting events of a lane from the queue, except those that only deliver a
+    /// recovered answer.
     fn cancel_waiting(&self, lane: &Lane) -> Vec<Event> {
         let mut queue = self.queue.lock();
         let (delivered, waiting): (Vec<_>, Vec<_>) = queue

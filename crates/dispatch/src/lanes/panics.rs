@@ -1,4 +1,4 @@
-//! Work of ours that may panic without taking anything else along.
+//! Containment of panics in our own tasks.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Does work to its end.
+/// Runs `work` to its end.
 ///
 /// # Errors
-/// The panic's payload; nothing more of the work is done.
+/// The payload of a panic. `work` is not polled again after it.
 pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
     let mut work = pin!(work);
     poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

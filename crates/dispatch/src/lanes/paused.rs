@@ -1,6 +1,8 @@
-//! Lanes that wait because their backend is paused: its guests failed too often, and it opens no
-//! new links for a while. Their events stay in the queue, in order. A lane goes on as soon as its
-//! backend opens links again, or another component or backend answers there.
+//! Lanes that wait because their backend is paused.
+//!
+//! A paused backend opens no new links for a while, because its guests failed too often. The lane's
+//! events stay in the queue, in order. The lane continues once its backend opens links again, or
+//! another component or backend serves the lane.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +29,7 @@ impl Inner {
         is_paused.then_some(backend)
     }
 
-    /// Tells the author of an event that it waits for its backend, once an event.
+    /// Notifies the author of an event, once per event, that it waits for its backend.
     async fn announce_pause(&self, event: &Event) {
         let Some(backend) = self.paused_backend(&event.lane).await else { return };
         let label = backend.descriptor().label();
@@ -42,15 +44,15 @@ impl Inner {
         let (channel, about) = place(event);
         if channel.is_some() {
             let notice = Notice { channel, about, text: messages::paused(label), offer: None };
-            // Nobody misses an answer without it, and the outlet has logged why it failed.
+            // This notice is not essential, and the outlet has logged the failure.
             let _ = self.parts.outlet.notify(notice).await;
         }
     }
 }
 
 impl Dispatcher {
-    /// Has an event wait again that could not begin, and its lane with it. While the gateway stops
-    /// it is left to the next start instead. Returns whether it waits.
+    /// Puts an event that could not start back into the queue, and pauses its lane. Returns false
+    /// during a shutdown, which leaves the event to the next start.
     pub(crate) fn pause(&self, event: &Event) -> bool {
         let mut queue = self.inner.lanes.queue.lock();
         if queue.is_closed() {
@@ -60,14 +62,14 @@ impl Dispatcher {
         true
     }
 
-    /// Refuses an event that nothing keeps for the next start.
+    /// Refuses an event that the journal does not keep for the next start.
     pub(crate) async fn refuse_unkept(&self, event: &Event) {
         if self.inner.noted(event).is_none() {
             self.inner.delivery.refuse(event, &Refusal::ShuttingDown.to_string()).await;
         }
     }
 
-    /// Lets a paused lane go on once its backend can serve it. Returns at once.
+    /// Resumes a paused lane once its backend can serve it. Returns at once.
     pub(crate) fn resume_later(&self, event: Event) {
         let inner = Arc::downgrade(&self.inner);
         vigil::errand("paused lane", async move {

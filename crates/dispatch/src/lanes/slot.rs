@@ -1,4 +1,4 @@
-//! The place of a running turn, and what its end starts.
+//! The lane and the slot that a running turn occupies.
 
 use std::cell::Cell;
 
@@ -9,12 +9,12 @@ thread_local! {
     static PUMPING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread starts waiting events already, and need not begin once more.
+/// Marks this thread as already starting waiting events. See [`Dispatcher::pump`].
 pub(crate) struct Pumping;
 
 impl Pumping {
     pub(crate) fn begin() -> Option<Self> {
-        // Not made when there is one already: dropping it would reset the mark.
+        // Only the first guard of a thread is created. Dropping a second one would reset the mark.
         if PUMPING.replace(true) { None } else { Some(Self) }
     }
 }
@@ -25,7 +25,7 @@ impl Drop for Pumping {
     }
 }
 
-/// Frees lane and slot when dropped, so that even a panic of ours blocks nothing.
+/// Frees the lane and the slot when dropped, so that even a panic in our code blocks nothing.
 pub(crate) struct Slot {
     pub(crate) dispatcher: Dispatcher,
     pub(crate) sequence: Sequence,
@@ -37,7 +37,7 @@ impl Drop for Slot {
         let inner = &self.dispatcher.inner;
         inner.lanes.running.lock().remove(&self.lane);
         inner.lanes.queue.lock().finish(self.sequence);
-        // Dropped by a runtime that is going away: nothing more can be started.
+        // Without a runtime, which is then shutting down, nothing can be started.
         if tokio::runtime::Handle::try_current().is_ok() {
             self.dispatcher.pump();
         }

@@ -1,5 +1,6 @@
-//! Stopping what runs in a lane, and forgetting what waits there; and the end of a dispatcher:
-//! running turns get some time, and what does not end within it is left to the next life.
+//! Stopping the turns of a lane, cancelling its waiting events, and shutting the dispatcher down.
+//!
+//! During a shutdown, running turns get some time to end. The next start continues with the rest.
 
 use std::time::Duration;
 
@@ -11,20 +12,20 @@ use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_model::figures::{self, Outcome};
 use aetheel_turn::StopReason;
 
-/// How often a hand-over looks whether answers are delivered.
+/// How often a shutdown checks whether the answers are delivered.
 const DELIVERY_LOOK: Duration = Duration::from_millis(20);
 
-/// The turn and events that were stopped.
+/// The result of stopping a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// A turn was running.
+    /// Whether a turn was running.
     pub running: bool,
-    /// So many events waited, and are not answered.
+    /// The number of waiting events that were cancelled.
     pub waiting: usize,
 }
 
 impl Stopped {
-    /// Whether there was anything.
+    /// Returns whether anything was stopped.
     #[must_use]
     pub fn any(self) -> bool {
         self.running || self.waiting > 0
@@ -32,8 +33,8 @@ impl Stopped {
 }
 
 impl Dispatcher {
-    /// Stops the turn that runs in a lane and refuses what waits there, each by itself. Returns
-    /// whether there was anything.
+    /// Stops the running turn of a lane and refuses each waiting event. Returns whether there were
+    /// any.
     #[must_use]
     pub fn stop(&self, lane: &Lane) -> bool {
         let (running, waiting) = self.halt(lane);
@@ -49,8 +50,8 @@ impl Dispatcher {
         any
     }
 
-    /// Stops as [`Dispatcher::stop`] does, and returns once a crash brings none of it back. The
-    /// caller tells people about the events that waited: no message is sent for each.
+    /// Stops like [`Dispatcher::stop`], and returns once that is on disk, so that a crash does not
+    /// repeat the events. Sends no refusals: the caller must report the waiting events.
     pub async fn stop_for_good(&self, lane: &Lane) -> Stopped {
         let sequence = self.inner.lanes.queue.lock().running_in(lane);
         let (running, waiting) = self.halt(lane);
@@ -70,8 +71,9 @@ impl Dispatcher {
         stopped
     }
 
-    /// Stops a turn if it is the one that runs in a lane, and returns once a crash does not bring
-    /// it back. Waiting events there go on. False: it does not run.
+    /// Stops the running turn of a lane if it is the turn of `event`, and returns once that is on
+    /// disk, so that a crash does not repeat it. Waiting events of the lane continue. Returns false
+    /// if that turn does not run.
     pub async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool {
         if self.inner.lanes.queue.lock().running_in(lane) != Some(event) {
             return false;
@@ -81,14 +83,14 @@ impl Dispatcher {
         stopped
     }
 
-    /// Stops what runs in a lane and takes out what waits there.
+    /// Stops the running turn of a lane and cancels its waiting events.
     fn halt(&self, lane: &Lane) -> (bool, Vec<Event>) {
         let waiting = self.inner.lanes.cancel_waiting(lane);
         (self.halt_turn(lane), waiting)
     }
 
-    /// Stops the turn that runs in a lane, and with it the messages that its agent took in. False:
-    /// nothing runs there.
+    /// Stops the running turn of a lane, and with it the messages that its agent accepted. Returns
+    /// false if no turn runs there.
     fn halt_turn(&self, lane: &Lane) -> bool {
         let received = self.inner.lanes.stop_turn(lane);
         let running = received.is_some();
@@ -98,21 +100,21 @@ impl Dispatcher {
         running
     }
 
-    /// Keeps that a running turn was stopped.
+    /// Saves that a running turn was stopped.
     async fn keep_stopped(&self, running: Option<Sequence>) {
         let Some(journal) = &self.inner.parts.journal else { return };
         if let Some(sequence) = running
             .filter(|sequence| journal.entry(*sequence).is_some_and(|entry| entry.answer.is_none()))
         {
-            // Its answer, unless its agent says more before it ends.
+            // This is the turn's answer unless the agent produces more text before it ends.
             let answer = Answer::failed("", "Stopped.").to_json();
             drop(journal.answered(sequence, answer));
         }
         journal.flush().await;
     }
 
-    /// Leaves every event that waits to the next start, and frees a slot for the hook `shutdown`
-    /// however many turns run. The journal has the events.
+    /// Leaves all waiting events to the next start, which finds them in the journal, and frees a
+    /// slot for the hook `shutdown` even if turns occupy all slots.
     pub fn leave_waiting(&self) {
         let waiting = {
             let mut queue = self.inner.lanes.queue.lock();
@@ -123,24 +125,24 @@ impl Dispatcher {
         tracing::info!(waiting, "shutdown: prompts that wait are left to the next start");
     }
 
-    /// Stops the turn of a lane because the gateway ends, and returns once the lane is idle.
+    /// Stops the turn of a lane because the gateway ends. Returns once the lane is idle.
     pub async fn stop_for_shutdown(&self, lane: &Lane) {
         if let Some(turn) = self.inner.lanes.running.lock().get(lane) {
-            // A turn that just ended needs no stopping.
+            // If the turn has just ended, there is nothing to stop.
             let _ = turn.stop.send(Some(StopReason::Shutdown));
         }
         self.lane_idle(lane).await;
     }
 
-    /// Leaves running turns to the next start, whose holder keeps their agents: takes nothing new,
-    /// waits up to `grace` for answers that are being delivered and for reports of unknown output,
-    /// and returns when the journal is on disk. The caller ends the process then, without dropping
-    /// any turn.
+    /// Leaves running turns to the next start, while the holder keeps their agents running. Accepts
+    /// no new events, waits up to `grace` for deliveries in progress and for reports of unknown
+    /// output, and returns once the journal is on disk. The caller then ends the process without
+    /// dropping a turn.
     pub async fn leave_running(&self, grace: Duration) {
         let (running, waiting) = {
             let mut queue = self.inner.lanes.queue.lock();
             queue.close();
-            // The journal has them.
+            // The journal has the events.
             (queue.running(), queue.drain_waiting().len())
         };
         tracing::info!(running, waiting, "shutdown: turns are handed over to the next start");
@@ -168,9 +170,9 @@ impl Dispatcher {
         }
     }
 
-    /// Ends it all: takes nothing new, lets what was accepted run for up to `grace`, stops what
-    /// runs then, and returns when all of it has ended. Events that still wait are kept for the
-    /// next start, or refused where nothing is kept.
+    /// Shuts the dispatcher down. Accepts no new events, lets accepted ones run for up to `grace`,
+    /// stops the turns that still run then, and returns once they have ended. Events that still
+    /// wait are left to the next start, or refused if there is no journal.
     pub async fn shutdown(&self, grace: Duration) {
         let (running, waiting) = {
             let mut queue = self.inner.lanes.queue.lock();
@@ -194,7 +196,7 @@ impl Dispatcher {
                 tracing::warn!(running, refused = left, "shutdown: grace is over, stopping turns");
             }
             for stop in stops {
-                // A turn that just ended needs no stopping.
+                // If the turn has just ended, there is nothing to stop.
                 let _ = stop.send(Some(StopReason::Shutdown));
             }
             for event in waiting.iter().filter(|_| !kept) {
@@ -202,7 +204,7 @@ impl Dispatcher {
             }
         }
         self.inner.tasks.close();
-        // The refusals have had a moment to go out.
+        // By now the refusals above have had time to be sent.
         self.idle().await;
         let left = self.inner.delivery.pending();
         if left > 0 {
