@@ -1,4 +1,4 @@
-//! This machine's clock beside the database's.
+//! Compares this machine's clock with the database's.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::database::Database;
 use super::{ClusterError, SKEW_LIMIT, SKEW_TOLD};
 
-/// How far this machine's clock and the database's are apart, at least.
+/// Returns a lower bound for the difference between this machine's clock and the database's.
 pub(super) async fn clocks_apart(database: &Database) -> Result<Duration, ClusterError> {
     let before = Timestamp::now();
     let theirs: f64 = database
@@ -20,12 +20,13 @@ pub(super) async fn clocks_apart(database: &Database) -> Result<Duration, Cluste
         .get(0);
     let after = Timestamp::now();
     let (before, after) = (before.as_millisecond() as f64, after.as_millisecond() as f64);
-    // Somewhere between asking and hearing.
+    // The database read its clock between `before` and `after`.
     let apart = (before - theirs).max(theirs - after).max(0.0);
     Ok(Duration::from_millis(apart as u64))
 }
 
-/// Compares this machine's clock with the database's.
+/// Returns an error if the clocks differ by more than [`SKEW_LIMIT`], and logs a warning above
+/// [`SKEW_TOLD`].
 pub(super) async fn compare_clocks(database: &Database) -> Result<(), ClusterError> {
     let apart = clocks_apart(database).await?;
     let seconds = apart.as_secs();

@@ -1,42 +1,45 @@
-//! Components that an operator handed to all nodes: of each file the newest.
+//! Components that an operator sent to all nodes. The database keeps the latest one of each file
+//! name.
 //!
-//! Kept as bytes that nobody has judged: each node does, by its own rules.
+//! The database stores the bytes unchecked. Each node decides by its own trust rules whether it
+//! uses them.
 
 use tokio_postgres::types::Type;
 
 use super::database::Database;
 use super::{BULK_TIMEOUT, Cluster, ClusterError};
 
-/// A component on its way to all nodes.
+/// A component that is sent to all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
-    /// The name of its file, as whoever handed it out says.
+    /// The name of its file, as the sender gave it.
     pub file: String,
-    /// SHA-256 of the bytes in lower-case hex, as whoever handed it out says.
+    /// SHA-256 of the bytes in lower-case hex, as computed by the sender.
     pub digest: String,
     /// The component.
     pub bytes: Vec<u8>,
-    /// What stands in its `.minisig`.
+    /// The content of its `.minisig` file.
     pub signature: Option<Vec<u8>>,
-    /// The node it comes from.
+    /// The name of the node that sent it.
     pub from: String,
 }
 
-/// One that this node has not looked at yet.
+/// A component that this node has not examined yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handed {
-    /// Its number; what was handed out later has a higher one.
+    /// Its number. Components that were sent later have higher numbers.
     pub number: i64,
-    /// The component; without bytes where it has more than were asked for.
+    /// The component. `bytes` is empty if it is larger than the requested limit.
     pub component: Component,
 }
 
 impl Cluster {
-    /// Hands a component to all nodes of a bot, those that come later included, in place of what had
-    /// the name of its file. Needs no node of its own, and waits for none.
+    /// Sends a component to all nodes of a bot, including nodes that join later. It replaces the
+    /// component with the same file name. Does not need to run on a node, and does not wait for the
+    /// nodes.
     ///
     /// # Errors
-    /// [`ClusterError`]; of all but [`ClusterError::Away`] nothing was handed out.
+    /// Returns a [`ClusterError`]. Unless it is [`ClusterError::Away`], nothing was sent.
     pub async fn hand_out(url: &str, bot: u64, component: &Component) -> Result<(), ClusterError> {
         let database = Database::parse(url, BULK_TIMEOUT)
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
@@ -52,11 +55,11 @@ impl Cluster {
             .map(drop)
     }
 
-    /// The next component that this node has not looked at, of at most so many bytes: see
-    /// [`super::Peers::component`].
+    /// Returns the next component that this node has not examined. Its bytes are left out if there
+    /// are more than `most`. See [`super::Peers::component`].
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn next_component(&self, most: u64) -> Result<Option<Handed>, ClusterError> {
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
@@ -84,10 +87,10 @@ impl Cluster {
         }))
     }
 
-    /// Says that this node has looked at all components up to a number, and took or refused them.
+    /// Records that this node has accepted or refused all components up to a number.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn looked_at_component(&self, number: i64) -> Result<(), ClusterError> {
         let statement = "looked as (
                  update aetheel.node set component = greatest(component, $4) from me

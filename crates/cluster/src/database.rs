@@ -1,8 +1,8 @@
-//! The database: connecting to it, and its tables.
+//! The connection to the database, and its schema.
 //!
-//! One connection serves all calls but those that must not wait for one another: renewals of the
-//! lease, lines of the journal, bulk, and what listens. When it fails or does not answer in time it is given up, and the
-//! next call makes another.
+//! One connection serves most calls. Lease renewals, journal lines, large transfers and `LISTEN`
+//! have connections of their own, so that they do not wait for other calls. A connection that fails
+//! or times out is dropped, and the next call opens a new one.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -18,50 +18,51 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::ClusterError;
 
-/// For a new connection, its sign-in included.
+/// Time limit for a new connection, including authentication.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a connection may be silent before the system probes it, the time between two probes, and
-/// how many of them may be lost.
+/// TCP keepalive: the idle time before the first probe, the time between two probes, and how many
+/// probes may be lost.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_PROBES: u32 = 2;
-/// The oldest server that is known to work, as `server_version_num` has it: PostgreSQL 14.
+/// The oldest supported server, as `server_version_num`: PostgreSQL 14.
 pub(super) const OLDEST_SERVER: i32 = 140_000;
-/// Form of the tables that this program makes, and the oldest program that may go on beside it: an
-/// older one does while a cluster is upgraded, node after node.
+/// The schema version of this program, and the oldest program version that can use this schema.
+/// During an upgrade, older and newer nodes run side by side.
 pub(super) const SCHEMA: i32 = 3;
 const SCHEMA_SINCE: i32 = 1;
-/// What makes each form of the tables from the one before.
+/// The migrations. Each upgrades the schema by one version.
 const STEPS: [&str; SCHEMA as usize] =
     [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
-/// Taken by the one node that looks at the tables' form and changes it.
+/// Key of the advisory lock that a node holds while it checks and changes the schema.
 const SCHEMA_LOCK: i64 = 0x6165_7468_6565_6c01;
 
-/// What reads and writes for a client.
+/// The part of a connection that does the I/O for its `Client`.
 type Connection =
     tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
-/// Where the database is, and the connection to it.
+/// The address of the database, and an open connection to it.
 pub(super) struct Database {
     config: Config,
     tls: MakeRustlsConnect,
     client: Mutex<Option<Arc<Client>>>,
-    /// For one call.
+    /// Time limit for one call.
     patience: Duration,
 }
 
 impl Database {
-    /// Reads `CLUSTER_URL`. Connections to other machines use TLS unless the address says
-    /// `sslmode=disable`; the server's certificate is always checked.
+    /// Parses `CLUSTER_URL`. Connections to other machines use TLS unless the URL contains
+    /// `sslmode=disable`. With TLS, the server's certificate is always checked.
     ///
     /// # Errors
-    /// What is wrong with it, to stand behind its name; never with what it says.
+    /// Returns a phrase to print after the variable's name. It never contains the URL itself, which
+    /// has a password.
     pub(super) fn parse(url: &str, patience: Duration) -> Result<Self, String> {
         let mut config: Config = url.parse().map_err(|_| {
-            "is no address of a PostgreSQL database; write postgres://USER:PASSWORD@HOST/DATABASE"
+            "is not the URL of a PostgreSQL database; write postgres://USER:PASSWORD@HOST/DATABASE"
         })?;
         if config.get_hosts().is_empty() {
-            return Err("names no host; write postgres://USER:PASSWORD@HOST/DATABASE".to_owned());
+            return Err("has no host; write postgres://USER:PASSWORD@HOST/DATABASE".to_owned());
         }
         if config.get_ssl_mode() == SslMode::Prefer && !config.get_hosts().iter().all(is_local) {
             config.ssl_mode(SslMode::Require);
@@ -75,17 +76,17 @@ impl Database {
             .keepalives_retries(KEEPALIVE_PROBES)
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let (tls, _) = MakeRustlsConnect::with_native_certs()
-            .map_err(|_| "needs the certificates of this machine, and there are none; install ca-certificates, or name a file in `SSL_CERT_FILE`")?;
+            .map_err(|_| "needs the CA certificates of this machine, which are missing; install ca-certificates, or name a file in `SSL_CERT_FILE`")?;
         Ok(Self { config, tls, client: Mutex::default(), patience })
     }
 
-    /// Runs one call on the connection, within the time for one. A call must be one that may be
-    /// done twice: where a connection that had served before breaks, it is repeated once on a new
-    /// one. Firewalls and balancers cut connections that are idle, and only the next call shows it.
+    /// Runs one call, within the time limit. The call must be safe to repeat: if an existing
+    /// connection turns out to be broken, the call is repeated once on a new connection. Firewalls
+    /// and load balancers close idle connections, and only the next call notices it.
     ///
     /// # Errors
-    /// [`ClusterError::Away`], when the database cannot be reached or does not answer in time;
-    /// whether the call took effect is not known then.
+    /// Returns [`ClusterError::Away`] if the database cannot be reached or does not answer in time.
+    /// It is then unknown whether the call took effect.
     pub(super) async fn call<T>(
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error> + Clone,
@@ -112,7 +113,7 @@ impl Database {
         }
     }
 
-    /// Has the next call make a new connection.
+    /// Drops a connection, so that the next call opens a new one.
     async fn give_up(&self, client: &Arc<Client>) {
         let mut known = self.client.lock().await;
         if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, client)) {
@@ -120,14 +121,14 @@ impl Database {
         }
     }
 
-    /// Returns the connection, and whether it was made now.
+    /// Returns the connection, and whether it is new.
     async fn client(&self) -> Result<(Arc<Client>, bool), ClusterError> {
         let mut known = self.client.lock().await;
         if let Some(client) = known.as_ref().filter(|client| !client.is_closed()) {
             return Ok((Arc::clone(client), false));
         }
         let (client, connection) = self.connect().await?;
-        // It ends with its client, which tells whoever calls why.
+        // This task ends with the client, whose callers get the error too.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error = %aetheel_model::plain::with_causes(&error), "the connection to the database ended");
@@ -145,17 +146,15 @@ impl Database {
             .map_err(|error| ClusterError::of(&error))
     }
 
-    /// The same database by another connection, with another time for one call.
+    /// Returns a second connection to the same database, with another time limit for a call.
     pub(super) fn apart(&self, patience: Duration) -> Self {
         let (config, tls) = (self.config.clone(), self.tls.clone());
         Self { config, tls, client: Mutex::default(), patience }
     }
 
-    /// Listens on a channel, by a connection of its own, until that ends: each payload that is the
-    /// one looked for wakes whoever waits, and so does the beginning, since nobody listened before.
-    ///
-    /// # Errors
-    /// Why it ended.
+    /// Listens on a channel with a connection of its own, until that connection ends. Returns the
+    /// reason for its end. Calls `heard.notify_one()` when listening begins, because earlier
+    /// notifications were missed, and for each notification with this payload.
     pub(super) async fn listen(
         &self,
         channel: &str,
@@ -195,20 +194,20 @@ impl Database {
         }
     }
 
-    /// Version of the server, as `server_version_num` has it.
+    /// Returns the server's version, as `server_version_num`.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub(super) async fn server(&self) -> Result<i32, ClusterError> {
         let version = "show server_version_num";
         let row = self.call(async |client| client.query_one(version, &[]).await).await?;
         Ok(row.get::<_, String>(0).parse().unwrap_or(0))
     }
 
-    /// Checks that a node has made the tables.
+    /// Checks that the schema exists.
     ///
     /// # Errors
-    /// [`ClusterError::Refused`] when there are none.
+    /// Returns [`ClusterError::Refused`] if no node has created it yet.
     pub(super) async fn has_tables(&self) -> Result<(), ClusterError> {
         match self.call(async |client| form(client).await).await? {
             Some(_) => Ok(()),
@@ -218,10 +217,10 @@ impl Database {
         }
     }
 
-    /// Looks at the server, and makes the tables what this program needs.
+    /// Checks the server's version, and creates or upgrades the schema.
     ///
     /// # Errors
-    /// Why this program cannot use it.
+    /// Returns [`ClusterError::Refused`] if the server is too old, or if the schema is too new.
     pub(super) async fn prepare(&self) -> Result<(), ClusterError> {
         let server = self.server().await?;
         if server < OLDEST_SERVER {
@@ -234,18 +233,18 @@ impl Database {
         let form = self.call(async |client| make_tables(client).await).await?;
         match form {
             Some((version, since)) if since > SCHEMA => Err(ClusterError::Refused(format!(
-                "its tables have the form {version} of a newer Aetheel, which this one (form {SCHEMA}) cannot share; upgrade this node"
+                "its tables have version {version} of a newer Aetheel, which this one (version {SCHEMA}) cannot use; upgrade this node"
             ))),
             _ => Ok(()),
         }
     }
 }
 
-/// Makes the tables what this program needs; returns their form where that is newer.
+/// Creates or upgrades the schema. Returns its version if that is newer than this program's.
 async fn make_tables(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
     client.execute("select pg_advisory_lock($1)", &[&SCHEMA_LOCK]).await?;
     let made = make_tables_alone(client).await;
-    // It ends with the connection in any case.
+    // The server also releases the lock when the connection ends.
     client.execute("select pg_advisory_unlock($1)", &[&SCHEMA_LOCK]).await?;
     made
 }
@@ -276,8 +275,8 @@ async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_
     Ok(None)
 }
 
-/// The form of the tables, and the oldest that a program may know that uses them; none: there are
-/// no tables.
+/// Returns the schema version, and the oldest program version that can use it. Returns `None` if
+/// there is no schema.
 pub(super) async fn form(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
     let begun: bool =
         client.query_one("select to_regclass('aetheel.form') is not null", &[]).await?.get(0);
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_is_only_spoken_to_in_secret_unless_the_address_says_otherwise() {
+    fn connections_to_other_machines_use_tls_unless_the_url_disables_it() {
         assert_eq!(mode("postgres://a:b@db.example.com/x"), SslMode::Require);
         assert_eq!(mode("postgres://a:b@192.0.2.1,127.0.0.1/x"), SslMode::Require);
         assert_eq!(mode("postgres://a:b@db.example.com/x?sslmode=disable"), SslMode::Disable);
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_address_is_told_without_its_password() {
+    fn errors_about_a_url_do_not_contain_its_password() {
         for url in ["", "postgres://", "mysql://ann:hunter2@h/x", "postgres://ann:hunter2@h:port/x"]
         {
             let why = Database::parse(url, CONNECT_TIMEOUT).err().expect(url);

@@ -1,32 +1,34 @@
-//! Why something in the database was not done.
+//! The errors of cluster operations.
 
-/// Part of rustls's message about a certificate that it does not trust.
+/// Part of rustls's error message for an untrusted certificate.
 const UNTRUSTED: &str = "invalid peer certificate";
-/// What functions of the database say to a process whose lease is over.
+/// SQLSTATE that the database functions raise for a process whose lease was taken over.
 const LOST: &str = "AE001";
 
-/// Why something in the database was not done.
+/// The error of a cluster operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
-    /// It cannot be reached, or does not answer. Whether what was asked took effect is not known.
+    /// The database cannot be reached, or does not answer. It is unknown whether the operation took
+    /// effect.
     #[error("the database of the cluster is away: {0}")]
     Away(String),
-    /// It refuses, and will again.
+    /// The database refuses the operation. Repeating it does not help.
     #[error("the database of the cluster cannot be used: {0}")]
     Refused(String),
-    /// Its server's certificate is not trusted. Only those who connect for the first time are told:
-    /// for a node that runs it is [`ClusterError::Away`].
+    /// The server's certificate is not trusted. Only the first connection of a command or of a node
+    /// returns this; a running node gets [`ClusterError::Away`].
     #[error(
         "the certificate of the database's server is not trusted: {0}; hint: name its authority in `SSL_CERT_FILE`, and its host in `CLUSTER_URL` as the certificate does"
     )]
     Untrusted(String),
-    /// This process has left its place, or another one took over what it had, or has the seat.
-    #[error("this node does not serve any more")]
+    /// This process has left the cluster, another process took over its lanes, or another node has
+    /// the seat.
+    #[error("this node was replaced or has left the cluster")]
     Fenced,
 }
 
 impl ClusterError {
-    /// The error as somebody should see it who connects for the first time.
+    /// Converts the error for the first connection: distinguishes an untrusted certificate.
     pub(super) fn at_first(self) -> Self {
         match self {
             Self::Away(why) if why.contains(UNTRUSTED) => Self::Untrusted(why),
@@ -38,9 +40,9 @@ impl ClusterError {
         let why = aetheel_model::plain::with_causes(error);
         match error.code().map(tokio_postgres::error::SqlState::code) {
             Some(LOST) => Self::Fenced,
-            // Classes of SQLSTATE: connections, a server that is read-only, what is in the way of
-            // another transaction, resources, and an operator's intervention (PostgreSQL 18,
-            // appendix A).
+            // Classes of SQLSTATE: connection failures, a read-only server, conflicts with other
+            // transactions, lack of resources, and operator intervention (PostgreSQL 18, appendix
+            // A).
             Some(code)
                 if ["08", "25", "40", "53", "57", "58"]
                     .iter()

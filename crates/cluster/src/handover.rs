@@ -1,29 +1,29 @@
-//! Handovers: what one node leaves to another, with its lanes.
+//! Handovers: the lanes and the state that one node transfers to another.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, FENCE, LaneRow, Value, first_number};
 
-/// What another node left to this one.
+/// The lanes and the state of another node, transferred to this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handover {
-    /// Its number; a later one has a higher one.
+    /// Its number. Later handovers have higher numbers.
     pub id: i64,
-    /// The node that had it.
+    /// The name of the previous node.
     pub from: String,
-    /// The lanes that come with it.
+    /// The roots of the lanes that are transferred.
     pub roots: Vec<String>,
-    /// Threads of these, each with its root.
+    /// Threads of these lanes, each with the root of its lane.
     pub threads: Vec<(u64, String)>,
-    /// Lines of its journal.
+    /// Lines of the previous node's journal.
     pub journal: String,
-    /// State files: name, and what it says.
+    /// State files: name and content.
     pub files: Vec<(String, String)>,
 }
 
 impl Handover {
-    /// Its lanes, each with its threads.
+    /// Returns the lanes, each with its threads.
     #[must_use]
     pub fn lanes(&self) -> Vec<LaneRow> {
         let threads_of = |root: &String| {
@@ -36,10 +36,11 @@ impl Handover {
 }
 
 impl Cluster {
-    /// The first of a block of numbers for events that nobody has, later than all that were given.
+    /// Reserves a block of event numbers and returns the first one. All of them are higher than any
+    /// number that was reserved before.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn next_numbers(&self) -> Result<u64, ClusterError> {
         let next = "select nextval('aetheel.start')";
         let row =
@@ -47,18 +48,21 @@ impl Cluster {
         Ok(first_number(row.get::<_, i64>(0).cast_unsigned()))
     }
 
-    /// Takes over all that nodes left whose lease is over: their lanes are this node's, and the
-    /// rest comes as [`Cluster::handovers`]. A node that is to hand over its own lanes takes none,
-    /// nor does one whose own lease has run out, and nobody takes any within
-    /// [`super::NodeOptions::takeover_grace`]. Returns from how many nodes something came.
+    /// Takes over from all nodes whose lease has expired. Their lanes become this node's, and the
+    /// rest arrives through [`Cluster::handovers`]. Returns the number of nodes from which
+    /// something was taken over.
+    ///
+    /// Does nothing if this node is draining, if its own lease has run out, or within
+    /// [`super::NodeOptions::takeover_grace`].
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn adopt(&self) -> Result<usize, ClusterError> {
         if !self.inner.membership.may_take_over(&self.inner.options) {
             return Ok(0);
         }
-        // Without the bot's lock where there is nothing: all nodes ask all the time.
+        // Checks first without the bot's lock whether there is anything to take over, because all
+        // nodes call this regularly.
         let statement = "select aetheel.adopt($1, $2, $3)
              where exists (select from aetheel.node
                            where bot = $1 and name <> $2 and lease <= clock_timestamp()
@@ -75,10 +79,11 @@ impl Cluster {
         Ok(usize::try_from(nodes).unwrap_or(0))
     }
 
-    /// What was left to this node and not taken in, oldest first. It may be asked often.
+    /// Returns the handovers for this node that are not imported yet, oldest first. Cheap enough to
+    /// be called often.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn handovers(&self) -> Result<Vec<Handover>, ClusterError> {
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
         let some = "select from aetheel.handover where bot = $1 and to_node = $2 limit 1";
@@ -117,13 +122,13 @@ impl Cluster {
         Ok(rows.iter().map(handover).collect())
     }
 
-    /// Says that a handover is in this node's own journal and files: it is deleted, and its lanes
-    /// get their letters. Lanes in which turns had `begun` stay closed while an agent of the other
-    /// machine may still run there ([`Cluster::open_waited`]). Returns the lanes that were opened.
-    /// Saying so again does nothing.
+    /// Acknowledges a handover after it was saved in this node's journal and files. Deletes the
+    /// handover, opens its lanes and releases their messages. Lanes in which turns had `begun` stay
+    /// closed while an agent on the other machine may still run in them ([`Cluster::open_waited`]).
+    /// Returns the lanes that were opened. A repeated call has no effect.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn taken_in(&self, id: i64, begun: &[String]) -> Result<Vec<String>, ClusterError> {
         let values: [(Value<'_>, Type); 2] = [(&id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
         let statement = "select * from aetheel.taken_in($1, $2, $3, $4, $5)";
@@ -131,11 +136,12 @@ impl Cluster {
         Ok(self.opened(&rows))
     }
 
-    /// Opens lanes that were taken over in which no agent of the other machine can run any more:
-    /// its lease for turns is over, or its next start reported that. Returns them.
+    /// Opens taken-over lanes in which no agent of the other machine can run any more: its lease
+    /// for turns has expired, or its next process reported that the agents have ended. Returns
+    /// these lanes.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn open_waited(&self) -> Result<Vec<String>, ClusterError> {
         let rows = self.inner.fenced("select * from aetheel.open_waited($1, $2, $3)", &[]).await?;
         Ok(self.opened(&rows))
@@ -150,16 +156,17 @@ impl Cluster {
         roots
     }
 
-    /// Reports that this machine's agents have ended or are about to, but for those of turns that
-    /// this node has: other nodes open what they took over from it.
+    /// Reports that this machine's agents have ended or are about to, except those of turns that
+    /// this node still has. Other nodes can then open the lanes that they took over from this
+    /// machine.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn agents_ended(&self) -> Result<(), ClusterError> {
         let inner = &self.inner;
-        // Ending takes a moment.
+        // Time for the agents to end.
         let moment = (inner.options.lease / FENCE.1).as_secs_f64();
-        let statement = "told as (
+        let statement = "ended as (
                  update aetheel.lane
                  set waits_until = least(waits_until,
                                          clock_timestamp() + make_interval(secs => $5))
@@ -171,19 +178,20 @@ impl Cluster {
         inner.write(statement, &values).await
     }
 
-    /// Gives a lane in which nothing is open to the best other node, with what this node has of
-    /// it. Returns which node has the lane then; `None`: no other node takes lanes, and nothing
-    /// changed. It can be repeated.
+    /// Transfers an idle lane with its journal lines and files to the most suitable other node.
+    /// Returns the name of the lane's node after the call. Returns `None`, without changing
+    /// anything, if no other node accepts lanes. The call can be repeated.
     ///
     /// # Errors
-    /// [`ClusterError`]; of [`ClusterError::Away`] the lane may have gone, and its letters wait.
+    /// Returns a [`ClusterError`]. After [`ClusterError::Away`] the lane may have been transferred,
+    /// and its messages stay held.
     pub async fn hand_over(
         &self,
         root: &str,
         journal: &str,
         files: &[(String, String)],
     ) -> Result<Option<String>, ClusterError> {
-        // From now on nothing of it begins here, whatever becomes of this.
+        // No event of the lane may begin here from now on, whatever the result of the transfer.
         let held_before = self.inner.lanes.lock().hold(root);
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         let bodies: Vec<&str> = files.iter().map(|(_, body)| body.as_str()).collect();

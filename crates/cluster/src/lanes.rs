@@ -1,4 +1,4 @@
-//! Which node has which lane, and what this node knows of its own without asking.
+//! Assigns lanes to nodes, and caches which lanes this node has.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,17 +8,17 @@ use super::database::Database;
 use super::{Cluster, ClusterError, Inner, NodeOptions};
 use aetheel_model::event::Lane;
 
-/// A lane of this node.
+/// A lane of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneRow {
-    /// Its root.
+    /// The lane's name, such as `channel:7`.
     pub root: String,
-    /// Threads of the root that were written about.
+    /// The known threads of the channel.
     pub threads: Vec<u64>,
 }
 
 impl LaneRow {
-    /// Whether a lane belongs to this one: it is the root, or one of its threads.
+    /// Returns whether a lane is this one or one of its threads.
     #[must_use]
     pub fn has(&self, lane: &Lane) -> bool {
         let is_thread = matches!(lane, Lane::Channel(channel) if self.threads.contains(channel));
@@ -31,7 +31,7 @@ impl LaneRow {
 pub enum Owner {
     /// This node.
     Here,
-    /// This node, but the lane is on its way to it or to another node.
+    /// This node, but the lane is being transferred to it or from it.
     Moving,
     /// Another node.
     Another,
@@ -39,22 +39,23 @@ pub enum Owner {
     Nobody(String),
 }
 
-/// What this process knows of its lanes and their letters.
+/// The lanes of this node and their messages, as far as this process knows.
 #[derive(Default)]
 pub(super) struct Known {
     /// Lanes of this node that are open and not held.
     open: HashSet<String>,
-    /// Lanes whose letters are not given, whatever a look that began earlier says.
+    /// Lanes whose messages must not be delivered, even by a query that has already begun.
     held: HashSet<String>,
-    /// Letters in hand, with the lane of each.
+    /// Messages that were delivered in this process, with their lanes.
     given: BTreeMap<i64, Option<String>>,
-    /// Those of them that are checked off. Forgotten when the next look begins: one that is under
-    /// way may not know it yet.
+    /// The acknowledged ones of these. They are removed when the next query begins, because a
+    /// running query may still return them.
     pub(super) done: Vec<i64>,
 }
 
 impl Known {
-    /// Letters that this process was given already, as a look begins.
+    /// Removes acknowledged messages, and returns the numbers of the others. Called when a query
+    /// begins.
     pub(super) fn given(&mut self) -> Vec<i64> {
         for number in self.done.drain(..) {
             self.given.remove(&number);
@@ -62,7 +63,8 @@ impl Known {
         self.given.keys().copied().collect()
     }
 
-    /// Notes that a letter is given; false: its lane was held since the look began.
+    /// Marks a message as delivered. Returns `false` if it must not be delivered, because its lane
+    /// was held after the query began, or because it was delivered before.
     pub(super) fn give(&mut self, number: i64, root: Option<&str>) -> bool {
         if let Some(root) = root {
             if self.held.contains(root) {
@@ -73,20 +75,20 @@ impl Known {
         self.given.insert(number, root.map(str::to_owned)).is_none()
     }
 
-    /// Lanes of which another look at the database says that they are open.
+    /// Adds lanes that are open in the database, except those that are held here.
     pub(super) fn are_open(&mut self, roots: impl IntoIterator<Item = String>) {
         self.open.extend(roots.into_iter().filter(|root| !self.held.contains(root)));
     }
 
-    /// Lanes that have come to this node, and are open. If it had them before, letters that were in
-    /// hand then are given again.
+    /// Adds lanes that were transferred to this node and are open. If this node had them before,
+    /// the messages that were in flight then are delivered again.
     pub(super) fn have_come(&mut self, roots: HashSet<String>) {
         self.given.retain(|_, lane| lane.as_ref().is_none_or(|root| !roots.contains(root)));
         self.held.retain(|root| !roots.contains(root));
         self.open.extend(roots);
     }
 
-    /// Holds a lane; returns whether it was held before.
+    /// Holds a lane. Returns whether it was held before.
     pub(super) fn hold(&mut self, root: &str) -> bool {
         self.open.remove(root);
         !self.held.insert(root.to_owned())
@@ -102,10 +104,11 @@ impl Known {
 }
 
 impl Cluster {
-    /// Makes lanes this node's that nobody has: those of a machine that served alone.
+    /// Assigns lanes without a node to this node. A machine that joins a cluster claims its lanes
+    /// in this way.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn claim(&self, roots: &[String]) -> Result<(), ClusterError> {
         let values: [(super::Value<'_>, Type); 1] = [(&roots, Type::TEXT_ARRAY)];
         let rows =
@@ -114,19 +117,19 @@ impl Cluster {
         Ok(())
     }
 
-    /// The lanes of this node, by root.
+    /// Returns the lanes of this node, sorted by root.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn my_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
         self.lanes_where("true").await
     }
 
-    /// The lanes of this node that stay closed because an agent of another machine may still run
-    /// there, by root.
+    /// Returns the lanes of this node that stay closed because an agent may still run in them on
+    /// another machine, sorted by root.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn waiting_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
         self.lanes_where(
             "not open and waits_for is not null
@@ -155,10 +158,10 @@ impl Cluster {
         Ok(rows.iter().map(|row| LaneRow { root: row.get(0), threads: threads(row) }).collect())
     }
 
-    /// Which of these lanes, threads included, the database gives to another node.
+    /// Returns the lanes and threads that belong to other nodes, according to the database.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn elsewhere(&self, lanes: &[Lane]) -> Result<HashSet<Lane>, ClusterError> {
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
         let roots: Vec<String> = lanes.iter().map(Lane::to_string).collect();
@@ -186,11 +189,11 @@ impl Cluster {
         Ok(rows.iter().filter_map(lane).collect())
     }
 
-    /// Returns which node serves the lane of a channel or thread. A thread whose channel is not
-    /// known is a lane of its own.
+    /// Returns the node that has the lane of a channel or thread. A thread whose channel is unknown
+    /// is a lane of its own.
     ///
     /// # Errors
-    /// [`ClusterError::Fenced`] when the lease of this node is over.
+    /// Returns [`ClusterError::Fenced`] if another process took over from this one.
     pub async fn owner_of(&self, channel: u64) -> Result<Owner, ClusterError> {
         let own_root = format!("channel:{channel}");
         if self.has(&own_root) && self.inner.membership.lease.lasts() {
@@ -217,10 +220,10 @@ impl Cluster {
         })
     }
 
-    /// Root of a channel or thread, if a letter about it was posted.
+    /// Returns the root of a channel or thread, or `None` if no message about it was posted yet.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn root_known(&self, channel: u64) -> Result<Option<String>, ClusterError> {
         let (bot, thread) = (self.inner.bot(), channel.cast_signed());
         let itself = format!("channel:{channel}");
@@ -235,24 +238,25 @@ impl Cluster {
         Ok(row.map(|row| row.get(0)))
     }
 
-    /// Whether this node has a lane whose letters it is given, as far as it knows without asking.
-    /// What is for any other lane is posted, and comes back if it is this node's after all.
+    /// Returns whether this node has an open lane, as far as this process knows. Events of other
+    /// lanes are posted. They come back if the lane belongs to this node after all.
     #[must_use]
     pub fn has(&self, root: &str) -> bool {
         self.inner.lanes.lock().open.contains(root)
     }
 
-    /// How many letters of a lane this process was given that are not checked off.
+    /// Returns the number of messages of a lane that were delivered in this process and are not
+    /// acknowledged.
     #[must_use]
     pub fn in_hand(&self, root: &str) -> usize {
         self.inner.lanes.lock().in_hand(root)
     }
 
-    /// Lets the letters of a lane of this node wait, or go on. While they wait, none is given, not
-    /// even by a look that was under way.
+    /// Holds back the messages of a lane of this node, or releases them. While a lane is held, none
+    /// of its messages is delivered, not even by a query that has already begun.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn hold_letters(&self, root: &str, hold: bool) -> Result<(), ClusterError> {
         if hold {
             self.inner.lanes.lock().hold(root);
@@ -272,7 +276,7 @@ impl Cluster {
 }
 
 impl Inner {
-    /// Forgets that a lane is held.
+    /// Releases a held lane, and opens it if the database says that it is open.
     pub(super) async fn let_go(&self, root: &str) -> Result<(), ClusterError> {
         let (bot, name) = (self.bot(), &self.options.name);
         let statement = "select from aetheel.lane
@@ -292,8 +296,8 @@ impl Inner {
     }
 }
 
-/// Lanes of a node that are open and not held: all, or those that were placed within so many
-/// seconds.
+/// Returns the open lanes of a node that are not held. With `within`, returns only those that were
+/// assigned in the last `within` seconds.
 pub(super) async fn open_lanes(
     database: &Database,
     options: &NodeOptions,

@@ -1,22 +1,23 @@
-//! The last node leaves its cluster, to serve alone.
+//! Dissolves a cluster when its last node leaves and continues alone.
 
 use super::{Cluster, ClusterError};
 
-/// What is in the way of that.
+/// The reasons why the cluster cannot be dissolved yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InTheWay {
-    /// Other nodes that work, or left something that nobody has taken over.
+    /// Other nodes that are running, or that have data which no node has taken over.
     pub others: Vec<String>,
-    /// Letters of webhooks and schedules that nobody has taken.
+    /// The number of unprocessed messages from webhooks and schedules.
     pub letters: u64,
 }
 
 impl Cluster {
-    /// Looks what other nodes have yet of the bot. Messages of Discord do not count: who serves
-    /// alone reads what was missed.
+    /// Returns the data of this bot that other nodes still have. Only unprocessed messages of this
+    /// kind count. Discord messages do not, because a machine that runs alone reads missed ones
+    /// from Discord.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn in_the_way(&self, kind: &str) -> Result<InTheWay, ClusterError> {
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
         let others = "select name from aetheel.node where bot = $1 and name <> $2 and (
@@ -39,10 +40,12 @@ impl Cluster {
             .await
     }
 
-    /// Forgets everything of the bot in the database: this node has it all. Its lease is over then.
+    /// Deletes all data of the bot from the database, after this node has imported it. Ends this
+    /// node's lease.
     ///
     /// # Errors
-    /// [`ClusterError`]; nothing was forgotten, or, of [`ClusterError::Away`], all of it.
+    /// Returns a [`ClusterError`]; then nothing was deleted, or, after [`ClusterError::Away`],
+    /// possibly everything.
     pub async fn dissolve(&self) -> Result<(), ClusterError> {
         let statement = "gone as (
                  delete from aetheel.lane using me where lane.bot = $1

@@ -70,70 +70,72 @@ pub use self::mirror::Mirror;
 pub use self::nodes::Node;
 use aetheel_model::lease::{Lease, boot_ms};
 
-/// Parts of a lease's span after which it is renewed, and after which its node stops to speak.
+/// How many times a lease is renewed within its duration.
 const RENEWALS: u32 = 4;
+/// Numerator and denominator of the part of its duration after which a node stops sending.
 const FENCE: (u32, u32) = (2, 3);
-/// How many events a process start has numbers for, as a power of two.
+/// The number of low bits of an event number that count the events of one process start.
 const NUMBERS: u32 = 32;
-/// Clocks that differ by more are refused: times of messages and of locks would make no sense.
+/// A node whose clock differs by more cannot join: times of messages and of locks would be wrong.
 const SKEW_LIMIT: Duration = Duration::from_secs(60);
-/// Clocks that differ by more are told of.
+/// A node whose clock differs by more logs a warning.
 const SKEW_TOLD: Duration = Duration::from_secs(2);
 
-/// For what may be large, and must not hold up anything else.
+/// Time limit for transfers that may be large.
 const BULK_TIMEOUT: Duration = Duration::from_secs(60);
-/// A value of a statement.
+/// A parameter of a statement.
 type Value<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
 
-/// How a node takes part.
+/// The settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Its name, another one on every machine.
+    /// Its name, unique in the cluster.
     pub name: String,
-    /// Which machine has that name: made once, and kept there.
+    /// The id of the machine that has the name. Created once and kept in the machine's state
+    /// folder.
     pub identity: String,
     /// The bot's user id.
     pub bot: u64,
-    /// How long the lease to speak lasts.
+    /// Duration of the lease that permits writing to Discord.
     pub lease: Duration,
-    /// How long the lease for turns lasts; not shorter than the other one.
+    /// Duration of the lease that permits agents to run; at least `lease`.
     pub turn_lease: Duration,
-    /// How long after a start of the database, after its own, and after a time without the
-    /// database this node takes nothing over: nodes whose leases ran out because the database was
-    /// away come back in that time.
+    /// After the database started, after this node started, and after the database was unreachable,
+    /// this node takes over nothing for this time. Nodes whose leases expired because the database
+    /// was unreachable can return in that time.
     pub takeover_grace: Duration,
-    /// What it has, so that lanes can be pinned to it.
+    /// Labels to which lanes can be pinned.
     pub labels: Vec<String>,
-    /// Digest of its operator's files, until it reports another one.
+    /// Digest of the operator's files at the start.
     pub files: String,
-    /// Digest of the components that serve, until it reports another one.
+    /// Digest of the loaded components at the start.
     pub components: String,
 }
 
-/// This node's part in the cluster. Cheap to clone; clones are the same.
+/// A node's membership in the cluster. Cheap to clone; clones share all state.
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// For ordinary calls.
+    /// The connection for most calls.
     database: Database,
-    /// For what must not wait for those.
+    /// The connection for renewals.
     renewals: Database,
-    /// For lines of the journal, which people wait for.
+    /// The connection for journal lines, which people wait for.
     lines: Database,
     options: NodeOptions,
     membership: Membership,
-    /// What goes out with the next renewal.
+    /// The load to report with the next renewal.
     load: Mutex<Load>,
     peers: watch::Sender<Peers>,
     /// Whether the last renewal failed.
     away: watch::Sender<bool>,
     lanes: Mutex<lanes::Known>,
-    /// Held by whoever looks for letters.
+    /// Ensures that only one query for messages runs at a time.
     looking: tokio::sync::Mutex<()>,
-    /// There may be letters.
+    /// Notified when there may be messages.
     heard: Arc<Notify>,
 }
 
@@ -163,19 +165,19 @@ impl Inner {
         self.options.bot.cast_signed()
     }
 
-    /// A connection for what may be large.
+    /// Returns a connection for large transfers.
     fn bulk(&self) -> Database {
         self.database.apart(BULK_TIMEOUT)
     }
 
-    /// Writes for this node (`$1` is the bot, `$2` the node, `$3` its start) if nobody took over.
-    /// `statement` goes on behind `with me as (…),`: it writes if `me` has a row, and returns one.
-    /// Nobody takes over what the node has before the transaction is over.
+    /// Writes for this node (`$1` is the bot, `$2` the node, `$3` its start) unless it was taken
+    /// over. `statement` follows `with me as (…),`. It must write only if `me` has a row, and
+    /// return one row if it did. No node can take over from this one before the transaction ends.
     async fn write(&self, statement: &str, more: &[(Value<'_>, Type)]) -> Result<(), ClusterError> {
         self.write_by(&self.database, statement, more).await
     }
 
-    /// The same on one of the connections.
+    /// Same as [`Inner::write`], on a given connection.
     async fn write_by(
         &self,
         database: &Database,
@@ -193,8 +195,8 @@ impl Inner {
         if written.len() == 1 { Ok(()) } else { Err(ClusterError::Fenced) }
     }
 
-    /// Calls what looks at the start number itself, in one round trip; values as in
-    /// [`Inner::write`].
+    /// Runs a statement that checks the start number itself, in one round trip. The first three
+    /// parameters are those of [`Inner::write`].
     async fn fenced(
         &self,
         statement: &str,
@@ -225,34 +227,34 @@ impl Inner {
     }
 }
 
-/// The first number of a process start's events.
+/// Returns the first event number of a process start.
 fn first_number(start: u64) -> u64 {
     start << NUMBERS
 }
 
 impl Cluster {
-    /// Looks whether an address is one of a database.
+    /// Checks whether a URL is the URL of a database.
     ///
     /// # Errors
-    /// What is wrong with it, to stand behind its name.
+    /// Returns a phrase to print after the variable's name.
     pub fn check(url: &str) -> Result<(), String> {
         Database::parse(url, Duration::ZERO).map(drop)
     }
 
-    /// The password in an address, to be kept out of everything.
+    /// Returns the password in a URL, so that it can be redacted.
     #[must_use]
     pub fn password(url: &str) -> Option<String> {
         let config: tokio_postgres::Config = url.parse().ok()?;
         config.get_password().map(|password| String::from_utf8_lossy(password).into_owned())
     }
 
-    /// Joins the cluster: makes the tables, compares clocks, takes the node's name, and renews its
-    /// lease from now on. Waits for a database that is away.
+    /// Joins the cluster: creates or upgrades the schema, compares clocks, registers the node, and
+    /// starts to renew its leases. Waits while the database is unreachable.
     ///
     /// # Errors
-    /// [`ClusterError::Refused`], and why.
+    /// Returns [`ClusterError::Refused`] or [`ClusterError::Untrusted`].
     pub async fn join(url: &str, options: NodeOptions) -> Result<Self, ClusterError> {
-        // A call that takes longer than until the next renewal helps nobody.
+        // A result that arrives after the next renewal is useless.
         let database = Database::parse(url, options.lease / RENEWALS)
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
         let mut told = false;
@@ -287,87 +289,88 @@ impl Cluster {
         Ok((start, joined, lanes::open_lanes(database, options, None).await?))
     }
 
-    /// The node's name.
+    /// Returns the node's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.options.name
     }
 
-    /// Until when this node may speak. It ends for good when another node took over; before that
-    /// it may run out, and be extended again once the database is back.
+    /// Returns the lease that permits this node to write to Discord. It ends for good when another
+    /// node takes over. Before that, it may expire and be extended again when the database is back.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.inner.membership.lease.clone()
     }
 
-    /// Until when this node's agents may run. One that runs after that may run beside that of
-    /// another node.
+    /// Returns the lease that permits this node's agents to run. After it, an agent of another node
+    /// may run in the same lane.
     #[must_use]
     pub fn turns(&self) -> Lease {
         self.inner.membership.turns.clone()
     }
 
-    /// Whether the database is away, as far as renewals of the lease show.
+    /// Returns a receiver that is `true` while renewals of the lease fail.
     #[must_use]
     pub fn away(&self) -> watch::Receiver<bool> {
         self.inner.away.subscribe()
     }
 
-    /// How this node came. It stays so over restarts until [`Cluster::settled`], so that one that
-    /// dies on the way begins with the same.
+    /// Returns how this node joined. Restarts keep this value until [`Cluster::settled`] is called,
+    /// so that a process that crashes in between is followed by one that does the same work.
     #[must_use]
     pub fn joined(&self) -> Joined {
         self.inner.membership.joined
     }
 
-    /// Says that this machine's own notes are those of this node: what it had alone is brought, or
-    /// what another node took over is put aside.
+    /// Records that this machine's local state matches this node: it has uploaded its own state, or
+    /// set aside the state that another node took over.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn settled(&self) -> Result<(), ClusterError> {
         membership::settled(&self.inner).await
     }
 
-    /// The first number of this process start's events: those of all starts of all nodes differ,
-    /// and those of a later start are higher.
+    /// Returns the first event number of this process start. The numbers of all starts of all nodes
+    /// are different, and later starts have higher numbers.
     #[must_use]
     pub fn first_number(&self) -> u64 {
         first_number(self.inner.membership.start.cast_unsigned())
     }
 
-    /// What this node says of itself from the next renewal on.
+    /// Sets the load that this node reports from the next renewal on.
     pub fn report(&self, load: Load) {
         *self.inner.load.lock() = load;
     }
 
-    /// The nodes of the bot; seen again with each renewal.
+    /// Returns a receiver for the state of the bot's nodes, updated with each renewal.
     #[must_use]
     pub fn peers(&self) -> watch::Receiver<Peers> {
         self.inner.peers.subscribe()
     }
 
-    /// Gives the lease back, so that others follow at once.
+    /// Releases the leases, so that another node can take over at once.
     pub async fn leave(&self) {
         membership::leave(&self.inner).await;
     }
 
-    /// The journal of this node. One writes in a process; more of them may read.
+    /// Returns access to this node's journal. Only one instance in a process may write; others may
+    /// read.
     #[must_use]
     pub fn lines(&self) -> SharedLines {
         SharedLines::of(self.clone())
     }
 
-    /// The state files of this node.
+    /// Returns access to this node's state files.
     #[must_use]
     pub fn mirror(&self) -> Mirror {
         Mirror::of(self.clone())
     }
 
-    /// Everything known of all nodes.
+    /// Returns all nodes.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn nodes(url: &str) -> Result<Vec<Node>, ClusterError> {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;
@@ -375,11 +378,12 @@ impl Cluster {
         nodes::all(&database).await
     }
 
-    /// Asks a node to hand over its lanes, or not to any more; false: no node of this name lives.
-    /// The wish outlives a crash of the node, and ends when it leaves.
+    /// Asks a node to transfer its lanes to others, or withdraws that. Returns `false` if no
+    /// running node has this name. The request survives a crash of the node, and ends when the node
+    /// leaves.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn want_drain(url: &str, node: &str, wanted: bool) -> Result<bool, ClusterError> {
         let database = Database::parse(url, Duration::from_secs(5))
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;

@@ -4,12 +4,12 @@ use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, Value};
 
-/// The lines of a node's journal, and this process's place behind them.
+/// Writes and reads the lines of a node's journal.
 pub struct SharedLines {
     cluster: Cluster,
-    /// Number of the batch that is written next.
+    /// Number of the next batch.
     batch: i64,
-    /// Number of the last try to write one.
+    /// Number of the latest attempt to write a batch.
     attempt: i64,
 }
 
@@ -18,11 +18,11 @@ impl SharedLines {
         Self { cluster, batch: 0, attempt: 0 }
     }
 
-    /// Everything that this node wrote, earlier processes included, unless another node took it
-    /// over.
+    /// Returns the whole journal of this node, including the lines of earlier processes. It is
+    /// empty if another node took it over.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn read(&self) -> Result<String, ClusterError> {
         let inner = &self.cluster.inner;
         let (bot, name) = (inner.bot(), &inner.options.name);
@@ -41,31 +41,33 @@ impl SharedLines {
         Ok(rows.iter().map(|row| row.get::<_, &str>(0)).collect())
     }
 
-    /// Adds whole lines; they are safe when this returns. After an error they may be there or come
-    /// there; the next call puts its own in their place.
+    /// Appends complete lines. They are durable when this returns. After an error they may have
+    /// been written, or may still be written; the next call replaces them.
     ///
     /// # Errors
-    /// [`ClusterError`]; of [`ClusterError::Fenced`] nothing is there, and nothing will be.
+    /// Returns a [`ClusterError`]. After [`ClusterError::Fenced`] the lines are not written and
+    /// never will be.
     pub async fn append(&mut self, lines: &str) -> Result<(), ClusterError> {
         self.write("select", lines).await
     }
 
-    /// Puts these lines in the place of all.
+    /// Replaces the whole journal with these lines.
     ///
     /// # Errors
-    /// As [`SharedLines::append`].
+    /// Same as [`SharedLines::append`].
     pub async fn replace(&mut self, lines: &str) -> Result<(), ClusterError> {
         let others = "delete from aetheel.journal using written
              where journal.bot = $1 and journal.node = $2 and (journal.start, journal.batch) < ($3, $4)";
         self.write(others, lines).await
     }
 
-    /// `besides`: what is done in the same transaction, if the lines are `written`.
+    /// Writes a batch. `besides` is a statement for the same transaction. It runs if the common
+    /// table expression `written` has a row.
     async fn write(&mut self, besides: &str, lines: &str) -> Result<(), ClusterError> {
         self.attempt += 1;
-        // A try that was given up may reach the server later than the next one, which has its
-        // number: it must change nothing then. The same try may come twice: a call is repeated when
-        // its connection breaks.
+        // An abandoned attempt may reach the server after its successor, which has the same batch
+        // number. It must then change nothing. The same attempt may arrive twice, because a call is
+        // repeated when its connection breaks.
         let statement = format!(
             "written as (
                  insert into aetheel.journal as known (bot, node, start, batch, attempt, lines)

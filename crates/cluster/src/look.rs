@@ -1,4 +1,5 @@
-//! A look at the database by somebody who takes no part. It changes nothing, and makes no tables.
+//! Reads the state of the database without joining the cluster. Changes nothing and creates no
+//! tables.
 
 use std::time::Duration;
 
@@ -7,52 +8,52 @@ use super::database::{Database, OLDEST_SERVER, SCHEMA, form};
 use super::nodes::{self, Node};
 use super::{Cluster, ClusterError, SKEW_LIMIT, SKEW_TOLD};
 
-/// For one question.
+/// Time limit for one call.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What there is.
+/// The state of the database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
-    /// Version of the server, as 17.
+    /// Major version of the server, for example 17.
     pub server: i32,
-    /// Whether it is new enough.
+    /// Whether this version is supported.
     pub serves: bool,
-    /// How far this machine's clock and the server's are apart, at least.
+    /// A lower bound for the difference between this machine's clock and the server's.
     pub apart: Duration,
-    /// The form of its tables.
+    /// The state of its schema.
     pub tables: Tables,
-    /// Everything known of all nodes; none where the tables cannot be read.
+    /// All nodes; empty if the tables cannot be read.
     pub nodes: Vec<Node>,
 }
 
-/// The tables as they are for this program.
+/// The state of the schema, compared with the version that this program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tables {
-    /// The first node makes them.
+    /// There are no tables; the first node creates them.
     None,
-    /// Those of this program.
+    /// The version is this program's.
     Ours,
-    /// The next node that starts makes them those of this program.
+    /// The version is older; the next node that starts upgrades it.
     Older(i32),
-    /// Of a newer program that goes on beside this one.
+    /// The version is newer, but this program can use it.
     Newer(i32),
-    /// Of a newer program, and this one cannot use them.
+    /// The version is newer, and this program cannot use it.
     TooNew(i32),
 }
 
-/// What clocks that are so far apart mean.
+/// The consequence of a clock difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Skew {
-    /// Nothing.
+    /// None.
     Fine,
-    /// A node that joins is told of it.
+    /// A node that joins logs a warning.
     Told,
-    /// No node can join.
+    /// A node cannot join.
     Refused,
 }
 
 impl Look {
-    /// What the clocks mean for a node that joins.
+    /// Returns the consequence of the clock difference for a node that joins.
     #[must_use]
     pub fn skew(&self) -> Skew {
         match self.apart {
@@ -64,10 +65,10 @@ impl Look {
 }
 
 impl Cluster {
-    /// Looks at the database.
+    /// Reads the state of the database.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn look(url: &str) -> Result<Look, ClusterError> {
         let database = Database::parse(url, PATIENCE)
             .map_err(|why| ClusterError::Refused(format!("CLUSTER_URL {why}")))?;

@@ -1,7 +1,7 @@
-//! Letters: what one node hears and the node that has its lane does.
+//! Messages between nodes: events that one node receives for a lane of another node.
 //!
-//! A letter is numbered in the order in which letters can be seen, given to whoever has its lane at
-//! that moment, and stays until it is checked off.
+//! Messages are numbered in the order in which they become visible. Each is delivered to the node
+//! that has its lane at that moment, and kept until it is acknowledged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,51 +14,51 @@ use tokio_postgres::types::Type;
 use super::{Cluster, ClusterError, Inner};
 use aetheel_model::plain::hex;
 
-/// Between two looks for letters, since a notice may be lost.
+/// Time between two queries, because a notification may get lost.
 const LOOK: Duration = Duration::from_millis(500);
-/// Before another try when the database is away.
+/// Delay before the next query when the database is unreachable.
 const AGAIN: Duration = Duration::from_millis(250);
-/// Most letters that are given at once.
+/// The largest number of messages that one query returns.
 const MOST: i64 = 500;
-/// Keys that are longer are kept as what they begin with and their digest: an index bounds them.
+/// Longer keys are replaced by their beginning and a digest, because an index limits their length.
 const LONGEST_KEY: usize = 512;
 
-/// Something for whoever has a lane.
+/// A message for the node that has a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
-    /// What tells it from all others of the bot: a second one with it is left out.
+    /// Unique among the messages of the bot. A second message with the same key is dropped.
     pub key: String,
-    /// Root of its lane.
+    /// The root of its lane.
     pub root: String,
-    /// The channel it is about, where that is a thread of the root.
+    /// The thread of the lane that it is about, if any.
     pub thread: Option<u64>,
-    /// What its body is.
+    /// The type of its body.
     pub kind: String,
-    /// JSON.
+    /// The content, as JSON.
     pub body: String,
-    /// What the node of its lane should have.
+    /// The label that the lane's node should have.
     pub label: Option<String>,
 }
 
-/// A letter that this node is given.
+/// A message that was delivered to this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Its number, to check it off; a letter that came later has a higher one.
+    /// Its number, used to acknowledge it. Later messages have higher numbers.
     pub number: i64,
-    /// Root of its lane; none: it is for this node, whatever lanes it has.
+    /// The root of its lane, or `None` if it is addressed to this node.
     pub root: Option<String>,
-    /// What its body is.
+    /// The type of its body.
     pub kind: String,
-    /// JSON.
+    /// The content, as JSON.
     pub body: String,
 }
 
 impl Cluster {
-    /// Posts letters, in their order. A lane that no node has is placed. A letter whose key is
-    /// known is left out, so that an attempt of which nothing was heard can be repeated.
+    /// Posts messages, in their order. Assigns a lane without a node to one. Skips messages with a
+    /// known key, so that the call can be repeated if its result is unknown.
     ///
     /// # Errors
-    /// [`ClusterError`]; of all but [`ClusterError::Away`] nothing was posted.
+    /// Returns a [`ClusterError`]. Unless it is [`ClusterError::Away`], nothing was posted.
     pub async fn post(&self, letters: &[Letter]) -> Result<(), ClusterError> {
         if letters.is_empty() {
             return Ok(());
@@ -91,10 +91,10 @@ impl Cluster {
             .map(drop)
     }
 
-    /// Posts a letter to each node that lives, this one included.
+    /// Posts a message to each running node, including this one.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn tell_all(&self, kind: &str, body: &str) -> Result<(), ClusterError> {
         let mark = uuid::Uuid::new_v4().to_string();
         let (kind, body) = (plain(kind), plain(body));
@@ -107,7 +107,7 @@ impl Cluster {
             .map(drop)
     }
 
-    /// Letters for this node, from now on.
+    /// Starts to receive the messages for this node.
     #[must_use]
     pub fn inbox(&self) -> Inbox {
         let heard = Arc::clone(&self.inner.heard);
@@ -116,12 +116,13 @@ impl Cluster {
         Inbox { inner: Arc::clone(&self.inner), heard, listens }
     }
 
-    /// Checks letters off that are in this node's journal, or refused. What they said is dropped;
-    /// their keys are known for a day. A database that crashes within a second may have forgotten
-    /// it: it waits for no disk here, and the letters come again.
+    /// Acknowledges messages that are in this node's journal or were refused. Deletes their
+    /// content; their keys stay known for a day. For speed, this does not wait for the disk: if the
+    /// database crashes within a second, an acknowledgement may be lost, and the message is then
+    /// delivered again.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn done(&self, numbers: &[i64]) -> Result<(), ClusterError> {
         if numbers.is_empty() {
             return Ok(());
@@ -137,7 +138,7 @@ impl Cluster {
     }
 }
 
-/// Letters for one node.
+/// Receives the messages for one node.
 pub struct Inbox {
     inner: Arc<Inner>,
     heard: Arc<Notify>,
@@ -145,12 +146,13 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Waits for letters: those of open lanes of this node that are not held, and those for it
-    /// alone, by number. Each is given once in this process. It waits while the database is away.
-    /// Dropping the future loses nothing.
+    /// Waits for messages to this node and to its open lanes that are not held, sorted by number.
+    /// Each message is returned once in this process. Waits while the database is unreachable. This
+    /// method is cancel safe.
     ///
     /// # Errors
-    /// [`ClusterError::Fenced`]: the node's lease is over; [`ClusterError::Refused`].
+    /// Returns [`ClusterError::Fenced`] if the node's lease was taken over, and
+    /// [`ClusterError::Refused`].
     pub async fn next(&mut self) -> Result<Vec<Taken>, ClusterError> {
         loop {
             if self.inner.membership.lease.is_over() {
@@ -161,7 +163,7 @@ impl Inbox {
                     let _ = tokio::time::timeout(LOOK, self.heard.notified()).await;
                 }
                 Err(ClusterError::Away(why)) => {
-                    tracing::debug!(why, "cannot look for letters");
+                    tracing::debug!(why, "cannot query for messages");
                     tokio::time::sleep(AGAIN).await;
                 }
                 looked => return looked,
@@ -176,20 +178,20 @@ impl Drop for Inbox {
     }
 }
 
-/// Listens for as long as this node lives.
+/// Listens for notifications until the node's lease is over.
 async fn listen(inner: &Inner) {
     let payload = format!("{} {}", inner.options.bot.cast_signed(), inner.options.name);
     while !inner.membership.lease.is_over() {
         let why = inner.database.listen("aetheel_mail", &payload, &inner.heard).await;
-        tracing::debug!(%why, "nothing is heard of letters; looking for them");
+        tracing::debug!(%why, "cannot listen for messages; querying for them");
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// Looks once.
+/// Queries for messages once.
 async fn look(inner: &Inner) -> Result<Vec<Taken>, ClusterError> {
-    // One look at a time: what is checked off is forgotten once no look is under way that began
-    // before.
+    // Only one query at a time: an acknowledged message may be forgotten once no query is running
+    // that began before.
     let _alone = inner.looking.lock().await;
     let given = inner.lanes.lock().given();
     let statement = "select mail.number, mail.root, mail.kind, mail.body
@@ -210,12 +212,12 @@ async fn look(inner: &Inner) -> Result<Vec<Taken>, ClusterError> {
         kind: row.get(2),
         body: row.get(3),
     });
-    // From here on nothing waits: a letter is marked as given only if it is.
+    // No `await` from here on: a message is marked as delivered only if it is returned.
     let mut lanes = inner.lanes.lock();
     Ok(letters.filter(|letter| lanes.give(letter.number, letter.root.as_deref())).collect())
 }
 
-/// Without what PostgreSQL has no place for; JSON has it escaped.
+/// Replaces NUL characters, which PostgreSQL cannot store. In JSON they are escaped.
 fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
@@ -234,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_any_length_fits_an_index_and_is_told_from_others() {
+    fn keys_of_any_length_fit_an_index_and_stay_distinct() {
         assert_eq!(short_key("message:1"), "message:1");
         let (one, other) = ("x\0é".repeat(5_000), "x\0é".repeat(5_001));
         assert!(short_key(&one).len() <= LONGEST_KEY);

@@ -1,10 +1,10 @@
-//! A node's place among the others, and its two leases.
+//! The membership of a node, and its two leases.
 //!
-//! The lease to speak is short: while it lasts, the node sends to Discord and takes what others
-//! left. When it is over, another node may take its lanes over, and gives it another start number:
-//! that number alone decides what this process may still write. The lease for turns is longer: until
-//! it is over, the node's agents go on under their holder, and a node that can reach the database
-//! again, and that nobody took over, goes on where it was.
+//! The short lease permits the node to write to Discord and to take over from others. When it has
+//! expired, another node may take over this node's lanes, and then gives it another start number.
+//! Only that number decides whether this process may still write to the database. The long lease
+//! permits the node's agents to run: until it expires, they continue under their holder. A node
+//! that reaches the database again before anybody took over simply continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,75 +18,76 @@ use super::{ClusterError, FENCE, Inner, NodeOptions, RENEWALS};
 use aetheel_model::lease::{Lease, boot_ms};
 use aetheel_model::vigil;
 
-/// What a node says of itself with each renewal.
+/// The state that a node reports with each renewal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
-    /// How many more turns it can run; less than zero when more wait than it can. A new lane goes
-    /// to the node with the most.
+    /// How many more turns it can run; negative if more turns wait than it can run. A new lane is
+    /// assigned to the node with the highest value.
     pub room: f64,
-    /// Turns that run.
+    /// The number of running turns.
     pub running: u32,
-    /// Events that wait.
+    /// The number of waiting events.
     pub waiting: u32,
-    /// It hands over its lanes, and takes none.
+    /// Whether it transfers its lanes to others and accepts none.
     pub draining: bool,
     /// Digest of its operator's files.
     pub files: String,
-    /// Digest of the components that serve.
+    /// Digest of the loaded components.
     pub components: String,
 }
 
 /// The nodes of the bot, as of the last renewal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peers {
-    /// How many live, this one included.
+    /// The number of running nodes, including this one.
     pub living: usize,
-    /// How many are gone and left something that nobody has taken over ([`super::Cluster::adopt`]).
+    /// The number of dead nodes from which nobody has taken over ([`super::Cluster::adopt`]).
     pub left_behind: usize,
-    /// How many handovers wait for this node ([`super::Cluster::handovers`]).
+    /// The number of handovers that wait for this node ([`super::Cluster::handovers`]).
     pub handovers: usize,
-    /// An operator wants this node to hand over its lanes.
+    /// Whether an operator asked this node to transfer its lanes.
     pub drain_wanted: bool,
-    /// Which node has the seat, or had it last.
+    /// The node that has the seat, or had it last.
     pub seat: Option<String>,
-    /// Number of the component that was handed to all nodes last
+    /// Number of the latest component that was sent to all nodes
     /// ([`super::Cluster::next_component`]).
     pub component: i64,
 }
 
-/// How a node comes into its cluster.
+/// How a node joins its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joined {
-    /// This machine never took part.
+    /// The machine was never part of the cluster.
     First,
-    /// It keeps its lanes and its journal.
+    /// The node returns, and keeps its lanes and its journal.
     Again,
-    /// Another node took over what it had: its own notes of lanes are void.
+    /// Another node took over from it, so the local records of its lanes are outdated.
     Adopted,
 }
 
-/// After how many renewals letters of yesterday are forgotten.
+/// Acknowledged messages of yesterday are deleted once in this many renewals.
 const PURGE_EVERY: u32 = 400;
 
-/// Shortest time between the end of a renewal and the next one.
+/// Minimum time between the end of a renewal and the next one.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The place of this process among the nodes.
+/// The membership of this process.
 pub(super) struct Membership {
     /// The number of this process start.
     pub(super) start: i64,
-    /// How it came.
+    /// How the node joined.
     pub(super) joined: Joined,
-    /// Until when it may speak.
+    /// Permits writing to Discord.
     pub(super) lease: Lease,
-    /// Until when its agents may run.
+    /// Permits its agents to run.
     pub(super) turns: Lease,
-    /// When it last got its lease back after that had run out, an instant of `boot_ms`; 0: never.
+    /// When it last got its lease back after it had expired, in milliseconds of `boot_ms`; 0 if
+    /// never.
     back_ms: AtomicU64,
 }
 
 impl Membership {
-    /// A place whose leases were asked for at an instant of `boot_ms`.
+    /// Creates a membership whose leases were requested at `asked_ms`, an instant of `boot_ms`.
     pub(super) fn new(
         (start, joined): (i64, Joined),
         asked_ms: u64,
@@ -102,8 +103,8 @@ impl Membership {
         }
     }
 
-    /// The leases were renewed by a call that began at an instant of `boot_ms`. Returns whether the
-    /// lease to speak had run out.
+    /// Extends the leases after a renewal that began at `asked_ms`, an instant of `boot_ms`.
+    /// Returns whether the short lease had expired.
     fn renewed(&self, asked_ms: u64, options: &NodeOptions) -> bool {
         let (speaks, turns) = spans(options);
         let had_run_out = !self.lease.lasts();
@@ -121,8 +122,8 @@ impl Membership {
         self.turns.end();
     }
 
-    /// Whether this node may take over from others: others lost their leases with the database as
-    /// this one did, and have `takeover_grace` to come back.
+    /// Returns whether this node may take over from others. If it was without the database itself,
+    /// other nodes probably were too, and have `takeover_grace` to return.
     pub(super) fn may_take_over(&self, options: &NodeOptions) -> bool {
         let back_ms = self.back_ms.load(Ordering::Relaxed);
         let since = Duration::from_millis(boot_ms().saturating_sub(back_ms));
@@ -130,8 +131,9 @@ impl Membership {
     }
 }
 
-/// For how many milliseconds after a renewal was asked for a node may speak, and its agents may run.
-/// Both end before they do in the database, by the same margin: agents take a moment to end.
+/// Returns the durations of the short and the long lease in milliseconds, counted from the request
+/// for them. Both end earlier here than in the database, by the same margin, because agents need
+/// time to end.
 fn spans(options: &NodeOptions) -> (u64, u64) {
     let speaks = options.lease * FENCE.0 / FENCE.1;
     let turns = options.turn_lease.max(options.lease) - (options.lease - speaks);
@@ -139,8 +141,8 @@ fn spans(options: &NodeOptions) -> (u64, u64) {
     (millis(speaks), millis(turns))
 }
 
-/// Takes the node's name and first leases; returns the number of this process start, and how the
-/// node comes. Doing it again says the same of how.
+/// Registers the node and requests its first leases. Returns the number of this process start, and
+/// how the node joins. A repeated call returns the same [`Joined`].
 pub(super) async fn enter(
     database: &Database,
     options: &NodeOptions,
@@ -175,13 +177,13 @@ pub(super) async fn enter(
     };
     entered.map(|row| (row.get(0), joined(row.get(1)))).ok_or_else(|| {
         ClusterError::Refused(format!(
-            "another machine takes part under the name {:?}; give this one another `NODE_NAME`",
+            "another machine has the name {:?}; give this one another `NODE_NAME`",
             options.name
         ))
     })
 }
 
-/// Says that the machine's own notes are those of this node.
+/// Records that the machine's local state matches this node.
 pub(super) async fn settled(inner: &Inner) -> Result<(), ClusterError> {
     let statement = "settled as (
              update aetheel.node set notes = 'kept' from me
@@ -192,7 +194,7 @@ pub(super) async fn settled(inner: &Inner) -> Result<(), ClusterError> {
     inner.write(statement, &[]).await
 }
 
-/// Renews the leases as long as the node takes part.
+/// Starts the task that renews the leases until they are over.
 pub(super) fn keep(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
     vigil::errand("lease", async move {
@@ -206,7 +208,7 @@ pub(super) fn keep(inner: &Arc<Inner>) {
                     renewed(&inner, asked_ms).await;
                 }
                 Ok(false) => {
-                    return lost(&inner, "another node took over, or it has started once more");
+                    return lost(&inner, "another node took over, or this node was started again");
                 }
                 Err(error) => {
                     if !inner.away.send_replace(true) {
@@ -214,7 +216,7 @@ pub(super) fn keep(inner: &Arc<Inner>) {
                     }
                     if !membership.lease.lasts() && !std::mem::replace(&mut ran_out, true) {
                         tracing::error!(
-                            "its lease has run out: this node sends nothing to discord until the database of the cluster is back; its agents go on"
+                            "its lease has run out: this node sends nothing to discord until the database of the cluster is back; its agents continue"
                         );
                     }
                 }
@@ -225,10 +227,11 @@ pub(super) fn keep(inner: &Arc<Inner>) {
             if renewals.is_multiple_of(PURGE_EVERY)
                 && let Err(error) = purge(&inner).await
             {
-                tracing::debug!(%error, "cannot forget letters of yesterday");
+                tracing::debug!(%error, "cannot delete old messages");
             }
             renewals = renewals.wrapping_add(1);
-            // A slow database does not make renewals rarer.
+            // The time of the call is subtracted, so that a slow database does not make renewals
+            // rarer.
             let taken = Duration::from_millis(boot_ms().saturating_sub(asked_ms));
             let next = (span / RENEWALS).saturating_sub(taken).max(SHORTEST_INTERVAL);
             tokio::time::sleep(membership.turns.left().min(next)).await;
@@ -242,21 +245,21 @@ async fn renewed(inner: &Inner, asked_ms: u64) {
     if had_run_out {
         tracing::info!(
             node = inner.options.name,
-            "the database of the cluster is back, and nobody took over; this node goes on"
+            "the database of the cluster is back, and no node took over; this node continues"
         );
     }
-    // What was placed since the renewal before, and a while longer.
+    // Lanes that were assigned since the last renewal, with a margin.
     let within = if had_run_out { inner.options.turn_lease } else { inner.options.lease };
     match open_lanes(&inner.renewals, &inner.options, Some(within.as_secs_f64())).await {
         Ok(roots) => inner.lanes.lock().are_open(roots),
-        Err(error) => tracing::debug!(%error, "cannot learn of new lanes"),
+        Err(error) => tracing::debug!(%error, "cannot query the new lanes"),
     }
 }
 
-/// Forgets letters that were checked off a day ago.
+/// Deletes messages that were acknowledged more than a day ago.
 async fn purge(inner: &Inner) -> Result<(), ClusterError> {
     let bot = inner.bot();
-    // One node at a time has each of them.
+    // `skip locked` lets several nodes delete at the same time.
     let statement = "delete from aetheel.mail where bot = $1 and number in (
              select number from aetheel.mail
              where bot = $1 and done < clock_timestamp() - interval '1 day'
@@ -267,22 +270,18 @@ async fn purge(inner: &Inner) -> Result<(), ClusterError> {
 fn lost(inner: &Inner, why: &str) {
     if !inner.membership.lease.is_over() {
         let node = &inner.options.name;
-        tracing::error!(
-            node,
-            why,
-            "this node has lost its place in the cluster, and does nothing any more"
-        );
+        tracing::error!(node, why, "this node has lost its place in the cluster, and stops");
         inner.membership.end();
     }
 }
 
-/// False: the node is not this process's any more.
+/// Renews the leases. Returns `false` if this process does not have the node's name any more.
 async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
     let lease = inner.options.lease.as_secs_f64();
     let turns = inner.options.turn_lease.as_secs_f64();
     let load = inner.load.lock().clone();
-    // A number that is none, or none that is finite, cannot be compared with others'.
+    // NaN and infinity cannot be compared with the values of other nodes.
     let room = if load.room.is_finite() { load.room } else { 0.0 };
     let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     let (running, waiting) = (count(load.running), count(load.waiting));
@@ -301,7 +300,7 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
     let renewed = inner
         .renewals
         .call(async |client| {
-            // With types it is one round trip.
+            // A query with explicit types takes one round trip.
             client
                 .query_typed(
                     statement,
@@ -340,8 +339,8 @@ async fn renew(inner: &Inner) -> Result<bool, ClusterError> {
     Ok(true)
 }
 
-/// Ends the leases, so that others follow at once. An operator's wish to drain it is fulfilled. The
-/// start number changes, so that a renewal that is under way comes to nothing.
+/// Ends the leases, so that another node can take over at once, and clears an operator's request to
+/// drain. The start number changes, so that a renewal that is in progress has no effect.
 pub(super) async fn leave(inner: &Inner) {
     inner.membership.end();
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
@@ -354,7 +353,7 @@ pub(super) async fn leave(inner: &Inner) {
         .call(async |client| client.execute(statement, &[&bot, name, &start]).await)
         .await;
     if let Err(error) = left {
-        tracing::warn!(%error, "cannot give the lease of this node back; others wait until it is over");
+        tracing::warn!(%error, "cannot release the lease of this node; others wait until it expires");
     }
 }
 
@@ -363,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_whose_lease_had_run_out_takes_nothing_over_for_a_while() {
+    fn a_node_whose_lease_had_expired_takes_over_nothing_within_the_grace_time() {
         let options = |takeover_grace| NodeOptions {
             name: "ann".to_owned(),
             identity: "ann".to_owned(),
@@ -378,9 +377,9 @@ mod tests {
         let (none, hour) = (options(Duration::ZERO), options(Duration::from_secs(3_600)));
         let membership = Membership::new((1, Joined::Again), boot_ms(), &hour);
         assert!(!membership.renewed(boot_ms(), &hour));
-        assert!(membership.may_take_over(&hour), "it was never without the database");
+        assert!(membership.may_take_over(&hour), "the database was never unreachable");
         membership.lease.set(1);
-        assert!(!membership.may_take_over(&none), "it may not speak");
+        assert!(!membership.may_take_over(&none), "its lease has expired");
         assert!(membership.renewed(boot_ms(), &hour));
         assert!(!membership.may_take_over(&hour) && membership.may_take_over(&none));
     }

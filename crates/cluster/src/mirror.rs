@@ -1,4 +1,4 @@
-//! A node's state files in the database, for whoever takes over what it had.
+//! A node's state files in the database, for the node that takes over from it.
 
 use tokio_postgres::types::Type;
 
@@ -15,10 +15,10 @@ impl Mirror {
         Self { cluster }
     }
 
-    /// Keeps what a file says now.
+    /// Saves the content of a file.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn write(&self, name: &str, body: &str) -> Result<(), ClusterError> {
         let statement = "kept as (
                  insert into aetheel.file (bot, node, name, body) select $1, $2, $4, $5 from me
@@ -30,10 +30,10 @@ impl Mirror {
         self.cluster.inner.write(statement, &[(&name, Type::TEXT), (&body, Type::TEXT)]).await
     }
 
-    /// All files, by name.
+    /// Returns all files, sorted by name.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn read(&self) -> Result<Vec<(String, String)>, ClusterError> {
         let inner = &self.cluster.inner;
         let (bot, name) = (inner.bot(), &inner.options.name);

@@ -1,4 +1,4 @@
-//! The state of all nodes, for commands that look at the cluster from outside.
+//! The state of all nodes, for commands that inspect the cluster from outside.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -7,18 +7,18 @@ use super::ClusterError;
 use super::database::Database;
 use super::membership::Load;
 
-/// A node, as all others know it.
+/// The published state of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Its name.
     pub name: String,
     /// The bot's user id.
     pub bot: u64,
-    /// Version of its program.
+    /// The version of its program.
     pub version: String,
     /// When it started.
     pub joined: Timestamp,
-    /// How long its lease still lasts, in milliseconds; negative: for how long it is over.
+    /// Remaining time of its lease in milliseconds; negative if it has expired.
     pub lease_ms: i64,
     /// Whether it has its bot's seat, or had it last.
     pub seat: bool,
@@ -26,19 +26,19 @@ pub struct Node {
     pub labels: Vec<String>,
     /// Its last report of its load.
     pub load: Load,
-    /// Whether an operator wants it to hand over its lanes.
+    /// Whether an operator asked it to transfer its lanes.
     pub drain_wanted: bool,
-    /// How many lanes it has.
+    /// The number of its lanes.
     pub lanes: u64,
-    /// How many letters wait for it.
+    /// The number of messages that wait for it.
     pub letters: u64,
-    /// Which machine has the name, or had it last.
+    /// The id of the machine that has the name, or had it last.
     pub identity: String,
-    /// It has something that another node must take over when it is gone.
+    /// Whether it has anything that another node must take over when it is dead.
     pub has_something: bool,
 }
 
-/// All nodes, by name.
+/// Returns all nodes, sorted by name.
 pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> {
     let statement = "select name, bot, version, (extract(epoch from joined) * 1000)::int8,
                 (extract(epoch from lease - clock_timestamp()) * 1000)::int8,
@@ -78,7 +78,8 @@ pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> 
     Ok(rows.iter().map(node).collect())
 }
 
-/// Notes whether an operator wants a node to hand over its lanes; false: no such node lives.
+/// Saves whether an operator wants a node to transfer its lanes. Returns `false` if no running node
+/// has this name.
 pub(super) async fn want_drain(
     database: &Database,
     name: &str,

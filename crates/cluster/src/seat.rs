@@ -1,5 +1,4 @@
-//! The seat: which node holds Discord's gateway connection and runs schedules, and what goes with
-//! it.
+//! The seat: the node that has it is connected to Discord's gateway and runs the schedules.
 
 use std::time::Duration;
 
@@ -7,24 +6,25 @@ use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, Inner};
 
-/// Between two looks whether the seat is free.
+/// Time between two attempts to take the seat.
 const LOOK: Duration = Duration::from_millis(500);
-/// For how long logins count, in milliseconds.
+/// How long a login counts, in milliseconds.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// The row of the seat, if it is this process's; goes behind `me`. Nobody takes the seat before the
-/// transaction is over.
+/// Common table expression that follows `me`. It has the row of the seat if this process has it.
+/// The row is locked, so that no other node can take the seat before the transaction ends.
 const SEAT: &str = "seat as (
     select seat.bot from aetheel.seat join me on true
     where seat.bot = $1 and seat.node = $2 and seat.start = $3 for share of seat
 )";
 
 impl Cluster {
-    /// Waits until this node has the seat, which it keeps until its lease runs out and another node
-    /// takes the seat. A node that is to hand over its lanes waits until it is not to any more.
+    /// Waits until this node has the seat. It keeps the seat until its lease has expired and
+    /// another node takes it. A draining node waits until it is no longer draining.
     ///
     /// # Errors
-    /// [`ClusterError::Fenced`]: this node's lease was over meanwhile; [`ClusterError::Refused`].
+    /// Returns [`ClusterError::Fenced`] if this node was taken over while it waited, and
+    /// [`ClusterError::Refused`].
     pub async fn take_seat(&self) -> Result<(), ClusterError> {
         let inner = &self.inner;
         loop {
@@ -37,7 +37,7 @@ impl Cluster {
                     return Ok(());
                 }
                 Ok(false) => {}
-                // Whoever renews the lease tells of it.
+                // The renewal task reports it.
                 Err(ClusterError::Away(why)) => tracing::debug!(why, "cannot ask for the seat"),
                 Err(error) => return Err(error),
             }
@@ -45,10 +45,10 @@ impl Cluster {
         }
     }
 
-    /// Whether this process has the seat.
+    /// Returns whether this process has the seat.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn has_seat(&self) -> Result<bool, ClusterError> {
         let inner = &self.inner;
         let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
@@ -60,10 +60,10 @@ impl Cluster {
         Ok(row.is_some())
     }
 
-    /// Gives the seat up, if this node has it: another one takes it.
+    /// Gives up the seat if this node has it, so that another node can take it.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn give_seat(&self) -> Result<(), ClusterError> {
         let statement = "given as (
                  delete from aetheel.seat using me where seat.bot = $1 and seat.node = $2
@@ -72,10 +72,10 @@ impl Cluster {
         self.inner.write(statement, &[]).await
     }
 
-    /// What a file says that goes with the seat.
+    /// Returns the content of a file that belongs to the seat.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn seat_file(&self, name: &str) -> Result<Option<String>, ClusterError> {
         let bot = self.inner.bot();
         let statement = "select body from aetheel.seat_file where bot = $1 and name = $2";
@@ -87,10 +87,11 @@ impl Cluster {
         Ok(row.map(|row| row.get(0)))
     }
 
-    /// Keeps what a file says that goes with the seat.
+    /// Saves the content of a file that belongs to the seat.
     ///
     /// # Errors
-    /// [`ClusterError`]; [`ClusterError::Fenced`] too when this node does not have the seat.
+    /// Returns a [`ClusterError`]; [`ClusterError::Fenced`] also if this node does not have the
+    /// seat.
     pub async fn keep_seat_file(&self, name: &str, body: &str) -> Result<(), ClusterError> {
         let statement = format!(
             "{SEAT}, kept as (
@@ -103,11 +104,11 @@ impl Cluster {
         self.inner.write(&statement, &[(&name, Type::TEXT), (&body, Type::TEXT)]).await
     }
 
-    /// When the bot logged in within the last 24 hours, on whatever node: milliseconds since 1970,
-    /// in order.
+    /// Returns the times of the bot's logins in the last 24 hours, on any node, in milliseconds
+    /// since 1970, sorted.
     ///
     /// # Errors
-    /// [`ClusterError`]
+    /// Returns the [`ClusterError`] of the database call.
     pub async fn logins(&self) -> Result<Vec<i64>, ClusterError> {
         let bot = self.inner.bot();
         let statement = "select at_ms from aetheel.login
@@ -121,10 +122,10 @@ impl Cluster {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Counts a login, before it is done.
+    /// Records a login before it begins.
     ///
     /// # Errors
-    /// As [`Cluster::keep_seat_file`]: whoever does not have the seat must not log in.
+    /// Same as [`Cluster::keep_seat_file`]. A node without the seat must not log in.
     pub async fn logging_in(&self, at_ms: i64) -> Result<(), ClusterError> {
         let statement = format!(
             "{SEAT}, counted as (
@@ -140,11 +141,11 @@ impl Cluster {
     }
 }
 
-/// Takes the seat if no other node has it whose lease lasts.
+/// Takes the seat unless a node with a valid lease has it.
 async fn take(inner: &Inner) -> Result<bool, ClusterError> {
     let (bot, name, start) = (inner.bot(), &inner.options.name, inner.membership.start);
-    // Whoever writes by the seat holds its row, so this waits until they are through. Where another
-    // node has it nothing is written: all nodes ask all the time.
+    // Writers that need the seat lock its row, so this statement waits for them. It writes nothing
+    // while another node has the seat, because all nodes call it regularly.
     let statement = "insert into aetheel.seat as seat (bot, node, start)
          select $1, $2, $3 from aetheel.node
          where bot = $1 and name = $2 and start = $3 and lease > clock_timestamp()
