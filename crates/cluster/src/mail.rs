@@ -91,7 +91,8 @@ impl Cluster {
             .map(drop)
     }
 
-    /// Posts a message to each running node, including this one.
+    /// Posts a message to each node that is running or may return with running agents, including
+    /// this one.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.

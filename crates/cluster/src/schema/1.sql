@@ -1,29 +1,31 @@
--- The first form of the tables. A form is never changed once it was released: what comes next is another file.
+-- The first version of the schema. A released version is never changed: the next change is another
+-- file.
 --
--- Whatever a node writes, it writes in a transaction that holds its own row of `node`, with a lease that lasts. Letters are
--- numbered, lanes change their node, and nodes come and go only in a transaction that holds the bot's lock (`alone`), so that
--- numbers are given in the order in which letters can be seen.
+-- A node writes only in a transaction that locks its own row of `node` and checks that its lease is
+-- valid. Message numbers, moves of lanes and changes of nodes are made only under the bot's lock
+-- (`alone`), so that messages become visible in the order of their numbers.
 
--- Numbers of process starts: a node is another one each time it starts.
+-- Numbers of process starts: a node gets a new number each time it starts.
 create sequence aetheel.start;
 
 -- Each node that ever joined.
 create table aetheel.node (
     bot bigint not null,
     name text not null,
-    -- Which machine has the name: made at its first start, kept in its state folder.
+    -- The id of the machine that has the name, created at its first start and kept in its state
+    -- folder.
     identity text not null,
-    -- The process that it is; another number once a node took over what it had.
+    -- The start number of its process. It changes when another node takes over.
     start bigint not null,
     lease timestamptz not null,
     joined timestamptz not null default clock_timestamp(),
     version text not null,
     labels text[] not null,
-    -- What becomes of what this machine has in its own state folder at its next start.
+    -- How the machine must treat its local state at its next start.
     notes text not null default 'first' check (notes in ('first', 'kept', 'adopted')),
-    -- An operator wants it to hand over its lanes.
+    -- Whether an operator asked it to transfer its lanes.
     drain bool not null default false,
-    -- What it said of itself last, and when.
+    -- Its last report, and the time of the report.
     reported timestamptz not null default clock_timestamp(),
     room float8 not null default 0,
     running int not null default 0,
@@ -31,7 +33,7 @@ create table aetheel.node (
     draining bool not null default false,
     files text not null,
     components text not null,
-    -- Number of the last component handed to all nodes that it looked at.
+    -- Number of the last shared component that it examined.
     component bigint not null default 0,
     primary key (bot, name)
 );
@@ -44,7 +46,7 @@ create table aetheel.seat (
     taken timestamptz not null default clock_timestamp()
 );
 
--- State files that go with the seat.
+-- State files that belong to the seat.
 create table aetheel.seat_file (
     bot bigint not null,
     name text not null,
@@ -52,30 +54,30 @@ create table aetheel.seat_file (
     primary key (bot, name)
 );
 
--- Logins at Discord within the last day.
+-- Logins to Discord within the last day.
 create table aetheel.login (
     bot bigint not null,
     at_ms bigint not null
 );
 create index login_of on aetheel.login (bot, at_ms);
 
--- Which node has a lane.
+-- The node of each lane.
 create table aetheel.lane (
     bot bigint not null,
     root text not null,
     node text not null,
-    -- What its node must have, if a node that has it lives.
+    -- The label that its node must have, if a running node has it.
     label text,
-    -- False until its node has taken in what the one before left.
+    -- False until its node has imported the state of the previous one.
     open bool not null default true,
-    -- Its letters wait.
+    -- Whether its messages are held back.
     held bool not null default false,
     placed timestamptz not null default clock_timestamp(),
     primary key (bot, root)
 );
 create index lane_of on aetheel.lane (bot, node, placed);
 
--- Threads of the channels that are roots.
+-- Threads of channels that are roots.
 create table aetheel.thread (
     bot bigint not null,
     thread bigint not null,
@@ -84,17 +86,17 @@ create table aetheel.thread (
 );
 create index thread_of on aetheel.thread (bot, root);
 
--- Letters, in the order of their arrival.
+-- Messages, in the order of their arrival.
 create table aetheel.mail (
     bot bigint not null,
     number bigint generated always as identity,
     key text not null,
-    -- Whoever has this lane gets it; or, without one, this node.
+    -- The receiver: the node that has this lane or, without a lane, this node.
     root text,
     node text,
     kind text not null,
     body text not null,
-    -- When it was checked off; the row stays for a day, so that its key is known.
+    -- The time of its acknowledgement. The row stays for a day, so that its key is known.
     done timestamptz,
     primary key (bot, number),
     unique (bot, key),
@@ -103,20 +105,20 @@ create table aetheel.mail (
 create index mail_open on aetheel.mail (bot, number) where done is null;
 create index mail_done on aetheel.mail (bot, done) where done is not null;
 
--- The journal of a node: lines as in state/queue.md.
+-- The journal of a node, with lines as in state/queue.md.
 create table aetheel.journal (
     bot bigint not null,
     node text not null,
-    -- Which process start wrote them, and which of its batches they are.
+    -- The process start that wrote the lines, and the number of its batch.
     start bigint not null,
     batch bigint not null,
-    -- Which try to write them; one that comes late changes nothing.
+    -- The number of the attempt to write them. An attempt that arrives late changes nothing.
     attempt bigint not null,
     lines text not null,
     primary key (bot, node, start, batch)
 );
 
--- State files of a node, as they were last.
+-- The latest state files of a node.
 create table aetheel.file (
     bot bigint not null,
     node text not null,
@@ -126,23 +128,25 @@ create table aetheel.file (
     primary key (bot, node, name)
 );
 
--- Components handed to all nodes: of each file the newest. Each node judges them by its own rules.
+-- Components that were sent to all nodes: the latest of each file name. Each node decides by its
+-- own rules.
 create sequence aetheel.handed;
 create table aetheel.component (
     bot bigint not null,
     file text not null,
-    -- A later one has a higher number; given under the bot's lock, so that none is overlooked.
+    -- Later components have higher numbers. Assigned under the bot's lock, so that no node skips
+    -- one.
     number bigint not null,
     digest text not null,
     body bytea not null,
     signature bytea,
-    -- Who handed it out, and when.
+    -- The sender, and the time.
     from_node text not null,
     handed timestamptz not null default clock_timestamp(),
     primary key (bot, file)
 );
 
--- What a node leaves to another one, until that one has taken it in.
+-- State that one node transfers to another, until the other one has imported it.
 create table aetheel.handover (
     id bigint generated always as identity primary key,
     bot bigint not null,
@@ -150,18 +154,19 @@ create table aetheel.handover (
     to_node text not null,
     roots text[] not null,
     journal text not null,
-    -- State files: names, and what each says.
+    -- State files: names and contents.
     names text[] not null,
     bodies text[] not null
 );
 create index handover_to on aetheel.handover (bot, to_node, id);
 
--- Waits until no other transaction numbers letters or moves lanes of the bot.
+-- Waits until no other transaction assigns numbers or moves lanes of the bot.
 create function aetheel.alone(of_bot bigint) returns void language sql as $$
     select pg_advisory_xact_lock(of_bot)
 $$;
 
--- Goes on only for a process whose lease lasts, and lets nobody take it over before the transaction is over.
+-- Raises an error unless the process has a valid lease. No node can take over from it before the
+-- transaction ends.
 create function aetheel.fence(of_bot bigint, by_node text, by_start bigint) returns void language plpgsql as $$
 begin
     perform from aetheel.node
@@ -173,7 +178,7 @@ begin
 end
 $$;
 
--- Hands a component to all nodes. It is an operator's word, and no node's: no lease is needed.
+-- Sends a component to all nodes. An operator does this, not a node, so no lease is needed.
 create function aetheel.hand_out(
     of_bot bigint, the_file text, the_digest text, the_body bytea, the_signature bytea, by_node text
 ) returns void language plpgsql as $$
@@ -187,14 +192,14 @@ begin
 end
 $$;
 
--- Wakes a node's inbox.
+-- Notifies a node of new messages.
 create function aetheel.wake(of_bot bigint, the_node text) returns void language sql as $$
     select pg_notify('aetheel_mail', of_bot || ' ' || the_node)
 $$;
 
--- The best node for a lane: living, with the label, with the most room. Reports of room are old; what was placed since they
--- came counts. A node that is to hand over its lanes gets one only where no other lives, and never one that moves away
--- from a node (`from_node`).
+-- Returns the best node for a lane: running, with the label, with the most free slots. Reports of
+-- free slots are old, so lanes that were assigned since the report are subtracted. A draining node
+-- is chosen only if no other runs, and never for a lane that leaves another node (`from_node`).
 create function aetheel.home(of_bot bigint, with_label text, from_node text) returns text language sql as $$
     select name from aetheel.node
     where bot = of_bot and lease > clock_timestamp()
@@ -246,7 +251,8 @@ begin
 end
 $$;
 
--- Makes lanes a node's that nobody has; returns those that it has then, and is given letters of.
+-- Assigns lanes without a node to a node. Returns those that it has then and whose messages it
+-- receives.
 create function aetheel.claim(of_bot bigint, by_node text, by_start bigint, roots text[]) returns setof text
 language plpgsql as $$
 begin
@@ -261,7 +267,7 @@ begin
 end
 $$;
 
--- A letter to each node that lives.
+-- Posts a message to each running node.
 create function aetheel.tell_all(
     of_bot bigint, by_node text, by_start bigint, mark text, the_kind text, the_body text
 ) returns void language plpgsql as $$
@@ -277,8 +283,8 @@ begin
 end
 $$;
 
--- Leaves all that a node had to its heir, who takes it in before it gets the lanes' letters. A machine that has the name
--- of an earlier one is that one's heir.
+-- Transfers everything of a node to its heir, which imports it before it receives the messages of
+-- the lanes. A machine that takes the name of an earlier one is that one's heir.
 create function aetheel.bequeath(of_bot bigint, dead text, heir text) returns void language plpgsql as $$
 begin
     insert into aetheel.handover (bot, from_node, to_node, roots, journal, names, bodies)
@@ -292,13 +298,13 @@ begin
     delete from aetheel.file where bot = of_bot and node = dead;
     update aetheel.lane set node = heir, open = false, held = false, placed = clock_timestamp()
     where bot = of_bot and node = dead;
-    -- What it had not taken in itself, and what it was told alone.
+    -- Handovers that it had not imported itself, and messages that were addressed to it.
     update aetheel.handover set to_node = heir where bot = of_bot and to_node = dead;
     update aetheel.mail set node = heir where bot = of_bot and node = dead and done is null;
 end
 $$;
 
--- Whether a node has anything that another one must take over when it is gone.
+-- Returns whether a node has anything that another node must take over when it is dead.
 create function aetheel.has_something(of_bot bigint, the_node text) returns bool language sql as $$
     select exists (select from aetheel.lane where bot = of_bot and node = the_node)
         or exists (select from aetheel.journal where bot = of_bot and node = the_node)
@@ -306,7 +312,8 @@ create function aetheel.has_something(of_bot bigint, the_node text) returns bool
         or exists (select from aetheel.handover where bot = of_bot and to_node = the_node)
 $$;
 
--- A process takes its node's name and a first lease. Nothing: another machine has the name.
+-- Registers a process under its node's name, with a first lease. Returns nothing if another machine
+-- has the name.
 create function aetheel.enter(
     of_bot bigint, as_name text, as_identity text, seconds float8, as_version text, as_labels text[],
     as_files text, as_components text
@@ -315,7 +322,7 @@ declare
     before record;
 begin
     perform aetheel.alone(of_bot);
-    -- Waits for what its earlier process is writing.
+    -- Waits for the transactions of the node's previous process.
     select identity, lease > clock_timestamp() as lives into before
     from aetheel.node where bot = of_bot and name = as_name for update;
     if before.identity is distinct from as_identity then
@@ -340,7 +347,7 @@ begin
 end
 $$;
 
--- Takes over what nodes left whose lease is over; returns from how many.
+-- Takes over from all nodes whose lease has expired. Returns their number.
 create function aetheel.adopt(of_bot bigint, by_node text, by_start bigint) returns bigint language plpgsql as $$
 declare
     dead record;
@@ -355,11 +362,11 @@ begin
         select name from aetheel.node
         where bot = of_bot and name <> by_node and lease <= clock_timestamp()
           and aetheel.has_something(of_bot, name)
-        -- One that is still writing is left for the next time.
+        -- A node that is still writing is skipped until the next call.
         for update skip locked
     loop
         perform aetheel.bequeath(of_bot, dead.name, by_node);
-        -- A late word of the process that had it comes to nothing.
+        -- Writes of the previous process fail from now on.
         update aetheel.node
         set start = nextval('aetheel.start'), drain = false,
             notes = case notes when 'first' then notes else 'adopted' end
@@ -370,7 +377,7 @@ begin
 end
 $$;
 
--- Gives a lane to the best other node; returns which one has it then. Nothing: there is no other.
+-- Transfers a lane to the best other node. Returns the lane's node, or null if there is no other.
 create function aetheel.hand_over(
     of_bot bigint, by_node text, by_start bigint, the_root text, the_journal text, the_names text[], the_bodies text[]
 ) returns text language plpgsql as $$
@@ -397,8 +404,8 @@ begin
 end
 $$;
 
--- Says that a handover is in this node's own journal and files; its lanes get their letters, unless another one is still
--- to come for them. Returns the lanes that are open now.
+-- Acknowledges a handover that was saved in this node's journal and files. Its lanes get their
+-- messages, unless another handover is still open for them. Returns the lanes that are open now.
 create function aetheel.taken_in(of_bot bigint, by_node text, by_start bigint, the_id bigint) returns setof text
 language plpgsql as $$
 declare

@@ -1,9 +1,10 @@
--- The second form of the tables: a node's room is counted with what it was given lately.
+-- The second version of the schema: the free slots of a node take into account the lanes that were
+-- assigned to it recently.
 
--- The best node for a lane: living, with the label, with the most room. A report of room is older than
--- it looks: what was placed up to two seconds before it came may not be in it, and counts once more.
--- A node that is to hand over its lanes gets one only where no other lives, and never one that moves
--- away from a node (`from_node`).
+-- Returns the best node for a lane: running, with the label, with the most free slots. A report of
+-- free slots is older than its time: it may lack lanes that were assigned up to two seconds before
+-- it, so those are subtracted as well. A draining node is chosen only if no other runs, and never
+-- for a lane that leaves another node (`from_node`).
 create or replace function aetheel.home(of_bot bigint, with_label text, from_node text) returns text language sql as $$
     select name from aetheel.node
     where bot = of_bot and lease > clock_timestamp()

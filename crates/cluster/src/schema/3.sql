@@ -1,18 +1,20 @@
--- The third form of the tables: the turns of a node outlive its right to speak.
+-- The third version of the schema: the turns of a node outlive its lease.
 --
--- `node.lease` says until when a node speaks for its channels. When it is over, another node takes the channels over.
--- `node.turns` says until when the node's agents may run at most. A lane in which one may still run stays closed at the node
--- that took it over until then, or until the next start of that machine reports that its agents have ended.
+-- Until `node.lease`, a node may write to Discord for its channels. After that, another node takes
+-- the channels over. Until `node.turns`, the node's agents may run. A lane in which one may still
+-- run stays closed at the new node until then, or until the next start of that machine reports that
+-- its agents have ended.
 
 alter table aetheel.node add column turns timestamptz not null default '-infinity';
 
--- The machine (`node.identity`) whose agents may still run in the lane, and until when at most.
+-- The machine (`node.identity`) whose agents may still run in the lane, and the latest time at
+-- which they end.
 alter table aetheel.lane add column waits_for text, add column waits_until timestamptz;
 create index lane_waits on aetheel.lane (bot, waits_for) where waits_for is not null;
 
--- Goes on only for the process that has the node's name, and lets nobody take over from it before the transaction is over.
--- Whoever takes over gives the node another start number, so a process whose lease has run out may write as long as nobody
--- did.
+-- Raises an error unless the process has the node's name. No node can take over from it before the
+-- transaction ends. A takeover gives the node another start number, so a process whose lease has
+-- expired may write until a takeover.
 create or replace function aetheel.fence(of_bot bigint, by_node text, by_start bigint) returns void language plpgsql as $$
 begin
     perform from aetheel.node
@@ -24,7 +26,7 @@ begin
 end
 $$;
 
--- A letter to each node that lives or may come back with its turns.
+-- Posts a message to each node that is running or may return with its turns.
 create or replace function aetheel.tell_all(
     of_bot bigint, by_node text, by_start bigint, mark text, the_kind text, the_body text
 ) returns void language plpgsql as $$
@@ -40,9 +42,10 @@ begin
 end
 $$;
 
--- Leaves all that a node had to its heir, who takes it in before it gets the lanes' letters. A machine that has the name
--- of an earlier one is that one's heir. A lane that waited at the dead node for agents of a third one waits for those: it
--- was never open at the dead node.
+-- Transfers everything of a node to its heir, which imports it before it receives the messages of
+-- the lanes. A machine that takes the name of an earlier one is that one's heir. If a lane waited
+-- at the dead node for agents of a third one, it still waits for those: it was never open at the
+-- dead node.
 create or replace function aetheel.bequeath(of_bot bigint, dead text, heir text) returns void language plpgsql as $$
 declare
     its record;
@@ -62,13 +65,14 @@ begin
         waits_until = case when waits_for is null then its.turns else waits_until end,
         waits_for = coalesce(waits_for, its.identity)
     where bot = of_bot and node = dead;
-    -- What it had not taken in itself, and what it was told alone.
+    -- Handovers that it had not imported itself, and messages that were addressed to it.
     update aetheel.handover set to_node = heir where bot = of_bot and to_node = dead;
     update aetheel.mail set node = heir where bot = of_bot and node = dead and done is null;
 end
 $$;
 
--- A process takes its node's name and first leases. Nothing: another machine has the name.
+-- Registers a process under its node's name, with its first leases. Returns nothing if another
+-- machine has the name.
 create function aetheel.enter(
     of_bot bigint, as_name text, as_identity text, seconds float8, turn_seconds float8, as_version text, as_labels text[],
     as_files text, as_components text
@@ -77,7 +81,7 @@ declare
     before record;
 begin
     perform aetheel.alone(of_bot);
-    -- Waits for what its earlier process is writing.
+    -- Waits for the transactions of the node's previous process.
     select identity, lease > clock_timestamp() as lives into before
     from aetheel.node where bot = of_bot and name = as_name for update;
     if before.identity is distinct from as_identity then
@@ -105,8 +109,9 @@ begin
 end
 $$;
 
--- Says that a handover is in this node's own journal and files; its lanes get their letters, unless another one is still
--- to come for them, or turns had begun in them (`begun`) whose agents may still run. Returns the lanes that were opened.
+-- Acknowledges a handover that was saved in this node's journal and files. Its lanes get their
+-- messages, unless another handover is still open for them, or turns had begun in them (`begun`)
+-- whose agents may still run. Returns the lanes that were opened.
 create function aetheel.taken_in(of_bot bigint, by_node text, by_start bigint, the_id bigint, begun text[])
 returns setof text language plpgsql as $$
 declare
@@ -125,7 +130,7 @@ begin
 end
 $$;
 
--- Opens lanes in which no agent of another machine can run any more; returns them.
+-- Opens lanes in which no agent of another machine can run any more. Returns them.
 create function aetheel.open_waited(of_bot bigint, by_node text, by_start bigint) returns setof text
 language plpgsql as $$
 begin
@@ -140,7 +145,7 @@ begin
 end
 $$;
 
--- As a program of the second form calls it: it knows of no lanes that wait.
+-- For programs of the second version, which do not know lanes that wait.
 create or replace function aetheel.taken_in(of_bot bigint, by_node text, by_start bigint, the_id bigint) returns setof text
 language sql as $$
     select * from aetheel.taken_in(of_bot, by_node, by_start, the_id, '{}'::text[])
