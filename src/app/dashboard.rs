@@ -1,4 +1,4 @@
-//! The dashboard: what it asks of Discord, and how people get into it.
+//! Starts the dashboard, and gives it access to Discord, the recordings and the operator's files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,16 +26,16 @@ use crate::web::dashboard::{
 };
 use crate::workspace::{Hook, SignIns, Workspace};
 
-/// The parts of a dashboard that are made before it serves.
+/// A bound dashboard that does not serve yet.
 pub(super) struct Ready {
     bound: Bound,
     sign_ins: SignIns,
 }
 
-/// Binds the address and opens the file of sessions, if the operator wants a dashboard.
+/// Binds the address and opens the file of sessions. Returns `None` if no dashboard is configured.
 ///
 /// # Errors
-/// The address is invalid or taken, or the file cannot be read.
+/// Returns [`Refused`] if the address is invalid or taken, or if the file cannot be read.
 pub(super) async fn bind(config: &Config, workspace: &Workspace) -> Result<Option<Ready>, Refused> {
     let Some(address) = config.dashboard_address else { return Ok(None) };
     let refused = |code, why: String| Refused::because(code, why);
@@ -51,7 +51,7 @@ pub(super) async fn bind(config: &Config, workspace: &Workspace) -> Result<Optio
     Ok(Some(Ready { bound, sign_ins }))
 }
 
-/// Opens it, and has `/dashboard` let people in.
+/// Starts the dashboard, and lets people sign in to it with `/dashboard` in Discord.
 pub(super) fn open(
     Ready { bound, sign_ins }: Ready,
     dispatcher: &Dispatcher,
@@ -65,19 +65,19 @@ pub(super) fn open(
     dashboard
 }
 
-/// What the dashboard may ask.
+/// Implements [`House`] with Discord, the recordings and the operator's files.
 pub(super) struct Rooms {
     pub(super) discord: Discord,
     pub(super) workspace: Workspace,
-    /// The time zone of entries that name none.
+    /// Time zone of schedules without one.
     pub(super) zone: TimeZone,
-    /// Whether answers without a channel have a place.
+    /// Whether `OUTPUT_CHANNEL_ID` is set, so that answers without a channel can be delivered.
     pub(super) placed: bool,
     pub(super) redactor: Redactor,
-    /// Recorded turns, step by step.
+    /// Shows recorded turns step by step.
     pub(super) machine: Machine,
     pub(super) backends: Arc<dyn Backends>,
-    /// The longest that a turn may take.
+    /// Time limit of a turn, which the rendered answers name.
     pub(super) query_timeout: Duration,
 }
 
@@ -165,7 +165,8 @@ impl House for Rooms {
     }
 }
 
-/// The messages of a recorded turn up to a step. Blocks.
+/// Renders the Discord messages of a recorded turn up to a step. `other` is the same recording as
+/// another component reads it. Blocks.
 fn draw(
     discord: &Discord,
     redactor: &Redactor,
@@ -183,7 +184,7 @@ fn draw(
     let facts = film.facts();
     let last = step + 1 >= film.len() && facts.left_out == 0;
     let ended = facts.ended.as_ref().filter(|_| last);
-    // Where the host ended the turn it would have ended it with any component.
+    // If the host ended the turn, it would have done so with any component.
     let by_host = |how: &str| {
         ["interrupted", "shut-down", "timed-out", "silent", "limit"]
             .iter()
@@ -205,7 +206,7 @@ struct Doorkeeper(Entry);
 impl SignIn for Doorkeeper {
     fn link(&self, visitor: Visitor) -> Result<String, String> {
         self.0.link(visitor).map_err(|wait| {
-            format!("You asked for many links. Ask again in {} s.", wait.as_secs() + 1)
+            format!("You asked for too many links. Ask again in {} s.", wait.as_secs() + 1)
         })
     }
 

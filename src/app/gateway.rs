@@ -20,7 +20,7 @@ use crate::startup::settings::Settings;
 use crate::web::dashboard::Dashboard;
 use crate::workspace::Lock;
 
-/// A gateway that serves.
+/// A running gateway.
 pub(super) struct Gateway {
     pub(super) core: Core,
     pub(super) listening: Listening,
@@ -28,9 +28,9 @@ pub(super) struct Gateway {
     pub(super) schedules: WithSeat,
     pub(super) recovery: JoinHandle<()>,
     pub(super) lock: Arc<Lock>,
-    /// For the agent, at the first start.
+    /// Instructions for the agent if this is the first start.
     pub(super) instructions: Option<String>,
-    /// Answers the service manager until the program ends.
+    /// Feeds the service manager's watchdog until the program ends.
     pub(super) watchdog: Option<Watchdog>,
     pub(super) heartbeat: Option<JoinHandle<()>>,
 }
@@ -112,7 +112,7 @@ impl Gateway {
             guard: core.guard,
             held: core.held,
             place: core.place,
-            // Waiting for turns would only delay the restart after a fault of the program.
+            // After a fault of the program, waiting for turns would only delay the restart.
             grace: if code == exit::SOFTWARE { Duration::ZERO } else { core.config.shutdown_grace },
             stop_limit,
             code,

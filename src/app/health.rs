@@ -1,5 +1,5 @@
-//! What the status pages ask: whether the program lives, whether it is ready, and the figures
-//! counted when somebody looks.
+//! Health checks for the status pages and the service manager: liveness, readiness, and the metrics
+//! that are measured on request.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -18,21 +18,21 @@ use crate::figures;
 use crate::vigil;
 use crate::web::status::Health;
 
-/// What there is to look at once the program has started that far.
+/// The parts of a started gateway that health checks examine.
 pub struct Watched {
-    /// Asked for the figures of the queue.
+    /// Provides the metrics of the queue.
     pub dispatcher: Dispatcher,
-    /// Asked whether it is connected.
+    /// Provides the state of the connection.
     pub discord: Discord,
-    /// Asked whether the agent can work.
+    /// Provides the findings about the default backend's agent.
     pub agents: Arc<AgentRegistry>,
-    /// The backend of lanes without a choice.
+    /// The backend of lanes that have not chosen one.
     pub backend: String,
     /// `CONFIG_DIR/state`.
     pub state: PathBuf,
 }
 
-/// See the module.
+/// Health of the gateway. Clones share their state.
 #[derive(Clone)]
 pub struct ProgramHealth {
     phase: watch::Receiver<Phase>,
@@ -41,12 +41,13 @@ pub struct ProgramHealth {
 }
 
 impl ProgramHealth {
-    /// Looks at what the phase is, and at the watched once they are known.
+    /// Creates health checks that examine only the phase and the heartbeat until
+    /// [`Self::know`] is called.
     pub fn new(phase: watch::Receiver<Phase>, liveness: Liveness) -> Self {
         Self { phase, watched: Arc::default(), liveness }
     }
 
-    /// Says what there is to look at. Counts once.
+    /// Sets the parts of the gateway to examine. Later calls have no effect.
     pub fn know(&self, watched: Watched) {
         let _ = self.watched.set(watched);
     }
@@ -66,24 +67,24 @@ impl Health for ProgramHealth {
         match *self.phase.borrow() {
             Phase::Starting => reasons.push("starting".to_owned()),
             Phase::Joining => {
-                reasons.push("the database of the cluster is waited for".to_owned());
+                reasons.push("waiting for the database of the cluster".to_owned());
             }
             Phase::Draining => reasons.push("draining".to_owned()),
             Phase::Ready => {}
         }
         let watched = Arc::clone(&self.watched);
-        // Programs and folders are looked at on the disk.
+        // The checks of programs and folders access the disk.
         let more =
             spawn_blocking(move || watched.get().map(Watched::complaints).unwrap_or_default())
                 .await;
-        reasons.extend(more.unwrap_or_else(|_| vec!["it could not be looked at".to_owned()]));
+        reasons.extend(more.unwrap_or_else(|_| vec!["a check of its parts failed".to_owned()]));
         reasons
     }
 
     async fn measure(&self) {
         self.liveness.measure();
         let watched = Arc::clone(&self.watched);
-        // A lock that is held for good must not take a worker with it.
+        // A lock that is never released must not block a worker thread.
         let _ = spawn_blocking(move || {
             if let Some(watched) = watched.get() {
                 let _ = watched.dispatcher.stats();
@@ -130,7 +131,7 @@ impl Watched {
     }
 }
 
-/// `VmRSS` of `/proc/<pid>/status`.
+/// Parses `VmRSS` of `/proc/<pid>/status`. Returns bytes.
 fn resident_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)

@@ -1,5 +1,5 @@
-//! The hooks of the gateway's own life, `startup` and `shutdown`, and the instructions of the first
-//! start: events like any other, in lanes of their own. Pinned by `tests/gateway/hooks.rs`.
+//! Submits the hooks `startup` and `shutdown` and the instructions of the first start as events in
+//! lanes of their own. Pinned by `tests/gateway/hooks.rs`.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::dispatch::Dispatcher;
 use crate::event::{EventKind, Lane, NewEvent, Origin};
 use crate::workspace::{Hook, Workspace};
 
-/// Hands the agent the instructions of the first start, which they are noted to have been, and
-/// fires the hook `startup` behind them.
+/// Submits the instructions of the first start, if `first` has them, and saves that this was done.
+/// Then fires the hook `startup`.
 pub(super) async fn started(dispatcher: &Dispatcher, workspace: &Workspace, first: Option<String>) {
     if let Some(instructions) = first
         && submit(dispatcher, first_start(instructions)).await
@@ -23,12 +23,12 @@ pub(super) async fn started(dispatcher: &Dispatcher, workspace: &Workspace, firs
     fire(dispatcher, workspace, Hook::Startup).await;
 }
 
-/// Fires the hook `shutdown`; returns its lane if there is something to wait for.
+/// Fires the hook `shutdown`. Returns its lane if the hook runs.
 pub(super) async fn stopping(dispatcher: &Dispatcher, workspace: &Workspace) -> Option<Lane> {
     fire(dispatcher, workspace, Hook::Shutdown).await.then(|| lane(Hook::Shutdown))
 }
 
-/// Waits for the hook `shutdown`, for as long as turns are waited for.
+/// Waits until the hook `shutdown` has ended, but not longer than `grace`.
 pub(super) async fn stopped(dispatcher: &Dispatcher, lane: Option<&Lane>, grace: Duration) {
     let Some(lane) = lane else { return };
     match timeout(grace, dispatcher.lane_idle(lane)).await {
@@ -39,7 +39,7 @@ pub(super) async fn stopped(dispatcher: &Dispatcher, lane: Option<&Lane>, grace:
     }
 }
 
-/// Whether there is something to do, and it was taken.
+/// Submits a hook. Returns whether it has an instruction and was accepted.
 async fn fire(dispatcher: &Dispatcher, workspace: &Workspace, hook: Hook) -> bool {
     let hooks = workspace.hooks().await;
     let instruction = hooks.of(hook);
@@ -52,7 +52,7 @@ async fn fire(dispatcher: &Dispatcher, workspace: &Workspace, hook: Hook) -> boo
     }
 }
 
-/// Refusals are in the log already.
+/// Submits an event. Returns whether it was accepted and saved. The dispatcher logs refusals.
 async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
     match dispatcher.submit(event) {
         Ok(accepted) => accepted.safe().await.is_ok(),
@@ -64,8 +64,8 @@ fn event(hook: Hook, channel: Option<u64>, prompt: String) -> NewEvent {
     NewEvent::new(EventKind::Hook, lane(hook), Origin::Internal { channel }, prompt)
 }
 
-/// They are given once, so they must outlive a crash in the midst of them: with a key, another one
-/// each time they are wanted.
+/// Makes the event with the instructions of the first start. Its key makes it run again after a
+/// crash; the key is new each time, because an operator can ask for the instructions again.
 fn first_start(instructions: String) -> NewEvent {
     let key = Some(format!("boot:{}", uuid::Uuid::new_v4().simple()));
     NewEvent { key, ..event(Hook::Startup, None, instructions) }

@@ -1,5 +1,5 @@
-//! The heartbeat: a sign of life goes the way of messages again and again, so that a bot which
-//! hears nobody is noticed.
+//! The heartbeat: sends a probe through intake, queue and reply at an interval, to detect a gateway
+//! that no longer processes messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use crate::figures;
 use crate::vigil;
 use crate::workspace::Lock;
 
-/// Between a sign of life and the next.
+/// Time between two probes.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// When one that has not come through is told of: Discord may be slow while somebody's rights are
-/// looked up.
+/// Time after which a missing probe is logged. A slow lookup of permissions can delay a probe.
 const LATE_TIMEOUT: Duration = Duration::from_secs(60);
-/// When the program counts as deaf.
+/// Time without a successful probe after which the program counts as unhealthy.
 pub const DEAF_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// See the module. Cheap to clone.
+/// Time of the last successful probe. Cheap to clone; clones share their state.
 #[derive(Clone, Default)]
 pub struct Liveness(Arc<Mutex<Option<Instant>>>);
 
 impl Liveness {
-    /// Beats as long as the program is ready; each one that comes through is also seen on the lock.
+    /// Starts the task that sends probes. After each successful probe, it also touches the lock
+    /// file, so that other programs can see it.
     pub fn beat(&self, pulses: Pulses, lock: Arc<Lock>) -> JoinHandle<()> {
         self.came_through();
         let liveness = self.clone();
@@ -42,12 +42,12 @@ impl Liveness {
         })
     }
 
-    /// It need not beat any more.
+    /// States that no probes are expected any more.
     pub fn rest(&self) {
         *self.0.lock() = None;
     }
 
-    /// Sends one sign of life and waits for it, however long it takes; whether it came through.
+    /// Sends one probe and waits without a limit for its result. Returns whether it succeeded.
     async fn once(&self, send: impl FnOnce(HealthProbe)) -> bool {
         let (pulse, mut through) = HealthProbe::new();
         send(pulse);
@@ -63,7 +63,7 @@ impl Liveness {
         if through {
             self.came_through();
         } else {
-            // Lost on the way: the next one will tell whether that was an accident.
+            // The next probe shows whether the problem remains.
             tracing::error!("a heartbeat was lost between intake and reply");
         }
         through
@@ -73,19 +73,19 @@ impl Liveness {
         *self.0.lock() = Some(Instant::now());
     }
 
-    /// Since when nothing came through; none: it does not beat yet.
+    /// Returns the time since the last successful probe, or `None` if no probes are expected.
     fn silence(&self) -> Option<Duration> {
         self.0.lock().map(|at| at.elapsed())
     }
 
-    /// Tells the figures.
+    /// Updates the metric of the heartbeat.
     pub fn measure(&self) {
         if let Some(silence) = self.silence() {
             figures::heartbeat(silence);
         }
     }
 
-    /// What is wrong, if the program is deaf.
+    /// Describes the problem if no probe succeeded for [`DEAF_TIMEOUT`].
     pub fn complaint(&self) -> Option<String> {
         let silence = self.silence().filter(|silence| *silence > DEAF_TIMEOUT)?;
         Some(format!(
@@ -95,7 +95,7 @@ impl Liveness {
     }
 }
 
-/// The disk may take its time.
+/// Touches the lock file on the blocking pool, because the disk may be slow.
 fn touch(lock: &Arc<Lock>) {
     let lock = Arc::clone(lock);
     tokio::task::spawn_blocking(move || lock.touch());
@@ -106,12 +106,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_that_is_lost_counts_as_silence_and_one_that_comes_through_ends_it() {
+    async fn only_a_successful_probe_ends_the_silence() {
         let liveness = Liveness::default();
         assert_eq!(
             (liveness.silence(), liveness.complaint()),
             (None, None),
-            "it does not beat yet"
+            "no probe was sent yet"
         );
         assert!(!liveness.once(drop).await);
         assert_eq!(liveness.silence(), None);

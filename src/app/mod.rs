@@ -1,4 +1,4 @@
-//! `aetheel run`: Discord, until a signal.
+//! `aetheel run`: connects Discord to the agents until a signal arrives.
 
 mod cluster;
 mod dashboard;
@@ -37,13 +37,14 @@ pub async fn serve(mut settings: Settings) -> u8 {
     }
 }
 
-/// Returns the exit code once something has ended that the program cannot do without.
+/// Waits until a task ends that must run as long as the program, and logs it. Returns the exit
+/// code.
 async fn deserted() -> u8 {
     let Fallen { name, how } = vigil::fallen().await;
     tracing::error!(
         task = name,
         how,
-        "something has ended that the program cannot do without; it leaves to be started again"
+        "a task has ended that the program needs; the program exits to be started again"
     );
     exit::SOFTWARE
 }
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_of_what_it_cannot_do_without_is_70() {
+    async fn the_end_of_a_critical_task_exits_with_70() {
         let _watch = vigil::keep();
         let _ = vigil::task("reception", async {}).await;
         assert_eq!(deserted().await, 70);

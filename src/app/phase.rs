@@ -1,16 +1,16 @@
 //! The phase of the program, published by [`crate::app`] and watched by the status pages and the
 //! service manager.
 
-/// A stretch of the program's life.
+/// Phase of the program between its start and its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Not ready yet: Discord or the agent is being looked for.
+    /// The program is starting, and not connected to Discord yet.
     #[default]
     Starting,
-    /// The database of the cluster is waited for.
+    /// The program waits for the database of the cluster.
     Joining,
-    /// Prompts are taken.
+    /// The program accepts prompts.
     Ready,
-    /// On the way out: nothing new is taken.
+    /// The program is shutting down and accepts nothing new.
     Draining,
 }

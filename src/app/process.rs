@@ -19,11 +19,11 @@ use crate::terminal::fail;
 use crate::vigil::{self, Kept};
 use crate::web::status::StatusPages;
 
-/// Works before the gateway starts and until the program ends.
+/// The services that exist before the gateway starts and until the program ends.
 pub(super) struct Process {
     pub(super) began: Instant,
     pub(super) signals: Signals,
-    /// Tasks that end while this exists end the program.
+    /// While this exists, the end of a supervised task ends the program.
     pub(super) supervision: Kept,
     pub(super) phase: watch::Sender<Phase>,
     pub(super) liveness: Liveness,

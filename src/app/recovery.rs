@@ -1,4 +1,7 @@
-//! Following what lost replies wait for: newer backends, and the wish of `aetheel recover`.
+//! Recovers lost replies when a newer backend is loaded or `aetheel recover` asks for it.
+//!
+//! A reply is lost if no backend could read the agent's output. Its recording is read again with
+//! each newer version of its backend.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +14,14 @@ use crate::backend::LoadReport;
 use crate::dispatch::Dispatcher;
 use crate::workspace::LostTurns;
 
-/// How often the request of another program is looked for.
+/// How often the gateway checks for a request of `aetheel recover`.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks after which everything is gone through: a turn may have been lost while its backend was
-/// replaced, and a profile may have changed.
+/// Number of checks after which all lost turns are read again. A turn may have been lost while its
+/// backend was replaced, and a profile may have changed.
 const EVERYTHING: u32 = 30;
 
-/// Reads a console's lost turns again: now, and as newer backends come. Never returns; to be
-/// aborted.
+/// Reads the lost turns of a console again, at the start and after each load of a backend. Returns
+/// only if the registry is dropped; the caller aborts it.
 pub async fn watch(dispatcher: Dispatcher, agents: Arc<AgentRegistry>) {
     let mut news = agents.news();
     dispatcher.reread(None).await;
@@ -34,8 +37,8 @@ pub async fn watch(dispatcher: Dispatcher, agents: Arc<AgentRegistry>) {
     }
 }
 
-/// Reads lost turns again as newer backends come, and delivers what another program asks for. Never
-/// returns; to be aborted.
+/// Reads lost turns again after each load of a backend, and delivers the replies that
+/// `aetheel recover` requests. Returns only if the registry is dropped; the caller aborts it.
 pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: LostTurns) {
     let mut news = agents.news();
     let mut look = tokio::time::interval(LOOK_INTERVAL);
@@ -59,10 +62,10 @@ pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: Lo
                 }
                 looks += 1;
                 if let Some(turns) = lost.requested().await {
-                    tracing::info!(turns = turns.len(), "lost replies are to be delivered, as another program asks");
+                    tracing::info!(turns = turns.len(), "delivering lost replies, as another program requested");
                     dispatcher.deliver_all(&turns).await;
                     if let Err(error) = lost.request_done().await {
-                        tracing::warn!(%error, "the request to deliver lost replies stays; it will be looked at again");
+                        tracing::warn!(%error, "cannot remove the request to deliver lost replies; it will be processed again");
                     }
                 }
             }

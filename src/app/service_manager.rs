@@ -1,8 +1,9 @@
-//! Telling the service manager how far the program is: systemd's notification socket.
+//! Reports the state of the program to the service manager through systemd's notification socket.
 //!
-//! `sd_notify(3)`: datagrams of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names. The
-//! watchdog is fed only while the dispatcher answers. Nothing happens where nobody asked. Pinned by
-//! `tests/gateway/status.rs` and, for the holder, `tests/process/holder.rs`.
+//! As described in `sd_notify(3)`, the program sends datagrams with `NAME=value` lines to the
+//! socket in `NOTIFY_SOCKET`. It feeds the watchdog only while the dispatcher responds. Without
+//! `NOTIFY_SOCKET`, nothing is sent. Pinned by `tests/gateway/status.rs` and, for the holder,
+//! `tests/process/holder.rs`.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -15,13 +16,13 @@ use crate::app::health::ProgramHealth;
 use crate::vigil;
 use crate::web::status::Health as _;
 
-/// Longest wait for the program's answer before the watchdog is left hungry.
+/// Longest wait for the health check. After that, the watchdog is not fed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whoever started the program.
+/// Connection to the service manager, if there is one.
 pub struct System {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// How often it wants to hear from us at least.
+    /// Longest time between two watchdog messages.
     watchdog: Option<Duration>,
 }
 
@@ -37,7 +38,7 @@ impl Drop for Watchdog {
 }
 
 impl System {
-    /// Reads where to tell it.
+    /// Reads `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
     #[must_use]
     pub fn from_environment() -> Self {
         let socket = std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()).and_then(|name| {
@@ -46,11 +47,11 @@ impl System {
                 None => SocketAddr::from_pathname(&name),
             };
             let socket = UnixDatagram::unbound().and_then(|socket| {
-                // News are not worth waiting for.
+                // The program must not wait for the service manager.
                 socket.set_nonblocking(true)?;
                 Ok((socket, address?))
             });
-            socket.inspect_err(|error| tracing::warn!(%error, "cannot tell the service manager anything; check NOTIFY_SOCKET")).ok()
+            socket.inspect_err(|error| tracing::warn!(%error, "cannot notify the service manager; check NOTIFY_SOCKET")).ok()
         });
         let ours = std::env::var("WATCHDOG_PID")
             .ok()
@@ -62,7 +63,7 @@ impl System {
         Self { socket, watchdog: micros.filter(|micros| *micros > 0).map(Duration::from_micros) }
     }
 
-    /// Prompts are taken from now on.
+    /// Reports that the program is ready, and feeds the watchdog until the result is dropped.
     pub(super) fn ready(&self, health: ProgramHealth) -> Watchdog {
         self.tell("READY=1");
         let socket = self
@@ -76,13 +77,13 @@ impl System {
             loop {
                 tokio::time::sleep(every / 2).await;
                 match timeout(ANSWER_TIMEOUT, health.alive()).await {
-                    // A service manager that is gone needs no news.
+                    // A failure means that the service manager has ended.
                     Ok(reasons) if reasons.is_empty() => {
                         drop(socket.send_to_addr(b"WATCHDOG=1", &address))
                     }
                     Ok(reasons) => tracing::error!(
                         ?reasons,
-                        "the program is not well; the service manager's watchdog is not fed"
+                        "the program is unhealthy; the service manager's watchdog is not fed"
                     ),
                     Err(_) => tracing::error!(
                         "the dispatcher does not answer; the service manager's watchdog is not fed"
@@ -92,12 +93,12 @@ impl System {
         })))
     }
 
-    /// As [`System::ready`], for a program that no watchdog looks after.
+    /// Reports that the program is ready. For programs without a watchdog.
     pub fn serving(&self) {
         self.tell("READY=1");
     }
 
-    /// The program is about to end.
+    /// Reports that the program is shutting down.
     pub(super) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
@@ -106,7 +107,7 @@ impl System {
         if let Some((socket, address)) = &self.socket
             && let Err(error) = socket.send_to_addr(state.as_bytes(), address)
         {
-            tracing::warn!(%error, state, "cannot tell the service manager");
+            tracing::warn!(%error, state, "cannot notify the service manager");
         }
     }
 }

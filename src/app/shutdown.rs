@@ -1,4 +1,4 @@
-//! The end of a gateway that served: either its turns end with it, or a holder keeps them for the
+//! The shutdown of a gateway: its turns end with it, or a holder keeps their agents running for the
 //! next start.
 
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::process::holder::HeldLauncher;
 use crate::startup::ShutdownGuard;
 use crate::workspace::Workspace;
 
-/// Time for delivering the last answers; Discord may be out of order.
+/// Time limit for the delivery of the last answers, because Discord may not respond.
 pub(super) const DELIVERY_GRACE: Duration = Duration::from_secs(10);
 
-/// Parts of the gateway that end in order once intake is closed.
+/// Parts of the gateway that are shut down in order after the intake is closed.
 pub(super) struct Shutdown {
     pub(super) dispatcher: Dispatcher,
     pub(super) workspace: Workspace,
@@ -27,17 +27,19 @@ pub(super) struct Shutdown {
     pub(super) guard: ShutdownGuard,
     pub(super) held: Option<HeldLauncher>,
     pub(super) place: Option<Place>,
-    /// Time for turns, and for the hook `shutdown`, before they are stopped.
+    /// Time before running turns and the hook `shutdown` are stopped.
     pub(super) grace: Duration,
-    /// Time for turns to end once they are stopped, with their answers.
+    /// Time for stopped turns to end and to deliver their answers.
     pub(super) stop_limit: Duration,
-    /// The exit code.
+    /// Exit code of the program.
     pub(super) code: u8,
 }
 
 impl Shutdown {
-    /// Leaves running turns to the holder and everything that waits to the next start, and ends the
-    /// program. Waits for the hook `shutdown`; a second signal ends that, a third one everything.
+    /// Leaves running agents to the holder and waiting events to the next start. Then exits.
+    ///
+    /// Waits for the hook `shutdown` before. A second signal ends that wait, a third one exits at
+    /// once.
     #[expect(clippy::disallowed_methods, reason = "dropping a running turn would end its agent")]
     pub(super) async fn hand_over(self, signals: &mut Signals) -> ! {
         let Self { dispatcher, listening, .. } = &self;
@@ -45,7 +47,8 @@ impl Shutdown {
         let hook = hooks::stopping(dispatcher, &self.workspace).await;
         let mut delivery_grace = DELIVERY_GRACE;
         if hook.is_some() {
-            // It may take a while, so people who write now are told that the answer comes later.
+            // The hook may take a while. People who write now get a notice that the answer comes
+            // later.
             listening.stop_intake(false);
         }
         tokio::select! {
@@ -59,7 +62,7 @@ impl Shutdown {
         let Self { listening, webhooks, guard, held, place: _kept_until_the_exit, .. } = self;
         let rest = async {
             if let Some(lane) = &hook {
-                // The next start would not know what to do with it.
+                // The next start cannot continue the hook `shutdown`.
                 let _ = timeout(stop_limit, dispatcher.stop_for_shutdown(lane)).await;
             }
             tokio::join!(biased; dispatcher.leave_running(delivery_grace), listening.close());
@@ -79,13 +82,14 @@ impl Shutdown {
         std::process::exit(code.into())
     }
 
-    /// Ends running turns, in the time they have, and everything else. A second signal stops turns
-    /// at once, a third one ends the waiting for that.
+    /// Ends running turns within the grace period, and then everything else. Returns the exit code.
+    ///
+    /// A second signal stops the turns at once, a third one returns without waiting for them.
     pub(super) async fn stop(self, signals: &mut Signals) -> u8 {
         let Self { dispatcher, workspace, listening, webhooks, guard, held, place, .. } = self;
         let (grace, stop_limit, code) = (self.grace, self.stop_limit, self.code);
         let in_order = async {
-            // Before the dispatcher takes nothing more, its own hook included.
+            // After `dispatcher.shutdown`, the hook would be refused too.
             let hook = hooks::stopping(&dispatcher, &workspace).await;
             let turns = timeout(grace + stop_limit, dispatcher.shutdown(grace));
             tokio::join!(biased; hooks::stopped(&dispatcher, hook.as_ref(), grace), turns).1
@@ -97,7 +101,7 @@ impl Shutdown {
                 tokio::select! {
                     ended = timeout(stop_limit, dispatcher.shutdown(Duration::ZERO)) => ended.is_ok(),
                     _ = signals.next() => {
-                        tracing::warn!("shutdown: third signal, leaving at once; the next start ends what is left of agents");
+                        tracing::warn!("shutdown: third signal, leaving at once; the next start ends the remaining agents");
                         return code;
                     }
                 }
@@ -105,7 +109,7 @@ impl Shutdown {
         };
         if !ended {
             tracing::warn!(
-                "shutdown: not every answer could be delivered; those of turns are in the recordings"
+                "shutdown: not every answer could be delivered; the recordings contain the answers of turns"
             );
         }
         webhooks.close().await;
@@ -121,8 +125,8 @@ impl Shutdown {
     }
 }
 
-/// Ends the program before it served anybody: a signal came while it was still connecting to
-/// Discord, and turns of an earlier gateway may be running.
+/// Exits after a signal that arrived while the gateway was still connecting to Discord. Agents of
+/// the previous gateway may be running; they stay with the holder.
 #[expect(clippy::disallowed_methods, reason = "dropping a running turn would end its agent")]
 pub(super) async fn hand_back(
     dispatcher: &Dispatcher,
@@ -138,7 +142,7 @@ pub(super) async fn hand_back(
     std::process::exit(code.into())
 }
 
-/// Leaves what a holder keeps to it.
+/// Disconnects from the holder, which keeps its agents running.
 pub(super) async fn leave(held: Option<HeldLauncher>) {
     if let Some(held) = held {
         held.leave().await;

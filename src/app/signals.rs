@@ -4,32 +4,33 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How the program is to end.
+/// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Running turns end with it.
+    /// Running turns end with the program.
     Stop,
-    /// A holder keeps running turns for the next start; without one as [`End::Stop`].
+    /// A holder keeps running agents for the next start. Without a holder, the same as
+    /// [`End::Stop`].
     HandOver,
-    /// As [`End::HandOver`], and the exit code asks a service manager for that start.
+    /// The same as [`End::HandOver`], but the exit code asks the service manager for a restart.
     Upgrade,
 }
 
-/// Listens for SIGINT, SIGTERM, SIGHUP and SIGUSR2. `docs/operating.md` has the table of what each
-/// does; `tests/gateway/signals.rs` has its tests.
+/// Listens for SIGINT, SIGTERM, SIGHUP and SIGUSR2. `docs/operating.md` describes the effect of
+/// each one, and `tests/gateway/signals.rs` tests it.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// `None` where SIGHUP was ignored when the program started, as `nohup` has it.
+    /// `None` if SIGHUP was ignored when the program started, for example by `nohup`.
     hangup: Option<Signal>,
     upgrade: Signal,
 }
 
 impl Signals {
-    /// Takes the signals over from the system.
+    /// Installs the signal handlers.
     ///
     /// # Errors
-    /// Returns what the system said.
+    /// Returns the error of the system if a handler cannot be installed.
     pub(super) fn listen() -> io::Result<Self> {
         let hangup = (!is_ignored(SignalKind::hangup())).then(|| signal(SignalKind::hangup()));
         Ok(Self {
@@ -57,7 +58,7 @@ impl Signals {
     }
 }
 
-/// Whether this process ignores a signal (proc_pid_status(5)).
+/// Returns whether this process ignores a signal (proc_pid_status(5)).
 fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -74,7 +74,7 @@ impl Connected {
         let dashboard = dashboard::bind(&prepared.config, &prepared.workspace).await?;
         let notes = prepared.workspace.discord_notes().clone();
         for (channel, message) in prepared.taken_messages() {
-            // The mark of a message in the journal may not have been written.
+            // The previous process may have ended before it noted a message from the journal.
             notes.note(channel, message);
         }
         tracing::info!(address = options.api_base, "connecting to discord");
@@ -146,7 +146,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// How long turns may take to end once they are stopped, with their answers.
+    /// Returns how long stopped turns may take to end and to deliver their answers.
     pub(super) fn stop_limit(&self) -> Duration {
         self.config.stop_grace * 2 + DELIVERY_GRACE
     }
@@ -176,7 +176,7 @@ pub(super) struct Recovered {
     dashboard: Option<dashboard::Ready>,
     lock: Lock,
     recovery: JoinHandle<()>,
-    /// For the agent, at the first start.
+    /// Instructions for the agent if this is the first start.
     instructions: Option<String>,
 }
 
@@ -236,7 +236,7 @@ impl Recovered {
     }
 }
 
-/// Runs the schedules on the node that has the seat. Without a cluster, that is this machine.
+/// Runs the schedules while this node is the leader. Without a cluster, it always is.
 fn run_schedules(core: &Core) -> WithSeat {
     let file = core.place.as_ref().map(|place| place.seat_file(core.workspace.folder()));
     let seat = core.place.as_ref().map_or_else(|| watch::channel(true).1, Place::seat);
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_by_itself_is_75_and_everything_else_needs_a_person() {
+    fn only_an_unreachable_discord_is_a_temporary_error() {
         let base = || "https://discord.com".to_owned();
         let cases = [
             (

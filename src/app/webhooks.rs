@@ -1,4 +1,5 @@
-//! The listener of webhooks: bound before anybody answers, open while the program is ready.
+//! The listener for webhooks. It is bound early in the start and accepts calls while the program is
+//! ready.
 
 use crate::cli::exit;
 use crate::dispatch::Dispatcher;
@@ -7,17 +8,18 @@ use crate::startup::{Prepared, Refused};
 use crate::web::webhooks::{Bound, Definitions, Desk, Serving};
 use crate::workspace::{Deliveries, WebhookFile};
 
-/// An address for webhooks, if the operator wants one, before anybody answers there.
+/// The bound address for webhooks, if the operator configured one. Calls are not answered yet.
 pub(super) struct Waiting(Option<(Bound, Definitions, Deliveries)>);
 
-/// The listener, if there is one.
+/// The listener for webhooks, if the operator configured one.
 pub(super) struct Listener(Option<Serving>);
 
 impl Waiting {
-    /// Takes the address.
+    /// Binds the address.
     ///
     /// # Errors
-    /// When it cannot be had, or what was taken before cannot be read.
+    /// Returns [`Refused`] if the address cannot be bound, or if the earlier deliveries or
+    /// `webhooks.md` cannot be read.
     pub(super) async fn bind(prepared: &Prepared) -> Result<Self, Refused> {
         let Some(address) = prepared.config.webhooks_address else { return Ok(Self(None)) };
         let bound = Bound::take(address).await.map_err(|error| {
@@ -40,7 +42,7 @@ impl Waiting {
         Ok(Self(Some((bound, definitions, deliveries))))
     }
 
-    /// Begins to answer: that it is too early.
+    /// Starts to answer calls. Until [`Listener::open`], the answer is that it is too early.
     pub(super) fn serve(self, dispatcher: &Dispatcher) -> Listener {
         let serving = |(bound, definitions, deliveries): (Bound, _, _)| {
             bound.serve(Desk { definitions, dispatcher: dispatcher.clone(), deliveries })
@@ -50,14 +52,14 @@ impl Waiting {
 }
 
 impl Listener {
-    /// From now on calls are taken.
+    /// Accepts calls from now on.
     pub(super) async fn open(&self) {
         if let Some(serving) = &self.0 {
             serving.open().await;
         }
     }
 
-    /// From now on callers are told to come back.
+    /// Refuses calls from now on; the answer asks callers to try again later.
     pub(super) fn stop_intake(&self) {
         if let Some(serving) = &self.0 {
             serving.stop_intake();

@@ -1,9 +1,9 @@
 //! Installs the components that an operator sent to all nodes
 //! (`aetheel backend install --all-nodes`).
 //!
-//! This node installs such a component as its operator would, without any question. A component that
-//! this node does not trust, or that fails its checks here, changes nothing. A component that needs
-//! more rights than were accepted is written to the folder of backends and waits there for
+//! This node installs such a component as its operator would, without any question. A component
+//! that this node does not trust, or that fails its checks here, changes nothing. A component that
+//! needs more rights than were accepted is written to the folder of backends and waits there for
 //! approval; until then the previous version serves. Pinned by `tests/gateway/handed.rs`.
 
 use std::future::pending;

@@ -248,5 +248,5 @@ async fn nobody_whom_the_lists_keep_out_gets_a_link() {
     for _ in 0..11 {
         many = local.answer_to(local.slash(CHANNEL, ANN, "dashboard", None)).await.content;
     }
-    assert!(many.starts_with("You asked for many links. Ask again in "), "{many}");
+    assert!(many.starts_with("You asked for too many links. Ask again in "), "{many}");
 }
