@@ -1,8 +1,8 @@
-//! Driving one turn on its link: what the agent does goes to the audience, people's decisions to
-//! the agent, until there is one outcome.
+//! Drives one turn on its link: passes the agent's events to the audience and people's decisions to
+//! the agent, until the turn has exactly one outcome.
 //!
-//! Owns the steps by which the turn is stopped; its times are the `clock`'s. Processes and the
-//! guest are the link's. Pinned by `tests/dispatch`.
+//! Owns the steps by which a turn is stopped. Its time limits are in `clock`. Processes and the
+//! guest belong to the link. `tests/dispatch` tests this module.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,43 +23,45 @@ use aetheel_model::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
 
-/// Time a link has, beyond the grace, to end what it was told to give up.
+/// Time, in addition to the grace period, that a link has to end a turn it was asked to give up.
 const CUSTODY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Links a turn tries that are about to close at that very moment.
+/// Maximum number of links that a turn tries if each is about to close.
 const TRIES: u32 = 5;
 
 /// A further message for a running turn.
 #[derive(Debug)]
 pub struct Steering {
-    /// The message, neutralised.
+    /// The parts of the message, already neutralised.
     pub parts: Vec<Part>,
-    /// Gets its outcome; closed when the turn ended first.
+    /// Receives the outcome. Closed without one if the turn ends first.
     pub reply_tx: oneshot::Sender<SteerOutcome>,
 }
 
-/// A turn to be run.
+/// A request to run a turn.
 pub struct TurnRequest {
-    /// Correlation id: in logs, in the recording and in messages to users.
+    /// The correlation id, which appears in logs, in the recording and in messages to users.
     pub id: String,
     /// The event's sequence number.
     pub event: u64,
-    /// Where the event waited: whose session it is.
+    /// The lane of the event, whose session the turn uses.
     pub lane: Lane,
-    /// The generation it runs on, to its end.
+    /// The generation that the turn starts on.
     pub backend: Arc<dyn Backend>,
-    /// The guest's command; the keys in it are the link's affair.
+    /// The command for the guest. The link assigns the keys in it.
     pub start: StartTurn,
-    /// The bytes of the files in it.
+    /// The contents of the files in `start`.
     pub blobs: Vec<Blob>,
-    /// Becomes a value when the turn shall stop.
+    /// Set when the turn must stop.
     pub stop: watch::Receiver<Option<StopReason>>,
-    /// Messages for the agent while it works; only for backends with the feature `steer`.
+    /// Messages for the agent while it works. Used only for backends with the feature `steer`.
     pub steers: mpsc::UnboundedReceiver<Steering>,
-    /// Its place on a link, where an earlier life of the gateway began it.
+    /// The turn's place on a link, if it began before a restart of the gateway.
     pub continued: Option<ContinuedTurn>,
 }
 
-/// Runs a turn. Dropping the future ends it, and with it an agent that serves nobody else.
+/// Runs a turn to its end.
+///
+/// Dropping the future ends the turn, and the agent if it serves no other turn.
 pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audience) -> TurnResult {
     let TurnRequest { id, event, lane, backend, start, blobs, mut stop, mut steers, continued } =
         request;
@@ -122,8 +124,8 @@ pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audienc
     driver.finish()
 }
 
-/// Waits until the audience is ready for more of the turn. Returns the reason to stop it if there is
-/// one before.
+/// Waits until the audience is ready for more of the turn. Returns a reason to stop if one arrives
+/// first.
 async fn pause(
     audience: &mut dyn Audience,
     stop: &mut watch::Receiver<Option<StopReason>>,
@@ -136,7 +138,7 @@ async fn pause(
     }
 }
 
-/// Begins a turn on a link that takes it; returns also the first report.
+/// Begins a turn on a link that accepts it. Also returns the link's first report.
 async fn begin(links: &Links, wanted: Wanted<'_>, start: StartTurn) -> (Lease, Option<Report>) {
     let mut tries = 0;
     loop {
@@ -157,29 +159,29 @@ enum Cause {
     Silent,
     Output,
     Rounds,
-    /// It has more events or tools than a turn may have.
+    /// The turn has more events or tool uses than allowed.
     Excess,
 }
 
-/// How far the turn is on its way out.
+/// The steps by which a turn ends.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Running,
-    /// The guest was told to interrupt; when the link is told to give up.
+    /// The guest was asked to interrupt the turn. At this time the link is asked to give it up.
     Interrupted(Instant),
-    /// The link was told to give up; when it is not waited for any longer.
+    /// The link was asked to give up the turn. At this time the driver stops waiting for it.
     GivenUp(Instant),
-    /// The link reports nothing more, or is not waited for.
+    /// The link reports nothing more, or the driver no longer waits for it.
     Over,
 }
 
-/// Everything that went wrong on the link.
+/// The failures of the link.
 #[derive(Debug, Default)]
 struct Trouble {
-    /// The guest failed before anything stopped the turn, and its agent runs on.
+    /// Whether the guest failed before the turn was stopped, while its agent kept running.
     guest_failed: bool,
     failure: Option<GuestFailure>,
-    /// The reason to give when the turn ends without the guest ending it.
+    /// The reason to report if the turn ends without an outcome from the guest.
     agent: Option<Failure>,
     /// The end of the stderr of the process that exited last.
     stderr: String,
@@ -188,25 +190,26 @@ struct Trouble {
 struct Driver<'a> {
     host: &'a Host,
     audience: &'a mut dyn Audience,
-    /// Where decisions of people come from.
+    /// Sends decisions of people to the driver. Cloned for each question.
     decide: mpsc::UnboundedSender<(AskKey, Decision)>,
     backend: Arc<dyn Backend>,
-    /// As known at the start.
+    /// The version when the turn began.
     agent_version: Option<String>,
     lease: Lease,
     guard: Guard,
     clock: Clock,
     observed: Observed,
     trouble: Trouble,
-    /// The agent's output compared with the text that people saw.
+    /// The result of comparing the agent's output with the text that people saw.
     examined: Examination,
-    /// Why the host stopped the turn, where it did.
+    /// Why the host stopped the turn, if it did.
     cause: Option<Cause>,
     phase: Phase,
 }
 
 impl Driver<'_> {
-    /// A one-shot turn is over when nothing of its agent is left; others when the guest says so.
+    /// Returns whether the turn is over: for a one-shot agent, when its link has ended; for others,
+    /// when the guest has ended the turn.
     fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over) || (self.guard.is_done() && !self.is_one_shot())
     }
@@ -254,7 +257,7 @@ impl Driver<'_> {
                 self.trouble.failure = failure;
                 self.phase = Phase::Over;
             }
-            // Only of a turn that catches up.
+            // Sent only before a continued turn has caught up.
             Some(
                 Report::Answered(..) | Report::Steered | Report::Stopping | Report::CaughtUp { .. },
             ) => {}
@@ -270,9 +273,10 @@ impl Driver<'_> {
         }
     }
 
-    /// Takes in what happened in an earlier life of the gateway: everything at once, without a
-    /// pause, so that nobody sees less of the turn than there was. Questions that are still open are
-    /// asked at the end.
+    /// Processes all reports from before a restart of the gateway.
+    ///
+    /// It does so without a pause, so that people never see less of the turn than before. Questions
+    /// that are still open are asked at the end.
     async fn catch_up(&mut self) {
         let (mut asks, mut stopping) = (BTreeMap::new(), false);
         let caught_up = loop {
@@ -298,7 +302,7 @@ impl Driver<'_> {
                     }
                 }
                 Some(Report::Stopping) => stopping = true,
-                // It goes on without what it was waiting for, or it is over.
+                // The turn is over, or its link refused it.
                 report @ (None | Some(Report::Over(_) | Report::Refused)) => {
                     self.received(report);
                     break None;
@@ -331,7 +335,7 @@ impl Driver<'_> {
             None => self.stop_for(Cause::Excess),
         }
         self.clock.tool_runs(self.guard.transcript().open_tools().next().is_some());
-        // Agents without a limit of their own are stopped at the operator's.
+        // Enforces the operator's limit for agents that have no limit of their own.
         if self.guard.rounds() > self.host.max_turns
             && !self.backend.descriptor().has(Feature::MaxTurns)
         {
@@ -345,18 +349,18 @@ impl Driver<'_> {
         }
     }
 
-    /// A question is over without a decision.
+    /// Closes a question without a decision.
     fn settle(&mut self, ask: AskKey, how: Settled) {
         if self.clock.answered(ask) {
             self.audience.settled(ask, how);
         }
     }
 
-    /// Does what is due.
+    /// Handles everything that is due: expired questions, the steps of stopping, and time limits.
     fn clock(&mut self) {
         let now = Instant::now();
         for ask in self.clock.expired_asks(now) {
-            tracing::info!(ask, "nobody answered the agent's question in time; it is told so");
+            tracing::info!(ask, "the agent's question expired without an answer");
             self.lease.link.ask(LinkRequest::Answer(ask, Decision::Dismissed));
             self.settle(ask, Settled::Expired);
         }
@@ -372,7 +376,7 @@ impl Driver<'_> {
         }
     }
 
-    /// When `clock` is needed next.
+    /// Returns when `clock` must be called next.
     fn deadline(&self) -> Instant {
         let phase = match self.phase {
             Phase::Interrupted(at) | Phase::GivenUp(at) => Some(at),
@@ -380,11 +384,11 @@ impl Driver<'_> {
         };
         let times =
             [phase, self.clock.next_expiry(), self.clock.limit().filter(|_| self.may_stop())];
-        // Without any, only the link can bring news; looking again now and then does no harm.
+        // If nothing is due, only the link can wake the driver. Waking up now and then is harmless.
         times.into_iter().flatten().min().unwrap_or_else(|| Instant::now() + CUSTODY_TIMEOUT)
     }
 
-    /// Whether nothing has stopped or ended the turn yet.
+    /// Returns whether nothing has stopped or ended the turn yet.
     fn may_stop(&self) -> bool {
         self.cause.is_none() && !self.guard.is_done()
     }
@@ -395,14 +399,14 @@ impl Driver<'_> {
         }
     }
 
-    /// First step of stopping: the guest asks its agent.
+    /// Takes the first step of stopping: the guest asks its agent to stop.
     fn stop(&mut self, cause: Cause) {
         self.cause = Some(cause);
         self.phase = Phase::Interrupted(Instant::now() + self.host.stop_grace);
         self.lease.link.ask(LinkRequest::Interrupt(self.lease.turn));
     }
 
-    /// Second step: the link ends the agent.
+    /// Takes the second step of stopping: the link ends the agent.
     fn give_up(&mut self) {
         if !self.is_one_shot() {
             tracing::warn!("the agent does not react to being interrupted; its link is given up");
@@ -421,11 +425,12 @@ impl Driver<'_> {
         let took = self.clock.elapsed();
         let excess = self.guard.excess().map(str::to_owned);
         let (transcript, session, done) = self.guard.into_parts();
-        // A turn of which not everything was taken in has no answer.
+        // A turn that exceeded a limit has no answer, because part of it was dropped.
         let done = done.filter(|_| excess.is_none());
         let (outcome, text, usage) =
             done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
-        // A guest that had failed before explains the ending, unless a person wished it.
+        // A failure of the guest before the stop explains the ending better, unless a person
+        // stopped the turn.
         let Trouble { guest_failed, failure, agent, stderr } = self.trouble;
         let cause = self.cause.filter(|cause| !guest_failed || matches!(cause, Cause::Asked(_)));
         let stopped = cause.map(|cause| match cause {
@@ -476,7 +481,7 @@ impl Driver<'_> {
     }
 }
 
-/// The reason to stop, once there is one.
+/// Waits for a reason to stop.
 async fn stopped(
     stop: &mut watch::Receiver<Option<StopReason>>,
 ) -> Result<StopReason, watch::error::RecvError> {

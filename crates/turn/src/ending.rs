@@ -1,4 +1,4 @@
-//! How a turn ended, as the host sees it. Pure. Pinned by the tests below.
+//! Decides how a turn ended, from the host's point of view. Pure.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,45 +10,46 @@ use aetheel_model::baseline::Positions;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::clean_text;
 
-/// Tokens of output that are not thinking, from which on there was an answer: an empty one costs a
-/// few.
+/// Number of output tokens, without thinking, from which the agent must have written an answer. An
+/// empty answer costs a few tokens.
 const SPENT: u32 = 32;
-/// The failure of a turn whose agent was lost through no fault of the turn.
+/// The failure message of a turn whose agent was lost together with the process that held it.
 const ORPHANED: &str = "the agent was lost before it had answered";
-/// Unknown things named in a failure, and characters of each.
+/// Maximum number of unknown things named in a failure, and of characters of each.
 const NAMED: usize = 5;
 const BRIEF: usize = 80;
 
-/// How a turn ended. Exactly one a turn.
+/// How a turn ended. Every turn has exactly one ending.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
-    /// The agent is done.
+    /// The agent completed the turn.
     Completed,
-    /// A person stopped it.
+    /// A person stopped the turn.
     Interrupted,
-    /// The gateway's shutdown stopped it.
+    /// The gateway's shutdown stopped the turn.
     ShutDown,
-    /// `QUERY_TIMEOUT_MS` is over.
+    /// The turn exceeded `QUERY_TIMEOUT_MS`.
     TimedOut,
-    /// `IDLE_TIMEOUT_MS` without output is over.
+    /// The agent was silent for longer than `IDLE_TIMEOUT_MS`.
     Silent,
-    /// A limit of the agent or the host stopped it; which one.
+    /// A limit of the agent or the host stopped the turn. Contains the name of the limit.
     Limit(String),
-    /// The agent failed, in its own words or those of its stderr.
+    /// The agent failed. Contains its own message or the end of its stderr.
     Agent(Failure),
     /// The backend failed.
     Backend(GuestFailure),
-    /// The agent ended without a failure and without a word; what its backend says of that.
+    /// The agent exited successfully without any output. Contains the backend's message about it.
     Mute(String),
-    /// The agent said something, but the backend found no answer in it; what it did not know.
+    /// The agent wrote output, but the backend found no answer in it. Contains what was not
+    /// understood.
     Unread(String),
 }
 
 impl Ending {
-    /// Decides among what the guest said, what became of the guest, what the host did and what
-    /// happened to the process.
+    /// Decides the ending from the outcome that the guest reported, the failure of the guest, the
+    /// reason for which the host stopped the turn, and the failure of the process.
     ///
-    /// The agent's success stands whatever came after; otherwise the host's own reason explains
+    /// The agent's success wins over everything else. Otherwise the host's own reason explains
     /// best, then the guest's failure, then the agent's.
     #[must_use]
     pub fn of(
@@ -63,7 +64,7 @@ impl Ending {
             (None, None, Some(guest)) => Self::Backend(guest),
             (Some(Outcome::Interrupted), None, _) => Self::Interrupted,
             (Some(Outcome::Limit(limit)), None, _) => Self::Limit(limit),
-            // A crash's own last words say more than the guest's "it ended without a result".
+            // The message of a crash says more than the guest's "it ended without a result".
             (Some(Outcome::Failed(failure) | Outcome::Lost(failure)), None, _) => {
                 Self::Agent(failure)
             }
@@ -75,8 +76,8 @@ impl Ending {
         }
     }
 
-    /// The same with the agent's failure in words for people, who are told nothing of `stderr` but
-    /// the reason.
+    /// Replaces the message of an agent's failure by one for people, which contains only the reason
+    /// from `stderr`.
     #[must_use]
     pub fn in_words(mut self, stderr: &str) -> Self {
         if let Self::Agent(failure) = &mut self {
@@ -85,8 +86,8 @@ impl Ending {
         self
     }
 
-    /// The same, unless the agent was lost with the holder of its process: then it has not failed
-    /// by itself, and nothing that it said is unreadable.
+    /// Replaces a failure by [`ORPHANED`] if the agent was lost together with the process that held
+    /// it: then the agent did not fail by itself, and nothing that it wrote was unreadable.
     #[must_use]
     pub(super) fn unless_orphaned(self, orphaned: bool) -> Self {
         match self {
@@ -99,13 +100,13 @@ impl Ending {
         }
     }
 
-    /// What remains of it when it is seen what people got to see: an agent that had something to
-    /// say, of which nothing could be read, has not answered. `docs/drift.md` says it in words.
+    /// Replaces the ending by [`Ending::Unread`] if the agent wrote an answer that people could not
+    /// read. `docs/drift.md` describes the rules.
     ///
-    /// Whatever people saw (text, a tool, a notice, a plan, a question) is an answer: many agents
-    /// say nothing after a tool. But where something unknown came after the last tool, that may
-    /// have been the answer. So is nothing at all from an agent that says it is done and gives no
-    /// sign of having said more.
+    /// Anything that people saw (text, a tool, a notice, a plan, a question) counts as an answer,
+    /// because many agents write nothing after a tool. But if unknown output followed the last
+    /// tool, that output may have been the answer. If an agent succeeds without any sign of having
+    /// written more, the empty turn is its answer.
     #[must_use]
     pub(super) fn unless_unread(self, seen: &Seen<'_>) -> Self {
         let unknown = seen.transcript.unrecognised();
@@ -113,7 +114,7 @@ impl Ending {
             Self::Completed if seen.lost.is_some() => true,
             Self::Agent(failure) if seen.lost.is_some() && seen.may_be_unread(failure) => true,
             _ if seen.is_anything() => false,
-            // A blank text was read, and is all there was.
+            // A blank text is readable, and it is the whole answer.
             Self::Completed => {
                 !unknown.is_empty() || (seen.spent() >= SPENT && !seen.transcript.is_blank())
             }
@@ -148,9 +149,9 @@ impl Ending {
         Self::Unread(named.join(", "))
     }
 
-    /// An agent that leaves well without a result, all of whose words were known, was stopped from
-    /// outside, as Droid 0.225.2 and Gemini CLI 0.61.0 leave at SIGTERM: nothing of it was
-    /// unreadable.
+    /// Changes a protocol failure to a crash if the agent exited with code 0, without a result, and
+    /// all of its output was known. Something outside stopped it then: Droid 0.225.2 and Gemini CLI
+    /// 0.61.0 exit like this at SIGTERM.
     fn unless_stopped(mut self, seen: &Seen<'_>) -> Self {
         if let Self::Agent(failure) = &mut self
             && failure.kind == FailureKind::Protocol
@@ -162,8 +163,8 @@ impl Ending {
         self
     }
 
-    /// The agent has left, and nothing at all came: there is nothing that anybody could have
-    /// misunderstood.
+    /// Replaces the ending by [`Ending::Mute`] if the agent exited with code 0 and wrote nothing at
+    /// all, so that nothing can have been misunderstood.
     fn unless_mute(self, seen: &Seen<'_>) -> Self {
         if seen.is_anything() {
             return self;
@@ -178,7 +179,8 @@ impl Ending {
         }
     }
 
-    /// Whether the answer could not be read, so that a newer backend may find it in the recording.
+    /// Returns whether the answer could not be read, so that a newer backend may find it in the
+    /// recording.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         match self {
@@ -188,7 +190,7 @@ impl Ending {
         }
     }
 
-    /// One word for logs and metrics.
+    /// Returns the ending as one word for logs and metrics.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -207,8 +209,8 @@ impl Ending {
 }
 
 impl Ending {
-    /// The ending that a recording tells, as far as it tells it: in the host's words `how`, and in
-    /// the guest's, which say what kind of failure it was.
+    /// Parses the text `how` of a recording's `ending` line, which [`Ending`]'s `Display` wrote.
+    /// The kind of a failure comes from the guest's `outcome`.
     #[must_use]
     pub fn recorded(how: &str, outcome: Option<&Outcome>) -> Self {
         let (word, reason) = how.split_once(": ").unwrap_or((how, ""));
@@ -255,7 +257,7 @@ impl From<StopReason> for Ending {
     }
 }
 
-/// The word and, where there is one, the reason: what recordings say.
+/// Writes the word, and the reason after a colon if there is one. Recordings contain this text.
 impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word();
@@ -270,30 +272,30 @@ impl fmt::Display for Ending {
     }
 }
 
-/// The host's own observations of a turn, whatever its backend made of it.
+/// Observations of the host about a turn, independent of its backend.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Observed {
-    /// The first text of the answer has come.
+    /// Whether the first text of the answer arrived.
     pub(super) text: bool,
-    /// People were asked something.
+    /// Whether people were asked something.
     pub(super) asked: bool,
-    /// The agent has written anything, by whatever way.
+    /// Whether the agent wrote anything, on any channel.
     pub(super) output: bool,
-    /// It has exited before its backend ended the turn, and calls that a success.
+    /// Whether the agent exited with code 0 before its backend ended the turn.
     pub(super) exited_well: bool,
-    /// It was lost before that, with whoever held it.
+    /// Whether the agent was lost before that, together with the process that held it.
     pub(super) orphaned: bool,
 }
 
-/// Everything there was to see of a turn.
+/// The facts from which [`Ending::unless_unread`] decides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
     pub(super) observed: Observed,
     pub(super) transcript: &'a Transcript,
-    /// The answer.
+    /// The text of the answer.
     pub(super) text: &'a str,
     pub(super) usage: Option<&'a Usage>,
-    /// Where in the agent's output an answer stands that nobody could read.
+    /// The path, in the agent's output, of an answer that people could not read.
     pub(super) lost: Option<&'a str>,
 }
 
@@ -308,7 +310,7 @@ impl Seen<'_> {
             || !transcript.plan().is_empty()
     }
 
-    /// Whether there was no text, no file and no question.
+    /// Returns whether the turn had no text, no file and no question.
     pub(super) fn is_silent(&self) -> bool {
         let Self { observed, transcript, text, .. } = self;
         !observed.asked
@@ -318,14 +320,14 @@ impl Seen<'_> {
             && !transcript.is_blank()
     }
 
-    /// Whether an agent that ended like this may have answered. With an exit code of 0 it did not
-    /// crash, whatever its backend makes of that.
+    /// Returns whether an agent that failed like this may have answered. An exit code of 0 is not a
+    /// crash, whatever its backend reports.
     fn may_be_unread(&self, failure: &Failure) -> bool {
         failure.kind == FailureKind::Protocol
             || (failure.kind == FailureKind::Crashed && self.observed.exited_well)
     }
 
-    /// Tokens of output that nothing visible explains.
+    /// Returns the output tokens that nothing visible explains.
     fn spent(&self) -> u32 {
         if self.transcript.thinking().is_empty() {
             self.usage.map_or(0, |usage| usage.output.saturating_sub(usage.reasoning))
@@ -338,38 +340,41 @@ impl Seen<'_> {
 /// The result of a turn.
 #[derive(Debug)]
 pub struct TurnResult {
-    /// Id of the link it ran on: the name of its recording.
+    /// The id of the link, which is also the name of its recording.
     pub link: String,
-    /// Where that is written.
+    /// The path of the recording.
     pub recording: PathBuf,
-    /// The generation it ran on.
+    /// The generation that the turn ended on.
     pub generation: Generation,
-    /// The agent's version at its start, where it was known.
+    /// The agent's version when the turn began, if it was known.
     pub agent_version: Option<String>,
-    /// Whether the agent has written anything in it, understood or not.
+    /// Whether the agent wrote anything, understood or not.
     pub output: bool,
-    /// How it ended.
+    /// How the turn ended.
     pub ending: Ending,
-    /// The agent's answer, or what there was of it.
+    /// The agent's answer, or the part of it that arrived.
     pub text: String,
-    /// The agent's session, if it told one.
+    /// The agent's session, if the agent reported one.
     pub session: Option<SessionReady>,
-    /// Tokens and money.
+    /// Tokens and costs.
     pub usage: Option<Usage>,
-    /// Everything the backend reported of it.
+    /// Everything that the backend reported.
     pub transcript: Transcript,
-    /// From its start to its end.
+    /// The time from the start of the turn to its end.
     pub took: Duration,
-    /// Its agent was lost with whoever held it: nothing is known against the prompt.
+    /// Whether the agent was lost together with the process that held it, so that the prompt is not
+    /// to blame.
     pub orphaned: bool,
-    /// It succeeded without text, a file or a question.
+    /// Whether the turn succeeded without text, a file or a question.
     pub silent: bool,
-    /// It was silent, and turns of its backend never were: its answer may be lost.
+    /// Whether the turn was silent although turns of its backend never were, so that its answer may
+    /// be lost.
     pub suspicious: bool,
-    /// Positions in its output, where its answer can be read and they are still learned.
+    /// The positions of text in the output, if the answer can be read and positions are still
+    /// learned.
     pub positions: Option<Positions>,
-    /// Its place on the link, to be kept until its answer is safe: once it is dropped, a later life
-    /// of the gateway knows nothing of the turn any more.
+    /// The turn's place on the link. The caller keeps it until the answer is saved. Once it is
+    /// dropped, the turn cannot be continued after a restart of the gateway.
     pub place: TurnPlace,
 }
 
@@ -382,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn success_stands_and_otherwise_the_best_reason_is_told() {
+    fn success_wins_and_otherwise_the_best_reason_is_reported() {
         let trap = || Some(GuestFailure::Trapped("x".into()));
         let cases = [
             (Some(Outcome::Completed), trap(), Some(Ending::TimedOut), Ending::Completed),
@@ -405,7 +410,7 @@ mod tests {
         );
     }
 
-    /// A turn in words: everything in the list happened.
+    /// Builds the facts of a turn in which everything in the list happened.
     fn seen(what: &[&str]) -> (Transcript, Option<Usage>, Observed) {
         use aetheel_model::agent::{
             EventKind, PlanEntry, PlanStatus, Text, ToolEnd, ToolStart, ToolStatus, Unrecognised,
@@ -478,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn output_without_anything_readable_is_a_failure_of_its_own() {
+    fn output_without_anything_readable_is_a_separate_failure() {
         let unknown = || Ending::Unread("line type \"foo\"".to_owned());
         let protocol =
             || Ending::Agent(Failure { kind: FailureKind::Protocol, ..failure("no result") });
@@ -487,7 +492,7 @@ mod tests {
         let mute = || Ending::Mute("no result".to_owned());
         let lost = || Ending::Unread("text at `words` that reached nobody".to_owned());
         let cases: [(Ending, &[&str], Ending); 47] = [
-            // It says that it is done.
+            // The agent reports success.
             (Ending::Completed, &["output", "unknown"], unknown()),
             (Ending::Completed, &["output", "unknown", "blank"], unknown()),
             (Ending::Completed, &["output", "unknown", "thinking"], unknown()),
@@ -497,7 +502,7 @@ mod tests {
                 &["output", "many"],
                 Ending::Unread("400 tokens of output and no text".to_owned()),
             ),
-            // It ended without saying so.
+            // The agent ended without reporting success.
             (protocol(), &["output", "unknown"], unknown()),
             (protocol(), &["unknown"], unknown()),
             (protocol(), &["output"], protocol()),
@@ -510,23 +515,23 @@ mod tests {
             (protocol(), &["output", "thinking"], protocol()),
             (crashed(), &["output", "exited", "lost"], lost()),
             (crashed(), &["output", "lost"], crashed()),
-            // It was stopped from outside before it answered.
+            // The agent was stopped from outside before it answered.
             (crashed(), &["output", "exited"], crashed()),
             (protocol(), &["output", "exited"], crashed()),
             (crashed(), &["unknown", "exited"], unknown()),
             (crashed(), &["output", "unknown"], crashed()),
             (crashed(), &[], crashed()),
-            // It said nothing at all.
+            // The agent wrote nothing at all.
             (protocol(), &[], protocol()),
             (protocol(), &["exited"], mute()),
             (crashed(), &["exited"], mute()),
             (crashed(), &["output", "exited", "text"], crashed()),
             (protocol(), &["output", "text"], protocol()),
-            // It was stopped from outside.
+            // The agent was stopped from outside.
             (protocol(), &["output", "text", "exited"], crashed()),
             (protocol(), &["output", "text", "unknown", "exited"], protocol()),
             (protocol(), &["output", "unknown", "tool"], protocol()),
-            // It used a tool, and then said something that nobody could read.
+            // The agent used a tool and then wrote something that could not be read.
             (Ending::Completed, &["output", "tool", "unknown"], unknown()),
             (
                 Ending::Completed,
@@ -536,7 +541,7 @@ mod tests {
             (protocol(), &["output", "tool", "unknown"], unknown()),
             (Ending::Completed, &["output", "text", "tool", "unknown"], Ending::Completed),
             (Ending::Completed, &["output", "tool", "unknown", "tool end"], Ending::Completed),
-            // It had nothing to say.
+            // The agent had no answer to give.
             (Ending::Completed, &["output"], Ending::Completed),
             (Ending::Completed, &["output", "few"], Ending::Completed),
             (Ending::Completed, &["output", "many", "blank"], Ending::Completed),
@@ -548,7 +553,7 @@ mod tests {
             (Ending::Completed, &["output", "unknown", "notice"], Ending::Completed),
             (Ending::Completed, &["output", "unknown", "plan"], Ending::Completed),
             (Ending::Completed, &["output", "unknown", "asked"], Ending::Completed),
-            // Something else explains it.
+            // Something else explains the ending.
             (Ending::TimedOut, &["output", "unknown", "many"], Ending::TimedOut),
             (
                 Ending::Agent(failure("signed out")),
@@ -562,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn many_unknown_things_are_named_in_a_line() {
+    fn many_unknown_things_are_named_in_one_line() {
         let mut transcript = Transcript::default();
         for n in 0..40 {
             let unknown = aetheel_model::agent::Unrecognised {
@@ -588,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_recording_tells_of_an_ending_is_that_ending() {
+    fn an_ending_is_parsed_back_from_its_recording() {
         let failure = Failure {
             kind: FailureKind::RateLimited,
             message: "no more: wait".to_owned(),

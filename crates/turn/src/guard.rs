@@ -1,18 +1,16 @@
-//! The host invariants of one turn: whatever a guest does or forgets, people see one ordered story
-//! with one end, and one of bounded length.
-//!
-//! Pure. Pinned by the tests below.
+//! Enforces the host's invariants of one turn: whatever a guest does or forgets, people see one
+//! ordered answer of bounded length with exactly one end. Pure.
 
 use aetheel_model::agent::{EventKind, SessionReady, ToolEnd, ToolStatus, TurnDone};
 use aetheel_model::fold::Transcript;
 use aetheel_store::workspace::{BindingsError, SessionId};
 
-/// Tool uses of one turn, those of sub-agents included.
+/// Maximum number of tool uses in one turn, including those of sub-agents.
 pub(super) const TOOLS: usize = 10_000;
-/// Agent-events of one turn.
+/// Maximum number of agent events in one turn.
 pub(super) const EVENTS: usize = 1_000_000;
 
-/// Watches over one turn. What does not belong to the turn is dropped by its link.
+/// The state of one turn. The link has already dropped everything that does not belong to the turn.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     transcript: Transcript,
@@ -24,8 +22,8 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Takes an agent-event in and returns it, to be shown; none once the turn has more than a
-    /// turn may: see [`Guard::excess`].
+    /// Adds an agent event and returns it to be shown. Returns `None` once the turn exceeds a
+    /// limit; see [`Guard::excess`].
     pub(super) fn event(&mut self, event: EventKind) -> Option<EventKind> {
         if self.excess.is_some() {
             return None;
@@ -50,13 +48,13 @@ impl Guard {
         Some(event)
     }
 
-    /// Which bound the turn broke; what came after that was not taken in.
+    /// Returns the limit that the turn exceeded. Everything after that was dropped.
     #[must_use]
     pub(super) fn excess(&self) -> Option<&str> {
         self.excess.as_deref()
     }
 
-    /// Takes note of the agent's session and returns its id.
+    /// Stores the agent's session and returns its id.
     ///
     /// # Errors
     /// [`BindingsError::InvalidSession`] for an id that could be taken for a flag or a path.
@@ -65,13 +63,13 @@ impl Guard {
         Ok(&self.session.insert(ready).native_id)
     }
 
-    /// Ends the turn; returns the ends of tools the agent left open.
+    /// Ends the turn. Returns the end events of tools that the agent left open.
     pub(super) fn done(&mut self, done: TurnDone) -> Vec<EventKind> {
         self.done = Some(done);
         self.close_tools()
     }
 
-    /// Ends the tools still open, as cancelled.
+    /// Ends the open tools as cancelled, and returns their end events.
     pub(super) fn close_tools(&mut self) -> Vec<EventKind> {
         let cancelled = |id: &str| ToolEnd {
             id: id.to_owned(),
@@ -86,25 +84,25 @@ impl Guard {
         ends.into_iter().map(EventKind::ToolEnd).collect()
     }
 
-    /// Whether the guest has ended the turn.
+    /// Returns whether the guest has ended the turn.
     #[must_use]
     pub(super) fn is_done(&self) -> bool {
         self.done.is_some()
     }
 
-    /// Tool uses the agent began itself, sub-agents' not counted.
+    /// Returns the number of tool uses of the agent itself, without those of sub-agents.
     #[must_use]
     pub(super) fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// The turn so far.
+    /// Returns the transcript so far.
     #[must_use]
     pub(super) fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// Everything known at the end.
+    /// Returns the transcript, the session and the guest's end of the turn.
     #[must_use]
     pub(super) fn into_parts(self) -> (Transcript, Option<SessionReady>, Option<TurnDone>) {
         (self.transcript, self.session, self.done)
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_tells_so_much_and_no_more() {
+    fn tool_uses_and_events_of_a_turn_are_limited() {
         let mut guard = Guard::default();
         let taken = (0..TOOLS + 500)
             .filter(|number| guard.event(tool(&number.to_string(), None)).is_some())
@@ -168,7 +166,8 @@ mod tests {
         assert_eq!((taken, guard.excess()), (EVENTS, Some("more than 1000000 events")));
     }
 
-    /// Processor time of this thread alone, nanoseconds: other work on the machine does not count.
+    /// Returns the processor time of this thread in nanoseconds, so that other work on the machine
+    /// does not count.
     fn busy(work: impl FnOnce()) -> u64 {
         let now = || {
             let stat =
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_work_of_a_turn_grows_with_what_it_tells_and_not_with_its_square() {
+    fn the_work_of_a_turn_grows_linearly_with_its_events() {
         let turn = |tools: usize| {
             let mut guard = Guard::default();
             for number in 0..tools {
@@ -195,7 +194,8 @@ mod tests {
             }
             assert_eq!(guard.close_tools().len(), tools);
         };
-        // As many tools both times; the quickest of some, because only the shape counts.
+        // Both cases have the same number of tools. The fastest of three runs counts, because only
+        // the growth matters.
         let cost = |turns: usize| {
             (0..3)
                 .map(|_| busy(|| (0..turns).for_each(|_| turn(TOOLS * 4 / turns))))
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_id_that_could_be_a_flag_is_not_kept() {
+    fn a_session_id_that_could_be_a_flag_is_refused() {
         let mut guard = Guard::default();
         let ready =
             |id: &str| SessionReady { session: 1, native_id: id.into(), model: None, title: None };

@@ -1,5 +1,5 @@
-//! The port behind which an agent is understood: a WASM component in the product, a scripted one in
-//! tests.
+//! The port to backends and their guests. WASM components implement it; in tests, scripted backends
+//! do.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use async_trait::async_trait;
 
 use aetheel_model::agent::{Action, Descriptor, TimedInput};
 
-/// Which load of a backend something belongs to. A turn keeps the one it started with.
+/// Identifies one load of a backend. A turn keeps the generation that it started with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Generation {
-    /// Counts the loads of this backend, from 1.
+    /// The number of the load of this backend, from 1.
     pub number: u32,
-    /// SHA-256 of the component, and of what a launch profile makes of it where there is one;
-    /// lower-case hex.
+    /// SHA-256 of the component in lower-case hex. For a launch profile, the digest also covers the
+    /// profile's settings.
     pub digest: String,
 }
 
@@ -25,25 +25,25 @@ impl fmt::Display for Generation {
     }
 }
 
-/// Why a guest cannot go on. Each ends its link and nothing else.
+/// Why a guest cannot continue. A failure ends the guest's link and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuestFailure {
-    /// The guest returned an error: its parser gave up.
+    /// The guest returned an error, because its parser gave up.
     #[error("the backend gave up: {0}")]
     Refused(String),
-    /// The guest crashed: a bug in it.
+    /// The guest crashed because of a bug in it.
     #[error("the backend crashed: {0}")]
     Trapped(String),
-    /// The host stopped it at a limit: run time, memory, size of what it returned.
+    /// The host stopped the guest at a limit: run time, memory, or size of the returned data.
     #[error("the backend was cut off: {0}")]
     CutOff(String),
-    /// The backend opens no links for a while, because its guests failed too often.
+    /// The backend does not open links for a while, because its guests failed too often.
     #[error("the backend is paused: {0}")]
     Paused(String),
 }
 
 impl GuestFailure {
-    /// `refused`, `trapped`, `cut-off` or `paused`, for logs and metrics.
+    /// Returns `refused`, `trapped`, `cut-off` or `paused`, for logs and metrics.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -55,124 +55,125 @@ impl GuestFailure {
     }
 }
 
-/// One generation of a backend, ready to open links.
+/// One generation of a backend, which can open links.
 #[async_trait]
 pub trait Backend: Send + Sync {
-    /// Its description of itself.
+    /// Returns the backend's description of itself.
     fn descriptor(&self) -> &Descriptor;
-    /// Which load this is.
+    /// Returns the generation.
     fn generation(&self) -> &Generation;
-    /// `settings.options` of every turn with it: a JSON object.
+    /// Returns the value of `settings.options` for every turn of this backend, a JSON object.
     fn options(&self) -> &str {
         "{}"
     }
-    /// Returns how long it opens no links, because its guests failed too often; `None` if it does.
+    /// Returns how long the backend does not open links because its guests failed too often, or
+    /// `None` if it opens links.
     fn paused(&self) -> Option<Duration> {
         None
     }
-    /// Opens a link: a fresh guest with no history. Dropping the future leaves nothing behind.
+    /// Opens a fresh guest for a new link. Dropping the future leaves nothing behind.
     ///
     /// # Errors
-    /// [`GuestFailure`] when the guest cannot be instantiated; [`GuestFailure::Paused`] while the
+    /// [`GuestFailure`] if the guest cannot be instantiated; [`GuestFailure::Paused`] while the
     /// backend is paused.
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure>;
 }
 
-/// A guest: the understanding half of a link.
+/// A running instance of a backend, which interprets the agent of one link.
 #[async_trait]
 pub trait Guest: Send {
-    /// Tells the guest what happened and returns what it wants done.
+    /// Passes inputs to the guest and returns its actions.
     ///
-    /// After an error the guest is unusable and must be dropped; so it is when the future was
-    /// dropped half-way.
+    /// After an error the guest is unusable and must be dropped. The same applies if the future was
+    /// dropped before it completed.
     ///
     /// # Errors
     /// [`GuestFailure`], which ends the link.
     async fn handle(&mut self, inputs: Vec<TimedInput>) -> Result<Vec<Action>, GuestFailure>;
 
-    /// Returns the guest's state for [`Guest::load`] of a newer generation; none: it cannot move.
-    /// Only between turns of a long-lived link.
+    /// Returns the guest's state for [`Guest::load`] of a newer generation, or `None` if this guest
+    /// cannot be moved. Called only between turns of a long-lived link.
     ///
     /// # Errors
     /// [`GuestFailure`], which ends the link.
     async fn save(&mut self) -> Result<Option<String>, GuestFailure>;
 
-    /// Hands a guest that has not been called yet the state of an older generation with descriptor
-    /// version `saved_by`.
+    /// Loads the state of an older generation, with descriptor version `saved_by`, into a guest
+    /// that has not been called yet.
     ///
     /// # Errors
-    /// [`GuestFailure::Refused`] when the state does not fit; any failure ends this guest.
+    /// [`GuestFailure::Refused`] if the state does not fit. Any failure ends this guest.
     async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure>;
 }
 
-/// Where a component is that is known of a backend.
+/// The role of a known component of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shelf {
-    /// It serves.
+    /// It is the one that serves.
     Serving,
-    /// It was let in, and another one serves.
+    /// It was admitted, but another component serves.
     Beside,
-    /// It served earlier and was kept.
+    /// It served earlier and its file was kept.
     Earlier,
-    /// It came with the program, and the operator has another one.
+    /// It was shipped with the program, but the operator has another one.
     Shipped,
 }
 
-/// A component that is known of a backend.
+/// A known component of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownComponent {
-    /// SHA-256 of its file, lower-case hex.
+    /// SHA-256 of its file, in lower-case hex.
     pub digest: String,
-    /// The version its descriptor gives, where it is loaded.
+    /// The version in its descriptor, if it is loaded.
     pub version: Option<String>,
-    /// Where it is.
+    /// Its role.
     pub shelf: Shelf,
 }
 
-/// The backends there are, by name.
+/// Access to backends by name.
 #[async_trait]
 pub trait Backends: Send + Sync {
-    /// Returns the current generation of a backend; a turn asks once, at its start.
+    /// Returns the current generation of a backend. A turn asks once, at its start.
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>>;
-    /// Returns the generation of a backend whose component has this digest, also an earlier one that
-    /// may still be used; none: there is none.
+    /// Returns the generation of a backend whose component has this digest, even an earlier one, or
+    /// `None` if no such component may be used.
     async fn kept(&self, name: &str, digest: &str) -> Option<Arc<dyn Backend>> {
         self.get(name).filter(|backend| backend.generation().digest == digest)
     }
-    /// The names, sorted.
+    /// Returns the names of all backends, sorted.
     fn names(&self) -> Vec<String>;
-    /// The names of those that can work here, as far as is known.
+    /// Returns the names of the backends that can work on this machine, as far as is known.
     fn offered(&self) -> Vec<String> {
         self.names()
     }
-    /// Why a backend cannot work here now, in a few words for people, for example `it is not signed
-    /// in`; none: as far as is known it can.
+    /// Returns why a backend cannot work on this machine now, in a few words for people, for
+    /// example `it is not signed in`. Returns `None` if no problem is known.
     async fn unavailable(&self, _name: &str) -> Option<String> {
         None
     }
-    /// The parts of a backend that wait for the operator's acceptance, one line each.
+    /// Returns the capabilities of a backend that wait for the operator's approval, one line each.
     fn unaccepted(&self, _name: &str) -> Vec<String> {
         Vec::new()
     }
-    /// The components that are known of a backend, what serves first.
+    /// Returns the known components of a backend, the one that serves first.
     async fn components(&self, _name: &str) -> Vec<KnownComponent> {
         Vec::new()
     }
-    /// Opens one of these to be tried beside what serves: judged and admitted like that, and its
-    /// failures are nothing to it.
+    /// Opens a known component for a trial. It is checked and admitted like any other, and its
+    /// failures do not count for the component that serves.
     ///
     /// # Errors
-    /// Why it may not be used, in words for an owner.
+    /// Returns why the component may not be used, as a text for an owner.
     async fn on_trial(&self, name: &str, _digest: &str) -> Result<Arc<dyn Backend>, String> {
         Err(format!("there is no such component of `{name}`"))
     }
-    /// Has the component serve again that served before the generation with this digest, and
-    /// returns what then serves.
+    /// Replaces the generation `from` by the component that served before it, and returns the
+    /// generation that serves then.
     ///
     /// # Errors
-    /// Why it stays as it is, and what to do: there is no earlier one, another one serves by now,
-    /// the folder cannot be written.
+    /// Returns why nothing was changed and what to do: there is no earlier component, another
+    /// generation serves by now, or the folder cannot be written.
     async fn roll_back(&self, name: &str, _from: &Generation) -> Result<Generation, String> {
-        Err(format!("`{name}` has nothing before it that could serve again"))
+        Err(format!("`{name}` has no earlier component to return to"))
     }
 }

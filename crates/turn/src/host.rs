@@ -1,4 +1,4 @@
-//! The operator's decisions about running agents, in the form a turn needs it.
+//! The operator's settings for running agents.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::Credential;
 use aetheel_model::baseline::Baselines;
 
-/// Variables every agent gets where the gateway has them: enough to find programs, homes,
-/// certificates and proxies.
+/// Variables that every agent gets if the gateway has them: enough to find programs, home
+/// directories, certificates and proxies.
 pub const BASE_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -42,7 +42,7 @@ pub const BASE_VARIABLES: &[&str] = &[
     "no_proxy",
 ];
 
-/// The agents on this machine as far as they are known, by backend. Clones share it, because backends come
+/// The known agents of this machine, by backend. Clones share the data, because backends are added
 /// while turns run.
 #[derive(Clone, Debug, Default)]
 pub struct Agents {
@@ -50,22 +50,22 @@ pub struct Agents {
     baselines: Baselines,
 }
 
-/// One backend's agent as far as it is known.
+/// The known facts about one backend's agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agent {
-    /// Where its programs are, by declared name; others are looked up in `PATH`.
+    /// The paths of its programs, by declared name. Other programs are looked up in `PATH`.
     pub programs: HashMap<String, PathBuf>,
     /// The output of its version probe, for example `2.1.197`.
     pub version: Option<String>,
 }
 
 impl Agents {
-    /// Remembers what was found, in place of what was known before.
+    /// Replaces the facts about a backend's agent.
     pub fn set(&self, backend: &str, agent: Agent) {
         self.known.write().insert(backend.to_owned(), agent);
     }
 
-    /// Says where a program is.
+    /// Sets the path of a program.
     pub fn set_program(&self, backend: &str, name: &str, path: &Path) {
         let mut known = self.known.write();
         known
@@ -81,55 +81,56 @@ impl Agents {
         &self.baselines
     }
 
-    /// A backend's agent; nothing is known of it before it was looked at.
+    /// Returns the facts about a backend's agent. They are empty before the agent is examined.
     #[must_use]
     pub fn get(&self, backend: &str) -> Agent {
         self.known.read().get(backend).cloned().unwrap_or_default()
     }
 }
 
-/// How agents are run here.
+/// How agents are run on this machine.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The gateway's own environment at start, secrets of its own removed.
+    /// The gateway's environment at its start, without its own secrets.
     pub variables: HashMap<String, String>,
-    /// Names of further variables agents get.
+    /// Names of further variables that agents get.
     pub further_variables: Vec<String>,
-    /// The agents here as far as they are known.
+    /// The known agents of this machine.
     pub agents: Agents,
-    /// How agents are confined, for people.
+    /// A description for people of how agents are confined.
     pub sandbox: String,
     /// Whether agents that confine their own commands by mounts can do so here.
     pub mounts: bool,
-    /// The reach of confined agents; none: they are not confined.
+    /// The operator's rules for confined agents, or `None` if agents are not confined.
     pub fence: Option<Fence>,
-    /// Put before the program.
+    /// Arguments that are put before the program.
     pub wrapper: Vec<String>,
-    /// Working directory of agents that belong to no session.
+    /// The working directory of agents that do not belong to a session.
     pub cwd: PathBuf,
-    /// Longest turn, without the time in which people are asked.
+    /// Maximum duration of a turn, without the time in which people are asked.
     pub query_timeout: Duration,
-    /// Longest time an agent may say nothing while none of its tools runs.
+    /// Maximum time without output while none of the agent's tools runs.
     pub idle_timeout: Option<Duration>,
-    /// Time a question to people stays open.
+    /// Time after which a question to people expires.
     pub ask_timeout: Duration,
-    /// Time a long-lived agent is kept without a turn.
+    /// Time for which a long-lived agent is kept without a turn.
     pub link_idle: Duration,
-    /// Long-lived agents kept at most without a turn.
+    /// Maximum number of long-lived agents that are kept without a turn.
     pub links_warm: usize,
-    /// Between the steps of the stop ladder.
+    /// Time between the steps of stopping an agent.
     pub stop_grace: Duration,
-    /// Tool rounds of agents that have no limit of their own.
+    /// Maximum number of tool uses in a turn, for agents that have no such limit of their own.
     pub max_turns: u32,
-    /// Longest line of output, bytes; the rest of a longer one is dropped.
+    /// Maximum length of an output line in bytes. The rest of a longer line is dropped.
     pub line_limit: usize,
-    /// Output of a run, bytes.
+    /// Maximum output of a run in bytes.
     pub output_limit: u64,
 }
 
 impl Host {
-    /// The environment an agent gets before what its guest sets: base list, the operator's further
-    /// names, and what the descriptor declares (credentials, `environment.pass`).
+    /// Returns the environment of an agent, before the variables that its guest sets: the base
+    /// list, the operator's further names, and the variables that the descriptor declares
+    /// (credentials and `environment.pass`).
     #[must_use]
     pub fn environment(&self, descriptor: &Descriptor) -> Vec<(String, String)> {
         let credentials = descriptor.credentials.iter().filter_map(|credential| match credential {
@@ -153,7 +154,7 @@ impl Host {
             .collect()
     }
 
-    /// The reach of a backend's agent, before its working directory and temporary folder.
+    /// Returns the reach of a backend's agent, without its working directory and temporary folder.
     #[must_use]
     pub fn reach(&self, descriptor: &Descriptor, environment: &[(String, String)]) -> Reach {
         let variable = |name: &str| {
@@ -162,13 +163,13 @@ impl Host {
         self.fence.as_ref().map(|fence| fence.reach(descriptor, variable)).unwrap_or_default()
     }
 
-    /// The program a backend's declared name stands for.
+    /// Returns the path of a program that a backend declares, or its name if the path is not known.
     #[must_use]
     pub fn program(&self, backend: &str, name: &str) -> PathBuf {
         self.agents.get(backend).programs.remove(name).unwrap_or_else(|| PathBuf::from(name))
     }
 
-    /// The version of a backend's agent, where it is known.
+    /// Returns the version of a backend's agent, if it is known.
     #[must_use]
     pub fn agent_version(&self, backend: &str) -> Option<String> {
         self.agents.get(backend).version

@@ -1,4 +1,4 @@
-//! The port behind which agent processes run: real ones in the product, scripted ones in tests.
+//! The port to agent processes. The product starts real processes; tests use scripted ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,44 +12,46 @@ use super::Reach;
 use aetheel_model::agent::descriptor::Framing;
 use aetheel_model::agent::{Exit, Pipe, Signal};
 
-/// A checked request to start a process: everything in it was decided by the host.
+/// A checked request to start a process. The host decided everything in it.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// Names the run in logs; also the end of the mark that all its processes carry (`AETHEEL_RUN`
-    /// in their environment). Unique where the launcher holds what it starts.
+    /// The id of the run, for logs. It is also the end of the mark that all processes of the run
+    /// have in their environment (`AETHEEL_RUN`). Must be unique if the launcher's processes
+    /// outlive the gateway.
     pub run: String,
-    /// Tells it from the run's other processes: the guest's key of it.
+    /// The guest's key of the process, which is unique within the run.
     pub proc: u32,
-    /// Absolute path, or a name to look up in `PATH`.
+    /// An absolute path, or a name to look up in `PATH`.
     pub program: PathBuf,
-    /// Without the program itself.
+    /// The arguments, without the program itself.
     pub arguments: Vec<OsString>,
-    /// The whole environment; nothing is inherited.
+    /// The complete environment. Nothing is inherited.
     pub environment: Vec<(String, String)>,
-    /// Working directory; must exist.
+    /// The working directory, which must exist.
     pub cwd: PathBuf,
-    /// Written to stdin at once.
+    /// Data that is written to stdin immediately.
     pub stdin: Vec<u8>,
-    /// Keep stdin open afterwards.
+    /// Whether stdin stays open afterwards.
     pub keep_open: bool,
-    /// How messages are told apart on stdin and stdout; stderr has lines.
+    /// How messages are separated on stdin and stdout. Stderr always has lines.
     pub framing: Framing,
-    /// Longest line in bytes; the rest of a longer one is dropped and the line marked.
+    /// Maximum length of a line in bytes. The rest of a longer line is dropped, and the line is
+    /// marked.
     pub line_limit: usize,
-    /// Bytes of stdout and stderr together after which the run is killed.
+    /// Number of bytes of stdout and stderr together after which the run is killed.
     pub output_limit: u64,
-    /// Its reach, where the launcher confines what it starts.
+    /// The files that the process may access, for launchers that confine processes.
     pub reach: Reach,
 }
 
 /// One line of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputLine {
-    /// Where it came from.
+    /// The pipe that the line came from.
     pub pipe: Pipe,
-    /// Without terminator; invalid UTF-8 replaced.
+    /// The text without its terminator. Invalid UTF-8 is replaced.
     pub text: String,
-    /// Longer than the limit; the rest is gone.
+    /// Whether the line was longer than the limit, so that its rest was dropped.
     pub truncated: bool,
 }
 
@@ -58,13 +60,13 @@ pub struct OutputLine {
 pub enum ProcessEvent {
     /// Lines that arrived together, in order within each pipe. Never empty.
     Lines(Vec<OutputLine>),
-    /// More output than the limit; the process is being killed. `Exited` follows.
+    /// The output exceeded the limit, and the process is being killed. `Exited` follows.
     OutputLimit,
-    /// The last event: no process of the run exists any more.
+    /// The last event: all processes of the run have ended.
     Exited {
-        /// How the leader ended.
+        /// How the first process of the run ended.
         how: Exit,
-        /// End of stderr, at most 64 KiB, control sequences removed.
+        /// The end of stderr: at most 64 KiB, without control sequences.
         stderr_tail: String,
     },
 }
@@ -72,77 +74,78 @@ pub enum ProcessEvent {
 /// A command to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessCommand {
-    /// Writes more to stdin.
+    /// Writes data to stdin.
     Write(Vec<u8>),
-    /// End of stdin, after what was written.
+    /// Closes stdin after everything that was written before.
     CloseStdin,
-    /// Signals the group, and kills all that is left after `grace`.
+    /// Sends a signal to the process group, and kills what is left of it after `grace`.
     Stop {
-        /// The signal to begin with.
+        /// The first signal.
         signal: Signal,
         /// Time until SIGKILL.
         grace: Duration,
     },
-    /// So many of its lines, from its first one on, are written down, and its end as one more: a
-    /// launcher that holds processes need not keep them any longer. Means nothing to others.
+    /// Confirms that this many of the process's lines, from its first one on, are recorded. The end
+    /// of the process counts as one more line. A launcher whose processes outlive the gateway can
+    /// then forget these lines. Other launchers ignore the command.
     Recorded(u64),
 }
 
-/// A running process. Dropping it kills everything of the run.
+/// A running process. Dropping it kills all processes of its run.
 #[derive(Debug)]
 pub struct Process {
-    /// Its events. Bounded: a slow reader slows the process down.
+    /// The events of the process. The channel is bounded: a slow reader slows the process down.
     pub events: mpsc::Receiver<ProcessEvent>,
-    /// Commands to it; unbounded because they are few. Commands to a dead process are lost
-    /// without harm.
+    /// Commands to the process. The channel is unbounded because commands are few. Commands to a
+    /// process that has ended are lost without harm.
     pub commands: mpsc::UnboundedSender<ProcessCommand>,
-    /// The leader's process id, where there is one.
+    /// The id of the first process of the run, if there is one.
     pub pid: Option<u32>,
-    /// It outlives the gateway: see [`Launcher::survivors`].
+    /// Whether the process outlives the gateway; see [`Launcher::survivors`].
     pub held: bool,
 }
 
-/// A run whose processes outlived the gateway that started them.
+/// A run whose processes outlived the gateway process that started them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survivor {
-    /// [`Launch::run`].
+    /// The id of the run ([`Launch::run`]).
     pub run: String,
-    /// What was last kept for it ([`Launcher::keep`]); empty: nothing was.
+    /// The latest data that [`Launcher::keep`] stored for the run; empty if it stored nothing.
     pub keepsake: Vec<u8>,
-    /// How many lives of the gateway have asked for it since it was last told that something is
-    /// written down: it may be what kills them.
+    /// How many gateway processes have asked for this run since lines of it were last confirmed. A
+    /// high number suggests that the run crashes the gateway.
     pub asked: u32,
-    /// Those that were not told to be over, in the order of their keys.
+    /// The processes whose end is not confirmed, in the order of their keys.
     pub processes: Vec<SurvivingProcess>,
 }
 
-/// A process that outlived the gateway; perhaps it has ended meanwhile.
+/// A process that outlived the gateway. It may have ended since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SurvivingProcess {
-    /// [`Launch::proc`].
+    /// The key of the process ([`Launch::proc`]).
     pub proc: u32,
-    /// Commands it was given, [`ProcessCommand::Recorded`] not counted.
+    /// The number of commands that the process received, without [`ProcessCommand::Recorded`].
     pub commands: u64,
-    /// The last [`ProcessCommand::Recorded`].
+    /// The number in the last [`ProcessCommand::Recorded`].
     pub recorded: u64,
 }
 
 /// Why a process did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("program not found: {}", .0.display())]
     NotFound(PathBuf),
     /// The working directory does not exist.
     #[error("working directory not found: {}", .0.display())]
     NoDirectory(PathBuf),
-    /// The holder that was to start it is lost, and everything that it held with it.
+    /// The holder that should have started the process is lost, with all processes that it held.
     #[error("the process that holds agents ended before {} was started", .0.display())]
     HolderLost(PathBuf),
-    /// Anything else the system said.
+    /// Any other error of the system.
     #[error("cannot start {}", program.display())]
     Start {
-        /// The program that was to be started.
+        /// The program that could not be started.
         program: PathBuf,
         /// The system's error.
         #[source]
@@ -150,59 +153,61 @@ pub enum LaunchError {
     },
 }
 
-/// Starts agent processes as they were planned and checked.
+/// Starts agent processes.
 #[async_trait]
 pub trait Launcher: Send + Sync {
-    /// Starts one.
+    /// Starts a process.
     ///
     /// # Errors
-    /// [`LaunchError`]; nothing is left behind.
+    /// [`LaunchError`] if the process cannot be started. Nothing is left behind then.
     async fn launch(&self, launch: Launch) -> Result<Process, LaunchError>;
 
-    /// Returns a launcher for one link, bound to the holder that runs now; a lost holder is
-    /// replaced first. Folders, keepsake and processes of the link all belong to that holder: once
-    /// it is lost, launching fails, and nothing of the link reaches a later holder. Returns `None`
-    /// if nothing is held.
+    /// Returns a launcher for one link, bound to the holder that runs now. A lost holder is
+    /// replaced first. The folders, keepsake and processes of the link all belong to this holder:
+    /// once it is lost, launching fails, and nothing of the link reaches a later holder. Returns
+    /// `None` if processes do not outlive the gateway.
     async fn bind(&self) -> Option<Arc<dyn Launcher>> {
         None
     }
 
-    /// Whether what it starts outlives the gateway.
+    /// Returns whether processes of this launcher outlive the gateway.
     fn holds(&self) -> bool {
         false
     }
 
-    /// Returns the prefix of the names of temporary folders that live as long as what it starts.
+    /// Returns the prefix of the names of temporary folders that must exist as long as the
+    /// processes.
     fn scratch(&self) -> String {
         "aetheel-".to_owned()
     }
 
-    /// The runs that an earlier life of the gateway left. Each goes on until it is taken over
+    /// Returns the runs that a previous gateway process left. Each continues until it is taken over
     /// ([`Launcher::adopt`]) or ended ([`Launcher::end`]).
     async fn survivors(&self) -> Vec<Survivor> {
         Vec::new()
     }
 
-    /// Takes over a process of a surviving run. Its events are those after the first `heard` lines:
-    /// the caller knows these, and whatever was to be done with them.
+    /// Takes over a process of a surviving run. The caller has already processed the first `heard`
+    /// lines; the events begin after them.
     ///
     /// # Errors
-    /// It is not there, or lines after those are not kept any more.
+    /// [`LaunchError`] if the process does not exist, or lines after the first `heard` are no
+    /// longer available.
     async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
         let _ = heard;
         Err(LaunchError::Start {
             program: PathBuf::from(format!("process {proc} of run {run}")),
-            source: std::io::Error::other("nothing outlives this launcher"),
+            source: std::io::Error::other("processes of this launcher do not outlive the gateway"),
         })
     }
 
-    /// Keeps something for a run beside its processes, in place of what was kept before. Returns at
-    /// once; in order with what is launched and commanded.
+    /// Stores data for a run together with its processes, and replaces what was stored before.
+    /// Returns immediately. The order relative to launches and commands is kept.
     fn keep(&self, run: &str, keepsake: Vec<u8>) {
         let _ = (run, keepsake);
     }
 
-    /// Ends all processes of a run and forgets it. Returns at once.
+    /// Ends all processes of a run and forgets it. Returns immediately.
     fn end(&self, run: &str) {
         let _ = run;
     }

@@ -1,9 +1,9 @@
-//! Checking what a guest wants to start against what its descriptor declares.
+//! Checks the command that a guest wants to start against its descriptor.
 //!
-//! The rule that keeps people's text out of the command line: every argument is a declared flag,
-//! the value of one, or a declared word. A value never begins with a dash unless it is attached to
-//! its flag by `=`. Pure; pinned by the tests below and by `tests/dispatch/turns.rs` (forged
-//! flags and environment).
+//! The rule keeps people's text out of the command line: every argument is a declared flag, the
+//! value of one, or a declared word. A value never begins with a dash unless it is attached to its
+//! flag by `=`. Pure. `tests/dispatch/turns.rs` also tests this module (forged flags and
+//! environment).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,73 +11,73 @@ use std::path::{Path, PathBuf};
 use aetheel_model::agent::descriptor::{Flag, FlagValue, Program};
 use aetheel_model::agent::{Descriptor, Safety, Spawn, Value};
 
-/// Bytes of the longest argument or variable the kernel takes (MAX_ARG_STRLEN less the NUL; 131,071
-/// pass, one more is E2BIG).
+/// Maximum length of an argument or variable, in bytes: `MAX_ARG_STRLEN` of the kernel without the
+/// NUL (131,071 bytes pass; one more fails with `E2BIG`).
 pub const ARGUMENT_LIMIT: usize = 131_071;
 
-/// A spawn that was found in order, its values filled in.
+/// A spawn that passed the check, with its values filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Name of the declared program.
+    /// The name of the declared program.
     pub program: String,
-    /// Without the program.
+    /// The arguments, without the program.
     pub arguments: Vec<String>,
-    /// Variables the guest sets, beside those the host passes on.
+    /// The variables that the guest sets, in addition to those that the host passes on.
     pub environment: Vec<(String, String)>,
 }
 
-/// Why a spawn is refused; nothing was started.
+/// Why a spawn is refused. Nothing was started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanFault {
-    /// Not one of the descriptor's programs.
+    /// The program is not one of the descriptor's programs.
     #[error("program {0:?} is not declared in the descriptor")]
     Program(String),
-    /// A flag the descriptor does not name.
+    /// The descriptor does not declare this flag.
     #[error("flag {0:?} is not declared in the descriptor")]
     Flag(String),
-    /// A flag, or a value of it, that needs a higher safety level.
+    /// The flag, or its value, needs a higher safety level.
     #[error("{0:?} is not allowed at safety level `{1}`")]
     Level(String, &'static str),
-    /// Neither flag, value nor word.
+    /// The argument is not a declared flag, value or word.
     #[error("argument {0} is neither a declared flag, the value of one, nor a declared word")]
     Stray(usize),
-    /// A value that would be read as a flag.
+    /// The value would be read as a flag.
     #[error("the value of {0:?} begins with a dash")]
     Dash(String),
-    /// A flag without its value.
+    /// The value of the flag is missing.
     #[error("{0:?} lacks its value")]
     NoValue(String),
-    /// A variable the descriptor does not let the guest set.
+    /// The descriptor does not let the guest set this variable.
     #[error("environment variable {0:?} is not declared in the descriptor")]
     Variable(String),
-    /// Longer than the kernel takes.
+    /// The text is longer than the kernel accepts.
     #[error("{0} has {1} bytes, the limit is {ARGUMENT_LIMIT}")]
     TooLong(String, usize),
-    /// A NUL byte.
+    /// The text contains a NUL byte.
     #[error("{0} holds a NUL byte")]
     Nul(String),
-    /// A file that was not made by `put-file` before.
+    /// No `put-file` action wrote this file before.
     #[error("file {0:?} was not put before")]
     File(String),
-    /// Something this host does not do.
+    /// This host does not support the request.
     #[error("{0} is not supported by this host")]
     Unsupported(&'static str),
 }
 
-/// The sources of values.
+/// The values that can be filled in.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// The link's files, by name.
+    /// The paths of the link's files, by name.
     pub files: &'a HashMap<String, PathBuf>,
-    /// Its secrets, by name.
+    /// The link's secrets, by name.
     pub secrets: &'a HashMap<String, String>,
-    /// The port of a process that listens.
+    /// The port assigned to a process that listens.
     pub port: Option<u16>,
-    /// The gateway's own variables.
+    /// The gateway's own environment variables.
     pub inherited: &'a HashMap<String, String>,
 }
 
-/// Checks a spawn for a safety level and fills in its values.
+/// Checks a spawn at a safety level and fills in its values.
 ///
 /// # Errors
 /// The first [`PlanFault`] found.
@@ -118,7 +118,7 @@ pub fn check(
     Ok(Checked { program: program.name.clone(), arguments, environment })
 }
 
-/// `None` stands for `inherit`.
+/// Returns the text of a value, or `None` for `inherit`.
 fn fill(value: &Value, known: Known<'_>) -> Result<Option<String>, PlanFault> {
     match value {
         Value::Text(text) => Ok(Some(text.clone())),
@@ -200,7 +200,7 @@ fn check_arguments(
     }
 }
 
-/// The first entry for a flag that the level permits.
+/// Returns the first entry for a flag that the safety level permits.
 fn usable<'a>(program: &'a Program, name: &str, safety: Safety) -> Result<&'a Flag, PlanFault> {
     let mut entries = program.flags.iter().filter(|flag| flag.name == name).peekable();
     if entries.peek().is_none() {
@@ -401,8 +401,8 @@ mod tests {
     }
 
     proptest! {
-        /// Invariants 5 and 6: whatever a guest returns, what passes is made of declared flags and
-        /// words, and free text stands only behind a flag that takes a value.
+        /// Invariants 5 and 6: whatever a guest returns, a command that passes consists of declared
+        /// flags and words, and free text occurs only after a flag that takes a value.
         #[test]
         fn free_text_never_becomes_a_flag(arguments in proptest::collection::vec("(--yolo|--resume|--tools|-p|exec|[-a-z =]{0,12})", 0..6)) {
             let texts: Vec<&str> = arguments.iter().map(String::as_str).collect();

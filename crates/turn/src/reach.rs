@@ -1,9 +1,8 @@
-//! The reach of an agent where it is confined: decided here, enforced by whoever starts its
-//! processes.
+//! The files that a confined agent may access: decided here, enforced by the launcher.
 //!
-//! Everything is listed that it may read or write; the rest of the machine is out of reach, above
-//! all what is the gateway's own. A [`Fence`] is what the operator decided for all agents, a
-//! [`Reach`] what comes of it for one process.
+//! Everything that the agent may read or write is listed. The rest of the machine is out of its
+//! reach, above all the gateway's own files. A [`Fence`] has the operator's decisions for all
+//! agents, a [`Reach`] the resulting rules for one process.
 
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use std::{fs, io};
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::{Access, State};
 
-/// Variables that name a file or folder the agent has to read.
+/// Variables whose values are paths that the agent has to read.
 const NAMING: &[&str] = &[
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -24,20 +23,21 @@ const NAMING: &[&str] = &[
     "OPENCODE_CONFIG",
 ];
 
-/// Everything one process may reach beside the system's own folders and its program.
+/// The files that one process may access, in addition to the system's own folders and its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Further programs it starts, as paths or names to look up: their installations are read.
+    /// Further programs that the process starts, as paths or names to look up. Their installations
+    /// can be read.
     pub programs: Vec<PathBuf>,
-    /// Read and executed, with everything below.
+    /// Paths that can be read and executed, with everything below them.
     pub read: Vec<PathBuf>,
-    /// Read, executed and changed, with everything below.
+    /// Paths that can be read, executed and changed, with everything below them.
     pub write: Vec<PathBuf>,
-    /// Neither read nor written, whatever contains it.
+    /// Paths that can be neither read nor written, even if a path above them can.
     pub hidden: Vec<PathBuf>,
-    /// Not written, whatever contains it.
+    /// Paths that cannot be written, even if a path above them can.
     pub kept: Vec<PathBuf>,
-    /// It confines its own commands by mounts, which not every sandbox allows.
+    /// Whether the agent confines its own commands by mounts, which some sandboxes do not allow.
     pub own_sandbox: bool,
 }
 
@@ -48,15 +48,15 @@ pub struct Fence {
     pub read: Vec<PathBuf>,
     /// Folders of `AGENT_WRITE`.
     pub write: Vec<PathBuf>,
-    /// The gateway's own: configuration, state, recordings, caches, env file.
+    /// The gateway's own files: configuration, state, recordings, caches and the env file.
     pub hidden: Vec<PathBuf>,
-    /// The gateway's own that is no secret, such as the folder of components.
+    /// The gateway's own files that are not secret, such as the folder of components.
     pub kept: Vec<PathBuf>,
 }
 
 impl Fence {
-    /// The reach of a backend's agent with these variables. Its state is made where it is
-    /// missing, for what does not exist when the agent is confined it could never make.
+    /// Returns the reach of a backend's agent with these variables. Creates missing state of the
+    /// agent, because a confined agent could not create it.
     #[must_use]
     pub fn reach(
         &self,
@@ -76,7 +76,7 @@ impl Fence {
         for state in &descriptor.state {
             let Some(place) = state.place(&variable) else { continue };
             if let Err(error) = make(state, &place) {
-                tracing::debug!(path = %place.display(), %error, "state of an agent cannot be made");
+                tracing::debug!(path = %place.display(), %error, "state of an agent cannot be created");
             }
             match state.access {
                 Access::Write => reach.write.push(place),
@@ -87,7 +87,7 @@ impl Fence {
     }
 }
 
-/// Makes a place for state, private to this user.
+/// Creates a file or folder for an agent's state, private to this user.
 fn make(state: &State, place: &Path) -> io::Result<()> {
     if fs::symlink_metadata(place).is_ok() {
         return Ok(());
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_is_made_privately_and_what_is_there_is_left_alone() {
+    fn missing_state_is_created_privately_and_existing_state_is_unchanged() {
         let home = tempfile::tempdir().unwrap();
         let descriptor = Descriptor::parse(
             r#"{"name":"x","version":"1","programs":[{"name":"x"}],"environment":{"pass":["X_HOME"]},"state":[

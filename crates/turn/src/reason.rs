@@ -1,21 +1,20 @@
-//! The part of an agent's stderr that may be the reason of its end: in words for people, without what
-//! programs say in any case.
+//! Extracts the reason of an agent's end from its stderr, as a text for people, without the noise
+//! that programs always print.
 //!
-//! Backends hand the end of stderr on as it stands, so that they are the same in every language;
-//! here, in the one place before people, is left out what is never the reason. Recordings keep all
-//! of it. Pure. Pinned by the tests below and by `tests/reasons.rs`, which walks the recordings of
-//! all backends.
+//! Backends pass on the end of stderr unchanged, so that they behave the same in every language.
+//! Only this module removes what is never the reason, just before people see it. Recordings keep
+//! all of it. Pure. `tests/reasons.rs` checks the recordings of all backends.
 
 use std::borrow::Cow;
 
 use aetheel_model::plain::clean_text;
 
-/// Lines and bytes of a reason.
+/// Maximum number of lines and bytes of a reason.
 const LINES: usize = 5;
 const BYTES: usize = 1024;
 
-/// Parts of lines that are never the reason: terminals, helpers that are missing, warnings of
-/// Node.js, of npm and of the agents themselves, seen in their pinned versions.
+/// Parts of lines that are never the reason: about terminals, missing helper programs, and warnings
+/// of Node.js, npm and the agents. All were seen in the pinned versions of the agents.
 const NOISE: [&str; 13] = [
     "256-color support",
     "(Use `node --trace-",
@@ -44,7 +43,7 @@ const OPENINGS: [&str; 8] = [
     "throw err",
 ];
 
-/// The reason in the end of stderr; empty where it has none.
+/// Returns the reason in the end of stderr, or an empty text if all of it is noise.
 #[must_use]
 pub fn reason(stderr: &str) -> String {
     let stderr = clean_text(stderr);
@@ -52,8 +51,8 @@ pub fn reason(stderr: &str) -> String {
     end_of(&said)
 }
 
-/// A failure's message in words for people: where it has the end of `stderr` as backends tell it,
-/// with the reason in its place; of anything else what is no noise.
+/// Returns the message of a failure as a text for people. If the message contains the end of
+/// `stderr`, as backends add it, the reason replaces it. Otherwise, noise is removed.
 #[must_use]
 pub fn in_words(message: &str, stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -70,14 +69,14 @@ pub fn in_words(message: &str, stderr: &str) -> String {
     said.join("\n").trim_end_matches([':', ' ']).to_owned()
 }
 
-/// The last lines, as every backend of ours cuts them.
+/// Returns the last lines, cut in the same way as every backend of this repository cuts them.
 fn end_of(lines: &[&str]) -> String {
     let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
     end[end.ceil_char_boundary(end.len().saturating_sub(BYTES))..].to_owned()
 }
 
-/// A line of a message without noise: where noise stands behind words of the backend's (`the agent
-/// ended: …`), those.
+/// Returns a line of a message without noise. If noise follows words of the backend (`the agent
+/// ended: …`), returns these words.
 fn without_noise(line: &str) -> &str {
     match line.trim_end().split_once(": ") {
         Some((head, said)) if head.contains(" ended") && is_noise(said.trim()) => head,
@@ -96,7 +95,8 @@ fn is_noise(line: &str) -> bool {
         || is_position(line)
 }
 
-/// A line of a stack trace of Node.js: `at name (file:1:2)`, `at file:1:2`.
+/// Returns whether a line is a frame of a Node.js stack trace: `at name (file:1:2)` or `at
+/// file:1:2`.
 fn is_frame(line: &str) -> bool {
     let Some(at) = line.strip_prefix("at ") else { return false };
     let at = at.trim_end_matches([' ', '{']);
@@ -104,7 +104,7 @@ fn is_frame(line: &str) -> bool {
         || is_position(at.trim_end_matches(')').rsplit(['(', ' ']).next().unwrap_or_default())
 }
 
-/// A place in a program: `file:1`, `file:1:2`, without blanks.
+/// Returns whether a word is a position in a program: `file:1` or `file:1:2`, without spaces.
 fn is_position(word: &str) -> bool {
     let mut parts = word.rsplit(':');
     let number = |part: Option<&str>| {
@@ -119,7 +119,7 @@ fn is_position(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Lines that programs print in any case.
+    /// Lines that programs always print.
     const ANY_CASE: [&str; 22] = [
         "Warning: 256-color support not detected. Using a terminal with at least 256-color support is recommended.",
         "YOLO mode is enabled. All tool calls will be automatically approved.",
@@ -146,7 +146,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_programs_say_in_any_case_is_no_reason() {
+    fn lines_that_programs_always_print_are_not_reasons() {
         for noise in ANY_CASE {
             assert_eq!(reason(noise), "", "{noise}");
             assert_eq!(
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_behind_much_noise_is_found_again() {
+    fn a_reason_before_much_noise_is_found() {
         let stderr = format!("TypeError: no such model\n{}", ANY_CASE.join("\n"));
         let lines: Vec<&str> = stderr.lines().map(str::trim).collect();
         let told =
@@ -176,12 +176,12 @@ mod tests {
         assert_eq!(
             in_words("Droid ended (exit code 1)", &stderr),
             "Droid ended (exit code 1)",
-            "its backend did not tell it"
+            "its backend did not pass on stderr"
         );
     }
 
     #[test]
-    fn what_may_be_a_reason_stays() {
+    fn possible_reasons_are_kept() {
         for reason in [
             "Invalid auth method selected.",
             "Error: connect ECONNREFUSED 127.0.0.1:8080",

@@ -1,9 +1,8 @@
-//! Turns whose answer no parser could read: reading their recordings again with a newer one.
+//! Reads the recordings of turns whose answer was lost again, with a newer parser.
 //!
-//! Owns what counts as an answer. Which turns were lost is noted in
-//! [`aetheel_store::workspace::LostTurns`], how long their recordings stay is decided in `retention`, what
-//! becomes of them in `dispatch`. Pinned by `tests/dispatch/lost.rs` and
-//! `tests/gateway/recovery.rs`.
+//! Owns the rules of what counts as an answer. [`aetheel_store::workspace::LostTurns`] lists the
+//! lost turns, `retention` decides how long their recordings stay, and `dispatch` handles the
+//! result. `tests/dispatch/lost.rs` and `tests/gateway/recovery.rs` test this module.
 
 use std::fs;
 use std::path::Path;
@@ -15,33 +14,33 @@ use super::replay::{Batches, Tape, lost_text, replay};
 use aetheel_model::agent::descriptor::Sharing;
 use aetheel_model::agent::{Command, Input, Outcome, SessionReady, Usage};
 
-/// Longest time for reading one turn again.
+/// Maximum time for reading one turn again.
 const REREAD_TIMEOUT: Duration = Duration::from_secs(20);
-/// Inputs the guest gets in one call.
+/// Number of inputs that the guest gets in one call.
 const BATCH: usize = 256;
 
-/// A newer parser's reading of a turn.
+/// The answer that a newer parser found in a recorded turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reread {
-    /// The agent's text; empty when it only used tools.
+    /// The agent's text; empty if the agent only used tools.
     pub text: String,
-    /// The agent never came to its end: this is the text until then.
+    /// Whether the agent did not reach the end of its answer, so that the text is incomplete.
     pub cut: bool,
     /// The agent's session.
     pub session: Option<SessionReady>,
-    /// Tokens and money.
+    /// Tokens and costs.
     pub usage: Option<Usage>,
-    /// Where the agent worked.
+    /// The agent's working directory.
     pub cwd: Option<String>,
-    /// From the turn's start to its end.
+    /// The time from the start of the turn to its end.
     pub took: Duration,
 }
 
-/// Plays a recording once more to a backend, up to the end of a turn, and returns the answer it
-/// finds there. Takes at most 20 s; dropping the future leaves nothing behind.
+/// Replays a recording to a backend, up to the end of a turn, and returns the answer that it finds.
+/// Takes at most 20 s. Dropping the future leaves nothing behind.
 ///
 /// # Errors
-/// Why there is no answer, in words for the operator.
+/// Returns why there is no answer, as a text for the operator.
 pub async fn reread(backend: &dyn Backend, recording: &Path, turn: &str) -> Result<Reread, String> {
     let path = recording.to_owned();
     let read = tokio::task::spawn_blocking(move || tape(&path))
@@ -57,7 +56,7 @@ fn tape(path: &Path) -> Result<Tape, String> {
     let bytes =
         fs::read(path).map_err(|error| format!("the recording cannot be opened: {error}"))?;
     let text = String::from_utf8_lossy(&bytes);
-    // It may still be written to.
+    // The last line may be incomplete while the recording is being written.
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     Tape::read(whole)
 }
@@ -67,7 +66,7 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
         tape.cut().map(|why| format!("the recording was cut before the end of the turn: {why}"))
     };
     let key = tape.key_of(turn).ok_or_else(|| {
-        cut(&tape).unwrap_or_else(|| "the recording does not tell of this turn".to_owned())
+        cut(&tape).unwrap_or_else(|| "the recording does not contain this turn".to_owned())
     })?;
     let begun = tape
         .entries
@@ -113,7 +112,7 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
     let has_text = !text.trim().is_empty();
     let lasting = backend.descriptor().sharing != Sharing::Turn;
     let cut = match replayed.done.as_ref().map(|done| &done.outcome) {
-        // Something unreadable after the last tool may be the answer.
+        // Unreadable output after the last tool may be the answer.
         Some(Outcome::Completed)
             if has_text
                 || (!replayed.transcript.tools().is_empty()
@@ -133,7 +132,7 @@ async fn answer(backend: &dyn Backend, mut tape: Tape, turn: &str) -> Result<Rer
         }
         None => match failed {
             Some(failure) => return Err(failure),
-            // A long-lived agent goes with its guest, in mid-turn.
+            // A long-lived agent ends together with its guest, in the middle of a turn.
             None if lasting && has_text => true,
             None => return Err("it does not find the end of the turn".to_owned()),
         },
