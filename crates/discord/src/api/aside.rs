@@ -1,4 +1,4 @@
-//! Words that wait for nothing.
+//! Messages that wait neither for other requests nor for the lease.
 
 use reqwest::Method;
 use serde_json::json;
@@ -7,8 +7,8 @@ use super::Api;
 use crate::rest::{Call, RestError, Timeouts};
 
 impl Api {
-    /// Posts a reply that no other request of the channel waits for, and that waits for none. It is
-    /// sent whether or not this node may speak. The same nonce never posts twice.
+    /// Posts a reply that does not wait for other requests of the channel, nor they for it. It is
+    /// sent even without a lease. The same nonce never posts twice.
     pub(crate) async fn post_aside(
         &self,
         channel: u64,

@@ -1,4 +1,4 @@
-//! The first answer to an interaction, which Discord waits three seconds for.
+//! The first response to an interaction, which Discord expects within three seconds.
 
 use reqwest::Method;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::Api;
 use crate::rest::{Call, RestError, Timeouts};
 
 impl Api {
-    /// Answers an interaction at once.
+    /// Responds to an interaction.
     pub(crate) async fn callback(
         &self,
         interaction: u64,
@@ -18,7 +18,8 @@ impl Api {
         self.first_callback(interaction, token, body, timeouts).await.map(drop)
     }
 
-    /// The same. False: it was acknowledged before, perhaps by an attempt whose answer was lost.
+    /// Responds to an interaction. Returns `false` if it was acknowledged before, perhaps by an
+    /// attempt whose answer was lost.
     pub(crate) async fn first_callback(
         &self,
         interaction: u64,

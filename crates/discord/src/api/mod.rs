@@ -1,8 +1,7 @@
-//! The requests we make of Discord, by meaning.
+//! The requests to Discord, one method for each purpose.
 //!
-//! Every message says that nobody is pinged, whatever its text holds, but for a question or a word
-//! that an answer is there, which call whoever is asked or asked; every new message carries a nonce
-//! that Discord enforces, so that repeating a request never posts twice. Pinned by the local
+//! Mentions are disabled except in questions and in the "answer ready" ping. Every new message has
+//! a nonce that Discord enforces, so that a repeated request never posts twice. Pinned by the local
 //! Discord of the tests, which refuses anything else.
 
 mod aside;
@@ -21,26 +20,26 @@ use tracing::warn;
 use super::rest::{Call, Rest, RestError, Timeouts, Upload};
 use super::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
 
-/// A message after it was posted.
+/// A message that was posted.
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) id: u64,
-    /// Its text now; older text when the nonce was known already.
+    /// Its text, which is an older one if Discord already knew the nonce.
     pub(super) content: String,
 }
 
-/// Makes a nonce: at most 25 characters, as Discord wants.
+/// Returns a random nonce, which may have at most 25 characters.
 pub(super) fn nonce() -> String {
     let mut nonce = uuid::Uuid::new_v4().simple().to_string();
     nonce.truncate(24);
     nonce
 }
 
-/// Discord, as far as we use it.
+/// The part of Discord's API that the bot uses.
 #[derive(Clone, Debug)]
 pub(super) struct Api {
     pub(super) rest: Rest,
-    /// Channels in which nothing can be replied to.
+    /// Channels in which the bot cannot reply to messages.
     unread: Arc<Mutex<HashSet<u64>>>,
 }
 
@@ -49,7 +48,7 @@ impl Api {
         Self { rest, unread: Arc::default() }
     }
 
-    /// Forgets where the bot could not reply: its permissions have changed somewhere.
+    /// Forgets the channels without replies, because permissions have changed somewhere.
     pub(super) fn permissions_changed(&self) {
         self.unread.lock().clear();
     }
@@ -105,7 +104,7 @@ impl Api {
         .await
     }
 
-    /// Messages after one, at most 100, oldest first, and whether there may be more.
+    /// Returns at most 100 messages after an id, oldest first, and whether there may be more.
     pub(super) async fn messages_after(
         &self,
         channel: u64,
@@ -118,7 +117,7 @@ impl Api {
         Ok((in_order(found), full))
     }
 
-    /// The last messages before one, at most so many, oldest first.
+    /// Returns the last messages before an id, at most `most`, oldest first.
     pub(super) async fn messages_before(
         &self,
         channel: u64,
@@ -170,7 +169,8 @@ impl Api {
         self.rest.send(&call, timeouts).await.map(drop)
     }
 
-    /// Opens a public thread on a message; its id is the message's. Returns whether there was none.
+    /// Opens a public thread on a message. Its id is that of the message. Returns `false` if the
+    /// thread exists already.
     pub(super) async fn thread(
         &self,
         channel: u64,
@@ -186,7 +186,7 @@ impl Api {
             by_interaction: false,
         };
         match self.rest.send(&call, timeouts).await {
-            // 160004: there is one, opened by an attempt whose answer was lost.
+            // 160004: the thread exists, opened by an attempt whose answer was lost.
             Err(RestError::Refused { code: 160_004, .. }) => Ok(false),
             other => other.map(|_| true),
         }
@@ -212,8 +212,8 @@ impl Api {
         self.rest.send_file(&call, file, timeouts).await.map(drop)
     }
 
-    /// Posts a message, as a reply where `reply_to` still exists and may be read. The same nonce
-    /// never posts twice.
+    /// Posts a message, as a reply if `reply_to` still exists and may be read. The same nonce never
+    /// posts twice.
     pub(super) async fn post(
         &self,
         channel: u64,
@@ -237,7 +237,7 @@ impl Api {
         self.call_for(channel, reply_to, None, nonce, body, timeouts).await
     }
 
-    /// Posts a message with buttons and menus, and pings one user whom it names.
+    /// Posts a message with buttons and menus, and pings one user whom its text mentions.
     pub(super) async fn call_for(
         &self,
         channel: u64,
@@ -318,7 +318,7 @@ impl Api {
         self.rest.send(&call, timeouts).await.map(drop)
     }
 
-    /// Deletes a message; one that is gone already counts as deleted.
+    /// Deletes a message. Succeeds if it does not exist any more.
     pub(super) async fn delete(
         &self,
         channel: u64,
@@ -338,7 +338,7 @@ impl Api {
         }
     }
 
-    /// Tells Discord within its three seconds that an answer will come (callback type 5).
+    /// Announces an answer within Discord's three seconds (callback type 5).
     pub(super) async fn defer(
         &self,
         interaction: u64,
@@ -414,8 +414,8 @@ impl Api {
         posted(&self.rest.send(&call, timeouts).await?)
     }
 
-    /// Sends a further message of an interaction. Takes no nonce: used only where the bot may not
-    /// post by itself.
+    /// Posts a further message of an interaction. It has no nonce, so it is used only where the bot
+    /// may not post.
     pub(super) async fn follow_up(
         &self,
         application: u64,
@@ -434,7 +434,7 @@ impl Api {
         posted(&self.rest.send(&call, timeouts).await?)
     }
 
-    /// A word for the user alone, after an interaction was answered.
+    /// Sends a message that only the user sees, after an interaction was answered.
     pub(super) async fn note(
         &self,
         application: u64,
@@ -487,7 +487,7 @@ fn unreadable(what: &str, why: &str) -> RestError {
     }
 }
 
-/// Messages, oldest first. One that cannot be read must not hide the others.
+/// Parses messages and sorts them, oldest first. Leaves out those that cannot be parsed.
 fn in_order(found: Vec<Value>) -> Vec<Message> {
     let mut messages: Vec<Message> =
         found.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect();

@@ -1,4 +1,4 @@
-//! Reactions of the bot's to messages of people.
+//! The bot's reactions to messages of people.
 
 use reqwest::Method;
 
@@ -7,7 +7,7 @@ use crate::flow::Rank;
 use crate::rest::{Call, RestError, Timeouts};
 
 impl Api {
-    /// Marks a message as seen and not taken.
+    /// Marks a message as seen but not accepted.
     pub(crate) async fn mark(
         &self,
         channel: u64,
@@ -17,7 +17,7 @@ impl Api {
         self.react(channel, message, "🚫", timeouts.of(Rank::Marker)).await
     }
 
-    /// Puts a reaction on a message.
+    /// Adds a reaction to a message.
     pub(crate) async fn react(
         &self,
         channel: u64,
@@ -28,7 +28,7 @@ impl Api {
         self.reaction(Method::PUT, channel, message, emoji, timeouts).await
     }
 
-    /// Takes a reaction back.
+    /// Removes a reaction.
     pub(crate) async fn unreact(
         &self,
         channel: u64,

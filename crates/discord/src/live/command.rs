@@ -1,4 +1,4 @@
-//! A command's own message: the first of its answer, as long as its token works.
+//! The message of a slash command, which is the first of its answer as long as its token works.
 
 use std::time::Instant;
 
@@ -10,19 +10,19 @@ use crate::api::Posted;
 use crate::heading;
 use crate::rest::{RestError, Timeouts};
 
-/// The text of the message once its token is about to run out, or something else stands below it.
+/// The text of the message once its token expires, or something else was posted below it.
 const FOLLOWS: &str = "-# This takes a while: the answer follows below.";
 
 impl Live {
-    /// When the command's token must not be used any more, so that [`Live::leave_token`] is due.
+    /// Returns when the token of the command expires, so that [`Live::leave_token`] must be called.
     pub(crate) fn token_expires(&self) -> Option<Instant> {
         self.place.token.as_ref().map(|token| token.expires)
     }
 
-    /// Leaves the command's own message behind; what follows are ordinary messages.
+    /// Stops using the command's own message. The answer continues in ordinary messages.
     pub(crate) async fn leave_token(&mut self, timeouts: Timeouts) {
         let Some(mut token) = self.place.token.take() else { return };
-        // Taken early enough that the token still has a minute.
+        // The token still works for a minute after `expires`.
         if token.was_taken().await {
             let application = self.inner.identity.application;
             let text = heading::under(self.place.heading.as_deref(), FOLLOWS);
@@ -41,7 +41,7 @@ impl Live {
         self.note();
     }
 
-    /// Leaves the command's own message behind where its token works no more.
+    /// Stops using the command's own message if its token no longer works.
     pub(super) async fn check_token(&mut self, timeouts: Timeouts) {
         let Some(token) = &mut self.place.token else { return };
         if !token.is_usable().await {
@@ -49,12 +49,12 @@ impl Live {
         }
     }
 
-    /// Whether a message of the answer is the command's own.
+    /// Returns whether a message of the answer is the command's own.
     pub(super) fn is_original(&self, index: usize) -> bool {
         index == 0 && self.place.token.is_some()
     }
 
-    /// Has the command's own message show this; gives the token up when Discord refuses it.
+    /// Edits the command's own message. Drops the token if Discord rejects it.
     pub(super) async fn edit_original(
         &mut self,
         piece: &str,

@@ -1,11 +1,10 @@
-//! The messages of one answer on the screen: made, edited, deleted until they show what they
-//! should.
+//! The messages of one answer: creates, edits and deletes them until they show the wanted text.
 //!
-//! Idempotent: a message whose creation may or may not have reached Discord keeps its nonce, so
-//! that trying again finds it instead of posting twice, also after a restart: nonces follow from
-//! the event, and the ids of messages are noted with it. Whatever is cut off where, what stands
-//! there says that it is not all. Pinned by `tests/discord/` (cut connections, deleted messages,
-//! late interactions, answers that are held up).
+//! Operations are idempotent. A message that Discord may or may not have created keeps its nonce,
+//! so that another attempt finds it instead of posting it twice. This also works after a restart,
+//! because nonces are derived from the event and the ids of messages are saved with it. If delivery
+//! stops in the middle, the last message says that the rest follows. Pinned by `tests/discord/`
+//! (cut connections, deleted messages, late interactions, answers that are held up).
 
 mod command;
 mod place;
@@ -26,33 +25,33 @@ use super::stopping;
 use aetheel_dispatch::PriorDelivery;
 use aetheel_model::figures;
 
-/// The line below a part while the next one is not there.
+/// Label of the disabled button below a message while the next one does not exist.
 const MORE: &str = "⏳ The rest follows";
-/// Among the ids of a reply: what follows stands below something else.
+/// A mark between the ids of a reply: the messages after it are below something else.
 const BREAK: u64 = 0;
 
 /// The messages of one answer.
 pub(super) struct Live {
     inner: Arc<Inner>,
     place: Place,
-    /// Those that something else stands below of.
+    /// Messages that are not edited any more, because something else was posted below them.
     above: Vec<Slot>,
     slots: Vec<Slot>,
     traces: PriorDelivery,
-    /// The event whose turn a button stops while it runs; none: there is no button.
+    /// The event whose turn the stop button stops. `None` shows no button.
     stops: Option<u64>,
-    /// The one that was to be made last.
+    /// The last message whose creation Discord did not confirm.
     unsure: Option<Unsure>,
-    /// How often the message of each place was given up and made anew.
+    /// How often the message of each slot was given up and created again.
     anew: Vec<u32>,
-    /// The ids of the messages that were noted last.
+    /// The ids that were saved last.
     noted: Vec<u64>,
-    /// Messages of earlier lives that stand before ours and are out of reach.
+    /// How many messages of previous processes precede these and cannot be edited.
     before: usize,
 }
 
 impl Live {
-    /// Makes one that goes on with the messages of an earlier life, if there are any.
+    /// Creates the messages of an answer. Continues with those that a previous process posted.
     pub(super) fn new(
         inner: Arc<Inner>,
         place: Place,
@@ -86,7 +85,7 @@ impl Live {
         live
     }
 
-    /// A message to be made in this place.
+    /// Returns a slot for a message that was not created yet.
     fn slot(&self, index: usize) -> Slot {
         let number = self.before + self.above.len() + index;
         let nonce = match self.anew.get(index) {
@@ -96,17 +95,18 @@ impl Live {
         Slot { nonce, id: None, shown: String::new(), below: Below::Nothing, fixed: false }
     }
 
-    /// The nonce that keeps a file of the answer from being posted twice, also after a restart.
+    /// Returns the nonce of a file of the answer. It is the same after a restart, so the file is
+    /// not posted twice.
     pub(super) fn file_nonce(&self, number: usize) -> String {
         format!("{}.f{number}", self.traces.stem)
     }
 
-    /// The nonce that keeps a ping from being posted twice.
+    /// Returns the nonce of the answer's ping, which prevents a second one.
     pub(super) fn ping_nonce(&self) -> String {
         format!("{}.p", self.traces.stem)
     }
 
-    /// The next message of this place is another one.
+    /// Changes the nonce of a slot, so that its next message is a new one.
     fn give_up(&mut self, index: usize) {
         if self.anew.len() <= index {
             self.anew.resize(index + 1, 0);
@@ -114,7 +114,7 @@ impl Live {
         self.anew[index] += 1;
     }
 
-    /// Notes which messages there are; a command's own message is one of them.
+    /// Saves the ids of the messages, including the command's own.
     fn note(&mut self) {
         let mut ids: Vec<u64> = self.above.iter().filter_map(|slot| slot.id).collect();
         if !ids.is_empty() {
@@ -127,12 +127,12 @@ impl Live {
         }
     }
 
-    /// The id of the first message, once it was posted.
+    /// Returns the id of the first message, once it was posted.
     pub(super) fn first(&self) -> Option<u64> {
         self.slots.first().and_then(|slot| slot.id)
     }
 
-    /// Makes the messages show `pieces`, in order. `last` says that nothing comes after.
+    /// Makes the messages show `pieces`, in order. `last` means that nothing follows.
     ///
     /// Returns whether a message was posted.
     pub(super) async fn show(
@@ -145,7 +145,7 @@ impl Live {
         let had_token = self.place.token.is_some();
         let shown = self.try_show(pieces, last, timeouts).await;
         if shown.is_err() && had_token && self.place.token.is_none() {
-            // The command's message is gone or its token is refused: begin again without.
+            // The command's message was deleted or its token rejected: start again without it.
             self.drop_from(1, timeouts).await;
             self.slots.clear();
             let shown = self.try_show(pieces, last, timeouts).await;
@@ -172,7 +172,8 @@ impl Live {
             match self.slots[index].id {
                 Some(_) if self.slots[index].is(piece, below) => {}
                 Some(id) => match self.edit(index, id, (piece, below), timeouts).await {
-                    // Somebody deleted it: what stands below would be out of order.
+                    // Somebody deleted it. The messages after it are created again, to keep the
+                    // order.
                     Err(error) if error.is_gone() && !original => {
                         self.drop_from(index, timeouts).await;
                         self.slots.push(self.slot(index));
@@ -181,8 +182,8 @@ impl Live {
                         figures::discord_message(last, true);
                         posted = true;
                     }
-                    // Nothing can be edited in an archived thread; a new message brings it back,
-                    // unless it is locked.
+                    // Messages of an archived thread cannot be edited. A new message reopens the
+                    // thread, unless it is locked.
                     Err(error) if error.is_archived() => {
                         for at in index..self.slots.len() {
                             self.give_up(at);
@@ -203,8 +204,8 @@ impl Live {
                     posted = true;
                 }
             }
-            // The part before needs to promise this one no longer. In a draft that has time until
-            // the next one.
+            // The previous message no longer needs its "the rest follows". A draft leaves that to
+            // the next edit.
             if let Some(before) = index.checked_sub(1).filter(|_| last)
                 && let Slot { id: Some(id), shown, .. } = &self.slots[before]
                 && !self.slots[before].is(shown, Below::Nothing)
@@ -219,7 +220,7 @@ impl Live {
         Ok(posted)
     }
 
-    /// Returns the line to stand below one of so many messages.
+    /// Returns the buttons of the message at `index`, out of `count`.
     fn below(&self, index: usize, count: usize, last: bool) -> Below {
         let goes_on = index + 1 < count;
         match self.stops {
@@ -242,11 +243,11 @@ impl Live {
         }
     }
 
-    /// From now on messages are made anew, because something else stands below those that are
-    /// there, which say what they say.
+    /// Leaves the existing messages as they are and continues in new ones, because something else
+    /// was posted below them.
     pub(super) async fn go_below(&mut self, timeouts: Timeouts) {
         if self.slots.iter().all(|slot| slot.id.is_none()) {
-            // A command's own message waits for something to say.
+            // Nothing was posted yet. A command's own message points to the answer below.
             return self.leave_token(timeouts).await;
         }
         self.stand_above();
@@ -259,20 +260,20 @@ impl Live {
         self.place = Place::of(self.place.channel);
     }
 
-    /// Whether an earlier life or this one left messages above something else.
+    /// Returns whether this process or a previous one left messages above something else.
     pub(super) fn has_above(&self) -> bool {
         !self.above.is_empty()
     }
 
-    /// Reads what the last message says that an earlier life left above something else; none: there
-    /// is none, it is out of reach, or this life put something there itself.
+    /// Returns the text of the last message that a previous process left above something else, or
+    /// `None` if no such message exists, it cannot be read, or this process posted it.
     pub(super) async fn says_above(&self, timeouts: Timeouts) -> Option<String> {
         let id = self.above.last().filter(|slot| slot.shown.is_empty())?.id?;
         let found = self.inner.api.message(self.place.channel, id, timeouts).await;
         found.ok().map(|message| message.content.trim().to_owned())
     }
 
-    /// Deletes what stands above: all of it is said below.
+    /// Deletes the messages above something else, because those below contain the whole text.
     pub(super) async fn drop_above(&mut self, timeouts: Timeouts) {
         let above = std::mem::take(&mut self.above);
         self.delete(above, timeouts).await;
@@ -313,7 +314,7 @@ impl Live {
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
         match self.try_make(index, body, last, timeouts).await {
-            // An earlier life made it, and somebody deleted it.
+            // A previous process created it, and somebody deleted it.
             Err(error)
                 if error.is_gone()
                     && self.slots[index].id.is_some()
@@ -336,7 +337,7 @@ impl Live {
     ) -> Result<(), RestError> {
         let (piece, below) = body;
         let rows = if below == Below::Nothing { Value::Null } else { self.rows(below) };
-        // There may be one with other buttons.
+        // An earlier attempt may have created it with other buttons.
         let doubtful =
             self.unsure.as_ref().is_some_and(|unsure| unsure.nonce == self.slots[index].nonce);
         let posted = match (&self.place.token, index) {
@@ -362,8 +363,8 @@ impl Live {
                 };
                 self.was_made(&nonce, piece, &post);
                 match (post, token) {
-                    // Where the bot may not post it can still answer through the command; such
-                    // messages stay as they are.
+                    // Without permission to post, the bot can still answer through the command.
+                    // Such messages are never edited.
                     (Err(error), Some(token)) if error.is_forbidden() && last => {
                         let application = self.inner.identity.application;
                         let posted = self
@@ -392,10 +393,10 @@ impl Live {
         };
         self.slots[index].id = Some(posted.id);
         self.slots[index].shown = posted.content;
-        // As soon as may be: after a crash the nonce finds it for some minutes only.
+        // Saved at once: after a crash, Discord recognises the nonce for some minutes only.
         self.note();
-        // The nonce was known: an earlier try did arrive, with older text. An earlier life may also
-        // have deleted it since, which shows only when it is edited.
+        // A different text means that Discord knew the nonce from an earlier attempt. A previous
+        // process may also have deleted the message since, which only an edit reveals.
         if doubtful
             || self.slots[index].shown.trim() != piece.trim()
             || (self.traces.resumed && !self.is_original(index))
@@ -408,7 +409,7 @@ impl Live {
         Ok(())
     }
 
-    /// Makes a message say something; what stands below it is left alone where it is right.
+    /// Edits a message. Leaves its buttons alone if they are already right.
     async fn edit(
         &mut self,
         index: usize,
@@ -427,7 +428,7 @@ impl Live {
         Ok(())
     }
 
-    /// Deletes the messages from one on.
+    /// Deletes the messages from `index` on.
     async fn drop_from(&mut self, index: usize, timeouts: Timeouts) {
         let index = index.min(self.slots.len());
         for at in index..self.slots.len() {

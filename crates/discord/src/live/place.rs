@@ -1,25 +1,24 @@
-//! Where an answer goes.
+//! The destination of an answer.
 
 use crate::interactions::InteractionToken;
 
-/// Where an answer goes.
+/// The destination of an answer.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) channel: u64,
-    /// The message it answers.
+    /// The message that the answer replies to.
     pub(crate) reply_to: Option<u64>,
-    /// The command it answers.
+    /// The token of the command that is answered.
     pub(crate) token: Option<InteractionToken>,
-    /// Whether it answers a command, whose own message comes first; without a token it cannot be
-    /// reached any more.
+    /// Whether it answers a command, whose own message comes first. Without a token, that message
+    /// cannot be edited any more.
     pub(crate) command: bool,
-    /// The question, above the first message that says something about it; none: people see it
-    /// anyway.
+    /// The prompt, shown above the first message. `None` if people see it anyway.
     pub(crate) heading: Option<String>,
 }
 
 impl Place {
-    /// A channel, in which nothing in particular is answered.
+    /// Returns a destination in a channel that replies to nothing.
     pub(crate) fn of(channel: u64) -> Self {
         Self { channel, reply_to: None, token: None, command: false, heading: None }
     }

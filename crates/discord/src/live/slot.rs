@@ -1,12 +1,12 @@
-//! One message of an answer, and what stands below it.
+//! One message of an answer, and its buttons.
 
-/// The line below a message.
+/// The buttons of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Below {
-    /// A line from an earlier life, whatever it says.
+    /// Not known, for example because a previous process set them.
     Unknown,
     Nothing,
-    /// That the rest follows.
+    /// A disabled button that says that the rest follows.
     More,
     /// The button that stops the turn.
     Stop,
@@ -15,16 +15,16 @@ pub(super) enum Below {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) nonce: String,
-    /// None: not made, or not known to be.
+    /// `None` if the message does not exist, or is not known to exist.
     pub(super) id: Option<u64>,
     pub(super) shown: String,
     pub(super) below: Below,
-    /// It was sent through a command where the bot may not post: it stays as it is.
+    /// It was sent through a command, because the bot may not post, and is never edited.
     pub(super) fixed: bool,
 }
 
 impl Slot {
-    /// Whether nothing is to be changed for it to show this.
+    /// Returns whether the message shows this without an edit.
     pub(super) fn is(&self, piece: &str, below: Below) -> bool {
         self.fixed || (self.shown == piece && self.below == below)
     }

@@ -1,4 +1,4 @@
-//! A message of which nobody knows whether it was made, because Discord went away meanwhile.
+//! A message that Discord may or may not have created, because it did not answer.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,22 @@ use crate::api::Posted;
 use crate::rest::{RestError, Timeouts};
 use crate::wire::id_from;
 
-/// Discord knows a nonce for some minutes; after so long we look for ourselves.
+/// Discord recognises a nonce for some minutes. After this time we search for the message.
 const NONCE_SPAN: Duration = Duration::from_secs(120);
 
-/// A message that may or may not have been made.
+/// A message that may or may not have been created.
 pub(super) struct Unsure {
     pub(super) nonce: String,
     since: Instant,
-    /// The texts it has, if it was made.
+    /// The texts that it may have.
     sent: Vec<String>,
 }
 
 impl Live {
-    /// Notes whether it is known that a message was made.
+    /// Notes whether Discord confirmed the creation of a message.
     pub(super) fn was_made(&mut self, nonce: &str, piece: &str, post: &Result<Posted, RestError>) {
         if !matches!(post, Err(RestError::Unreachable { .. })) {
-            // A refusal says of earlier tries nothing.
+            // A refusal does not show whether an earlier attempt succeeded.
             self.unsure.take_if(|_| post.is_ok());
             return;
         }
@@ -35,7 +35,7 @@ impl Live {
                     unsure.sent.push(piece.to_owned());
                 }
             }
-            // It may have taken all the time that there is for one.
+            // The attempt may have taken the whole time limit.
             other => {
                 let since = now.checked_sub(self.inner.options.windows.send.total).unwrap_or(now);
                 *other =
@@ -44,7 +44,7 @@ impl Live {
         }
     }
 
-    /// Finds a message that was made although nobody said so, where Discord may have forgotten its
+    /// Finds a message that was created without a confirmation, if Discord may have forgotten its
     /// nonce.
     pub(super) async fn find(&self, nonce: &str, timeouts: Timeouts) -> Option<Posted> {
         let unsure = self.unsure.as_ref().filter(|unsure| unsure.nonce == nonce)?;

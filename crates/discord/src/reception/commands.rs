@@ -1,4 +1,4 @@
-//! Slash commands: what they ask is kept before they are acknowledged.
+//! Slash commands, which are saved before they are acknowledged.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins
 const EMPTY: &str = "Write what I should do behind the command.";
 
 impl Reception {
-    /// Sees to a command, whose acknowledgement waits for `kept`.
+    /// Processes a command. Its acknowledgement waits for `kept`.
     pub(super) async fn command(&self, slash: &Slash, verb: Verb, kept: Kept) {
         if self.recent.lock().has(slash.interaction) {
-            // Told twice: the first one is acknowledged already.
+            // Discord sent it twice; the first one is already acknowledged.
             let _ = kept.send(Ok(Outcome::Kept));
             return;
         }
         self.recent.lock().note(slash.interaction);
         let lane = Lane::Channel(slash.channel);
-        // Whoever waits for it is gone only when everything is.
+        // Sending fails only if the program ends.
         match verb {
             Verb::Ask | Verb::New => {
                 let _ = kept.send(self.ask(slash, verb).await);
@@ -47,12 +47,13 @@ impl Reception {
                         Outcome::Done(if had { FORGOTTEN } else { NOTHING_YET }.into())
                     }));
             }
-            // Answered on the gateway's thread.
+            // The reader answers these.
             Verb::Stop | Verb::Dashboard | Verb::Panel(_) => {}
         }
     }
 
-    /// Keeps what a command asks. A command is told once: what is refused of it does not come back.
+    /// Saves the prompt of a command. A refused one does not come back, because Discord sends a
+    /// command only once.
     async fn ask(&self, slash: &Slash, verb: Verb) -> Result<Outcome, String> {
         if slash.prompt.trim().is_empty() {
             return Err(EMPTY.to_owned());
@@ -71,7 +72,7 @@ impl Reception {
         })
     }
 
-    /// Keeps a message for the running turn; what comes of it may take a while.
+    /// Saves a message for the running turn. A task of its own waits for the result and shows it.
     async fn steer(&self, slash: &Slash) -> Result<Outcome, String> {
         if self.closing.is_begun() {
             return Err(CLOSING.to_owned());
@@ -98,7 +99,7 @@ impl Reception {
     }
 }
 
-/// Makes an event of the text behind a command.
+/// Builds the event of a command with a text.
 fn asked(slash: &Slash) -> NewEvent {
     let origin = Origin::Interaction {
         channel: slash.channel,
@@ -122,7 +123,7 @@ fn asked(slash: &Slash) -> NewEvent {
     }
 }
 
-/// The answer to `/stop`: whether a turn ran, and how many prompts waited.
+/// Returns the answer to `/stop`.
 pub(crate) fn stop_text(stopped: Stopped) -> String {
     let dropped = match stopped.waiting {
         0 => {
@@ -135,7 +136,7 @@ pub(crate) fn stop_text(stopped: Stopped) -> String {
     if stopped.running { format!("Stopped; {dropped}.") } else { format!("Stopped: {dropped}.") }
 }
 
-/// Puts a short text into the waiting answer of a command, without holding anything up.
+/// Puts a text into the deferred answer of a command, in a task of its own.
 fn answer(
     api: &Api,
     identity: &Arc<Identity>,

@@ -1,4 +1,4 @@
-//! A message: is it for us, may its author ask, and what becomes of it.
+//! Messages: decides whether one is for the bot and whether its author may ask, and submits it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::wire::{Channel, Message, age_by};
 use aetheel_dispatch::{Accepted, AnswerRefusal, Person, Refusal};
 use aetheel_model::event::{EventKind, Lane, NewEvent, Origin};
 
-/// Who wrote a prompt so long before it could be taken is told so.
+/// Age from which an accepted prompt counts as late, and its author is informed of that.
 const LATE: Duration = Duration::from_secs(120);
 
 const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
@@ -20,23 +20,23 @@ const STRANGER: &str = "I answer here only whom my operator has let in. Ask them
 const LATER: &str = "I am restarting: what you write here is answered as soon as I am back.";
 const NO_ROOM: &str = "I cannot save anything at the moment, so what you write here waits: it is answered as soon as I can. (storage)";
 
-/// The outcome of a message that was for us.
+/// The outcome of a message for the bot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is a prompt, and kept.
+    /// Accepted and saved, as a prompt or as the answer to a question.
     Taken,
-    /// That it is none is kept, and told.
+    /// Rejected; the rejection is saved and the author notified.
     Refused,
-    /// Its author may not ask.
+    /// Its author may not use the bot.
     NotAdmitted,
     /// It was handled before.
     Known,
-    /// The gateway ends: the next life takes it in, with all that follows in its channel.
+    /// The gateway shuts down: the next process handles it and all later messages of the channel.
     Left,
 }
 
 impl Reception {
-    /// Takes a message in as it came. False: it is left to the next life.
+    /// Processes a message of the gateway. Returns `false` if it is left to the next process.
     pub(super) async fn message(&self, message: &Message, names: &[Name], parent: Parent) -> bool {
         if self.recent.lock().has(message.id) {
             return true;
@@ -47,7 +47,7 @@ impl Reception {
         let parent = match (parent, message.guild_id) {
             (Parent::Known(parent), _) => parent,
             (Parent::Unknown, None) => None,
-            // Who may write in a thread can depend on where it belongs.
+            // Access to a thread can depend on the channel it belongs to.
             (Parent::Unknown, Some(_)) => self
                 .channel_at_last(message.channel_id)
                 .await
@@ -56,7 +56,7 @@ impl Reception {
         self.message_for_us(message, names, parent, false).await != Fate::Left
     }
 
-    /// See [`Reception::is_for_us`]; asks Discord until it answers.
+    /// Like [`Reception::is_for_us`], but waits until Discord answers.
     pub(super) async fn is_for_us_at_last(&self, message: &Message, parent: Parent) -> bool {
         loop {
             match self.is_for_us(message, parent).await {
@@ -67,7 +67,7 @@ impl Reception {
         }
     }
 
-    /// A channel, as soon as Discord says; none: it never will.
+    /// Returns a channel, or `None` if Discord refuses. Waits until Discord answers.
     pub(super) async fn channel_at_last(&self, channel: u64) -> Option<Channel> {
         loop {
             match self.people.channel(&self.api, channel).await {
@@ -78,12 +78,12 @@ impl Reception {
         }
     }
 
-    /// Returns the author of a message, as far as it says so.
+    /// Returns the author of a message for the access check.
     pub(super) fn asker(&self, message: &Message, parent: Option<u64>) -> Asker {
         Asker::of(message, parent, &self.identity)
     }
 
-    /// Takes a message in that is for us, once; returns when what became of it is kept.
+    /// Processes a message for the bot, once. Returns when its outcome is saved.
     pub(super) async fn message_for_us(
         &self,
         message: &Message,
@@ -100,7 +100,7 @@ impl Reception {
             self.recent.lock().note(id);
             self.identity.log_refusal(&asker, message.author.shown(), &why);
             if asker.guild.is_none() {
-                // Nobody else hears it there, and silence would look like a fault.
+                // In a direct message, no reaction would look like a fault.
                 self.report(channel, id, STRANGER.to_owned());
             }
             return Fate::NotAdmitted;
@@ -121,13 +121,14 @@ impl Reception {
         fate
     }
 
-    /// Takes a message as the answer to the question that is open in its channel. None: it is none.
+    /// Tries a message as the answer to the question that is open in its channel. Returns `None` if
+    /// it does not answer one.
     async fn in_words(&self, asker: &Asker, message: &Message, prompt: &NewEvent) -> Option<Fate> {
         let roles = asker.roles.iter().copied().chain(asker.guild).collect();
         let name = prompt.author.clone().unwrap_or_default();
         let person = Person::User { id: asker.user, roles, owner: asker.owner, name };
         let (channel, id) = (message.channel_id, message.id);
-        // Above the question nobody knew what would be asked.
+        // A message above the question cannot be meant as its answer.
         let unasked = prompt.missed && !self.asks.may_answer(channel, id);
         if unasked || !prompt.attached.is_empty() {
             return None;
@@ -135,7 +136,7 @@ impl Reception {
         self.asks.back_in(channel).await;
         match self.dispatcher.answer_in_words(&prompt.lane, &person, &prompt.prompt)? {
             Ok(()) => Some(Fate::Taken),
-            // Somebody was quicker; then it is a prompt like any other.
+            // Another answer was faster, so this message is a prompt.
             Err(AnswerRefusal::Gone) => None,
             Err(refusal) => {
                 self.report(message.channel_id, message.id, refusal.to_string());
@@ -144,7 +145,7 @@ impl Reception {
         }
     }
 
-    /// Makes an event of a message.
+    /// Builds the event of a message.
     pub(super) fn prompt(
         &self,
         message: &Message,
@@ -177,12 +178,12 @@ impl Reception {
         }
     }
 
-    /// Offers an event until it is kept, or its refusal is. Where neither can be, nothing is final:
-    /// people are told that it waits, and after a crash catching up finds it.
+    /// Submits an event until it, or its refusal, is saved. While neither can be saved, the author
+    /// gets a notice that it waits; after a crash, catching up finds the message again.
     async fn until_kept(&self, event: &NewEvent, (channel, message): (u64, u64)) -> Fate {
         loop {
             if self.notes.last(channel).is_none() {
-                // A channel that nobody wrote in before is caught up with from here on.
+                // In a channel without an earlier message, catching up begins here.
                 self.notes.begin(channel, message - 1);
             }
             if self.closing.is_begun() {
@@ -204,7 +205,7 @@ impl Reception {
                         self.waiting.forget(message);
                         None
                     }
-                    // It may be taken later, by this life or the next.
+                    // It may be accepted later, by this process or the next one.
                     Err(Refusal::NotSaved | Refusal::ShuttingDown) => None,
                     Err(refusal) => Some(refusal.to_string()),
                 }
@@ -215,7 +216,8 @@ impl Reception {
                 return Fate::Refused;
             }
             if !self.closing.is_begun() {
-                // It would come too late: whoever hears Discord reports that messages wait.
+                // Without a lease the notice would be late; the node that receives Discord's events
+                // sends it.
                 if self.api.rest.may_send() {
                     self.report_waiting(channel, message, NO_ROOM);
                 }
@@ -224,8 +226,8 @@ impl Reception {
         }
     }
 
-    /// Keeps a refusal and tells it: in words, or soon after the last time in that channel by a
-    /// mark on the message. False: it cannot be kept.
+    /// Saves a refusal and shows it: as a reply, or as a reaction if the channel got a notice
+    /// recently. Returns `false` if it cannot be saved.
     pub(super) async fn decline(
         &self,
         event: &NewEvent,
@@ -234,7 +236,7 @@ impl Reception {
     ) -> bool {
         let declined = match self.dispatcher.decline(event.clone(), why).await {
             Ok(Some(declined)) => declined,
-            // It was told before.
+            // The author was notified before.
             Ok(None) => return true,
             Err(_) => return false,
         };
@@ -247,7 +249,7 @@ impl Reception {
             } else {
                 mark(&api, channel, message, timeouts).await
             };
-            // Otherwise the next life tells it.
+            // Otherwise the next process shows it.
             if sent {
                 dispatcher.declined(declined);
             }
@@ -255,9 +257,9 @@ impl Reception {
         true
     }
 
-    /// Offers an event, and shows its place in line where it has to wait. An event that was taken
-    /// before counts as accepted: Discord sends some things twice, and catching up finds what was
-    /// taken before a restart.
+    /// Submits an event, and shows its place in the queue if it has to wait. An event that is
+    /// already known counts as accepted: Discord sends some events twice, and catching up finds
+    /// events that were accepted before a restart.
     ///
     /// # Errors
     /// See [`Dispatcher::submit`](aetheel_dispatch::Dispatcher::submit).
@@ -269,7 +271,7 @@ impl Reception {
             return self.dispatcher.submit(event);
         };
         self.waiting.expect(id);
-        // Of a message everybody sees what was asked.
+        // Everybody sees the prompt of a message, but not that of a command.
         let heading = if let Origin::Interaction { .. } = origin {
             heading::line(&event.prompt, &self.redactor)
         } else {
@@ -298,11 +300,11 @@ impl Reception {
         taken
     }
 
-    /// A person's message to the bot: in private, naming it, answering it, or in a thread of its
-    /// own.
+    /// Returns whether a person wrote the message to the bot: in a direct message, with a mention,
+    /// as a reply, or in a thread of the bot.
     ///
     /// # Errors
-    /// When Discord cannot say that now.
+    /// [`RestError`] if Discord cannot answer now.
     pub(super) async fn is_for_us(
         &self,
         message: &Message,
@@ -320,8 +322,8 @@ impl Reception {
             || self.belongs_to_us(message, parent).await?)
     }
 
-    /// Whether it names the role that Discord gave the bot: people choose it in place of the bot,
-    /// which has the same name.
+    /// Returns whether it mentions the role that Discord created for the bot. It has the name of
+    /// the bot, so people choose it by mistake.
     async fn names_our_role(&self, message: &Message) -> Result<bool, RestError> {
         let Some(guild) = message.guild_id.filter(|_| !message.mention_roles.is_empty()) else {
             return Ok(false);
@@ -330,7 +332,6 @@ impl Reception {
         Ok(role.is_some_and(|role| message.mention_roles.contains(&role)))
     }
 
-    /// Whether a person other than the bot wrote it.
     pub(super) fn is_a_persons(&self, message: &Message) -> bool {
         self.identity.is_a_persons(message)
     }

@@ -1,9 +1,10 @@
-//! The messages that were written while nobody listened.
+//! Catches up with messages that were written while the bot was not connected.
 //!
-//! A channel is read on from the last message that was handled there, page by page, all that is for
-//! the bot in order and before anything newer of that channel; how far it came is noted with every
-//! message, so that it goes on there after a death. Messages that are too old are counted and told.
-//! Pinned by `tests/gateway/intake.rs` and `tests/gateway/faults`.
+//! Each channel is read page by page, from the last message that was handled there. All messages
+//! for the bot are processed in order, before any newer message of the channel. The progress is
+//! noted with every message, so that the next process continues there after a crash. Messages that
+//! are too old are counted and reported. Pinned by `tests/gateway/intake.rs` and
+//! `tests/gateway/faults`.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -19,34 +20,36 @@ use crate::mention;
 use crate::wire::{Message, id_from};
 use aetheel_model::event::NewEvent;
 
-/// Missed messages older than this are not answered any more.
+/// Missed messages that are older are not answered.
 const MISSED_SPAN: Duration = Duration::from_secs(600);
-/// So far back the older ones are counted, and over so many pages of 100.
+/// How far back, and on how many pages of 100 messages, the older ones are counted.
 const COUNTED_SPAN: Duration = Duration::from_secs(24 * 3600);
 const COUNTED_PAGES: usize = 5;
-/// So many of them are marked beside the newest, which is told about in words.
+/// How many of the older messages get a reaction. The newest of them gets a reply.
 const MARKED: usize = 20;
-/// Channels looked into, those with the latest messages first.
+/// How many channels are read, those with the latest messages first.
 const CHANNELS_MOST: usize = 1_000;
-/// Message ids remembered, so that none is handled twice.
+/// How many message ids are remembered to recognise repeated messages.
 const IDS_KEPT: usize = 4_096;
 
-/// The counts of what became of a channel's missed messages.
+/// Counts the outcomes of a channel's missed messages.
 #[derive(Default)]
 struct Tally {
     prompts: usize,
     refused: usize,
-    /// The older ones: how many, and what to refuse on their behalf.
+    /// How many messages were too old.
     left_out: usize,
+    /// The newest message that was too old, as an event and with its id.
     newest: Option<(NewEvent, u64)>,
-    /// The latest before that.
+    /// The ids of those before it, at most [`MARKED`].
     older: VecDeque<u64>,
-    /// There may be more of them.
+    /// Whether more messages may be too old than were counted.
     at_least: bool,
 }
 
 impl Reception {
-    /// Those of these channels that were spoken in, each with the first id that is answered there.
+    /// Returns the wanted channels in which messages were handled, each with the first id that is
+    /// still answered there.
     pub(super) fn to_catch_up(&self, wanted: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
         let mut channels = self.notes.channels();
         channels.retain(|(channel, _)| wanted(*channel));
@@ -62,8 +65,9 @@ impl Reception {
         channels.into_iter().map(|(channel, _)| (channel, since)).collect()
     }
 
-    /// Takes in what was written in a channel since it was last seen to. Nothing else of that
-    /// channel is seen to meanwhile. False: the rest is left to the next life.
+    /// Processes the messages of a channel that were written after the last handled one. The
+    /// channel does no other work meanwhile. Returns `false` if the rest is left to the next
+    /// process.
     pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) -> bool {
         if self.notes.last(channel).is_none() {
             return true;
@@ -72,7 +76,7 @@ impl Reception {
             debug!(channel, "another node serves this channel and catches up with it");
             return true;
         }
-        // It may have been forgotten meanwhile, with the channel.
+        // The channel may have been moved to another node meanwhile.
         let Some(last) = self.notes.last(channel) else { return true };
         let counted = id_from(COUNTED_SPAN);
         let mut after = last.max(counted);
@@ -92,7 +96,7 @@ impl Reception {
             if after < since {
                 old_pages += 1;
             } else if !page.is_empty() {
-                // All of it is kept, or no affair of ours.
+                // Every message of the page is saved, or not for the bot.
                 self.notes.saw(channel, after);
             }
             if !full {
@@ -112,9 +116,9 @@ impl Reception {
         true
     }
 
-    /// Reads a page of messages, and whether it is full, as soon as Discord hands it out. Few
-    /// channels are read at the same time; one in which somebody waits is read at once. None: it
-    /// never will.
+    /// Reads a page of messages, and returns whether it is full. Waits until Discord answers. Few
+    /// channels are read at the same time, but a channel with other work is read at once. Returns
+    /// `None` if Discord refuses.
     async fn page(
         &self,
         channel: u64,
@@ -141,7 +145,7 @@ impl Reception {
                     tokio::time::sleep(RETRY_INTERVAL).await;
                 }
                 Err(error) => {
-                    // Channels go away and permissions change: nothing to be done about it.
+                    // The channel was deleted, or the bot may not read it any more.
                     debug!(channel, %error, "cannot read missed messages");
                     return None;
                 }
@@ -149,8 +153,8 @@ impl Reception {
         }
     }
 
-    /// Takes in a message that was missed, or counts it when it is too old. None: it is no affair
-    /// of ours.
+    /// Processes a missed message, or counts it if it is too old. Returns `None` if it was counted
+    /// or is not for the bot.
     async fn missed(&self, message: &Message, old: bool, tally: &mut Tally) -> Option<Fate> {
         if !self.is_a_persons(message) || self.recent.lock().has(message.id) {
             return None;
@@ -162,7 +166,7 @@ impl Reception {
             return None;
         }
         if let Some(guild) = channel.guild_id {
-            // Without roles somebody could be turned away who may ask.
+            // The roles may be what permits the author to use the bot.
             message.member = loop {
                 match self.people.member(&self.api, guild, message.author.id).await {
                     Ok(member) => break member,
@@ -176,7 +180,7 @@ impl Reception {
             .flat_map(|user| mention::user_names(user.id, user.shown()))
             .collect();
         if old {
-            // What strangers wrote is nobody's loss.
+            // Messages of people who may not use the bot are not reported.
             if self.identity.admit(&self.asker(&message, parent)).is_ok() {
                 tally.left_out += 1;
                 if let Some((_, older)) =
@@ -199,8 +203,8 @@ impl Reception {
         Some(fate)
     }
 
-    /// Says once how many were left out because they are too old. False: the gateway ends before
-    /// that is kept; the next life counts again.
+    /// Reports once how many messages were too old. Returns `false` if the gateway shuts down
+    /// before the report is saved; the next process then counts again.
     async fn report_left_out(&self, channel: u64, tally: &mut Tally) -> bool {
         let Some((event, message)) = tally.newest.take() else { return true };
         let count = tally.left_out;
@@ -236,7 +240,7 @@ impl Reception {
     }
 }
 
-/// The ids of the latest messages, so many and no more.
+/// The ids of the latest messages, at most [`IDS_KEPT`].
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     known: HashSet<u64>,

@@ -1,10 +1,11 @@
-//! The arrivals from Discord, in order: who may ask, what was asked, what was missed.
+//! Processes what arrives from Discord, in order: decides who may ask, accepts prompts, and catches
+//! up with missed messages.
 //!
-//! Every channel has a line of its own and is seen to one arrival after the other, so that the
-//! order of its messages is the order of its events; no channel waits for another one. A message is
-//! handled, and what comes behind it begins, once it is kept, or its refusal is. Acknowledging
-//! interactions is not its affair: the gateway's thread does that, once it hears that they are
-//! kept. Pinned by `tests/discord/`, `tests/gateway/intake.rs`, `tests/gateway/kept.rs` and
+//! Every channel has a queue, whose arrivals are processed one after the other. So the events of a
+//! channel have the order of its messages, and no channel waits for another. The next arrival of a
+//! channel begins once the event of the previous one, or its refusal, is saved. Interactions are
+//! acknowledged by `reader`, which waits until this module reports that they are saved. Pinned by
+//! `tests/discord/`, `tests/gateway/intake.rs`, `tests/gateway/kept.rs` and
 //! `tests/gateway/faults/`.
 
 mod commands;
@@ -43,56 +44,56 @@ pub(super) use commands::stop_text;
 use missed::Recent;
 use people::People;
 
-/// Between two tries of what Discord could not say, or the disk not take.
+/// Pause before a request that Discord did not answer, or a write that failed, is repeated.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// A refusal is told at most this often in a channel.
+/// Minimum time between two notices in a channel.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
-/// Requests made while the next arrival of the channel waits. Answers they did not get are asked
-/// for again.
+/// For requests during which the next arrival of the channel waits. Callers repeat them if Discord
+/// did not answer.
 const LOOK_UP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(3));
-/// A command waits so long for what its channel's line has before it: Discord wants to hear of it
-/// within three seconds.
+/// How long a command waits for earlier work in its channel. Then it is processed out of order,
+/// because Discord requires an acknowledgement within three seconds.
 const COMMAND_GRACE: Duration = Duration::from_millis(500);
-/// Channels whose missed messages are read at the same time.
+/// How many channels may read their missed messages at the same time.
 const READS: usize = 8;
 
 pub(super) const CLOSING: &str = "I am shutting down. Please ask again in a minute.";
 
-/// Something that came from the gateway.
+/// An event to be processed in order.
 pub(super) enum Arrival {
-    /// The gateway let us in anew: there may be messages we missed.
+    /// A gateway session began; messages may have been missed before it.
     LoggedIn { user: String, guilds: u64 },
-    /// What was written in these channels meanwhile may have been missed.
+    /// Messages of these channels may have been missed.
     Behind(Vec<u64>),
-    /// A message, with readable names of what it mentions, and the parent where it is known to be
-    /// in a thread.
+    /// A message with readable names of what it mentions, and the channel of its thread as far as
+    /// it is known.
     Message { message: Box<Message>, names: Vec<Name>, parent: Parent },
     /// A message was edited by its author.
     Edited(Box<Edit>, Vec<Name>),
     /// Messages of a channel were deleted.
     Deleted(u64, Vec<u64>),
-    /// A slash command that is to be acknowledged once it is kept.
+    /// A slash command, which is acknowledged once it is saved.
     Slash(Box<Slash>, Verb, Kept),
-    /// Nothing but a sign that arrivals come through.
+    /// A health probe, which only passes through the queue.
     Probe(HealthProbe),
 }
 
-/// The answer to a command once nothing of it can be lost any more.
+/// The result of a command, sent once nothing of it can be lost any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is kept; its answer comes later.
+    /// It is saved; its answer follows later.
     Kept,
-    /// It is done; this is its answer.
+    /// It is complete, with this answer.
     Done(Cow<'static, str>),
 }
 
-/// Tells what is to be said of a command, or why it is not taken.
+/// Sends the result of a command, or the reason why it is refused.
 pub(super) type Kept = oneshot::Sender<Result<Outcome, String>>;
 
-/// A command until somebody sees to it.
+/// A command that two tasks may process: the one that takes it first does.
 type Claim = Arc<Mutex<Option<(Box<Slash>, Verb, Kept)>>>;
 
-/// Something to be done in a channel.
+/// A piece of work for a channel.
 enum Work {
     Message {
         message: Box<Message>,
@@ -102,25 +103,26 @@ enum Work {
     Edited(Box<Edit>, Vec<Name>),
     Deleted(Vec<u64>),
     Command(Claim),
-    /// Catching up: what was written from this id on is answered.
+    /// Catches up with missed messages. Those with smaller ids are too old to be answered.
     Missed(u64),
-    /// Catching up that what waits before it does, too.
+    /// A request to catch up that is covered by one earlier in the queue.
     Covered,
     Probe(HealthProbe),
 }
 
-/// The work a channel still waits for; there is one while somebody does it.
+/// The work that waits in a channel. It exists as long as a task works on the channel.
 #[derive(Default)]
 pub(super) struct Line {
     work: VecDeque<(Work, Receipt)>,
-    /// Notified when more work comes.
+    /// Notified when work is added.
     pressed: Arc<Notify>,
 }
 
-/// The channels in which there is something to be seen to.
+/// The channels with work that waits or is being done.
 pub(super) type Lines = Mutex<HashMap<u64, Line>>;
 
-/// Whether prompts are left to the next life.
+/// Whether the adapter still accepts prompts. The next process catches up with those it does not
+/// accept.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
     begun: AtomicBool,
@@ -128,7 +130,7 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// From now on they are; `silently`: nobody is told.
+    /// Stops accepting prompts. With `silently`, their authors get no notice.
     pub(super) fn begin(&self, silently: bool) {
         self.silent.store(silently, Ordering::SeqCst);
         self.begun.store(true, Ordering::SeqCst);
@@ -143,7 +145,7 @@ impl Closing {
     }
 }
 
-/// Takes arrivals and sees to each in the line of its channel.
+/// Processes arrivals, each in the queue of its channel.
 pub(super) struct Reception {
     pub(super) api: Api,
     pub(super) identity: Arc<Identity>,
@@ -153,17 +155,17 @@ pub(super) struct Reception {
     pub(super) dispatcher: Dispatcher,
     pub(super) notes: Arc<Notes>,
     pub(super) closing: Arc<Closing>,
-    /// For sending answers of our own.
+    /// Time limits of the notices that are sent from here.
     pub(super) timeouts: Timeouts,
-    /// Applied to what we show of a prompt.
+    /// Applied to the parts of prompts that are shown.
     pub(super) redactor: Redactor,
     lines: Arc<Lines>,
     recent: Mutex<Recent>,
     pub(super) people: Arc<People>,
-    /// When channels were last told something.
+    /// When each channel last got a notice.
     reported: Mutex<HashMap<u64, Instant>>,
     reads: Semaphore,
-    /// The login for which it was said last that Discord does not hand out what was missed.
+    /// The number of the login for which a warning about unreadable messages was logged last.
     blind: AtomicU64,
     logins: AtomicU64,
 }
@@ -199,8 +201,8 @@ impl Reception {
         }
     }
 
-    /// Runs until the last sender of arrivals is gone and what came is seen to. Dropping the future
-    /// ends all of it; what was not seen to by then gives no receipt.
+    /// Runs until all senders of arrivals are dropped and all work is done. Dropping the future
+    /// stops all work; arrivals that were not processed by then give no receipt.
     pub(super) async fn run(self, mut arrivals: mpsc::UnboundedReceiver<(Arrival, Receipt)>) {
         let (this, mut workers) = (Arc::new(self), JoinSet::new());
         loop {
@@ -221,7 +223,7 @@ impl Reception {
             Arrival::LoggedIn { user, guilds } => {
                 info!(%user, guilds, "discord is ready");
                 self.logins.fetch_add(1, Ordering::SeqCst);
-                // Who had which role before the outage is of no interest.
+                // Roles may have changed during the outage.
                 self.people.forget_members();
                 return self.go_back_to(self.to_catch_up(|_| true), receipt, workers);
             }
@@ -233,13 +235,14 @@ impl Reception {
                 (message.channel_id, Work::Message { message, names, parent })
             }
             Arrival::Edited(edit, names) => (edit.channel_id, Work::Edited(edit, names)),
-            // No channel has this number; its line is one like all others.
+            // No channel has the id 0. Its queue is processed like all others.
             Arrival::Probe(probe) => (0, Work::Probe(probe)),
             Arrival::Deleted(channel, messages) => (channel, Work::Deleted(messages)),
             Arrival::Slash(slash, verb, kept) => {
                 let (channel, claim) =
                     (slash.channel, Arc::new(Mutex::new(Some((slash, verb, kept)))));
-                // Where its channel is busy with what was missed, it does not wait unkept.
+                // If the channel is busy with missed messages, the command is processed beside
+                // them.
                 let (this, waits) = (Arc::clone(self), Arc::clone(&claim));
                 workers.spawn(async move {
                     tokio::time::sleep(COMMAND_GRACE).await;
@@ -251,7 +254,7 @@ impl Reception {
         self.put(channel, (work, receipt), workers);
     }
 
-    /// Catches up with channels, each from an id on.
+    /// Makes channels catch up, each from the given id on.
     fn go_back_to(
         self: &Arc<Self>,
         channels: Vec<(u64, u64)>,
@@ -264,12 +267,13 @@ impl Reception {
         }
     }
 
-    /// Puts something to be done at the end of its channel's line, and has somebody see to that.
+    /// Adds work to the queue of a channel, and starts a task for the channel unless one is
+    /// running.
     fn put(self: &Arc<Self>, channel: u64, mut work: (Work, Receipt), workers: &mut JoinSet<()>) {
         let mut lines = self.lines.lock();
         let begins = !lines.contains_key(&channel);
         let line = lines.entry(channel).or_default();
-        // Shards log in one after the other, and each login has all channels caught up with.
+        // Each shard that logs in makes all channels catch up. One catch-up that waits is enough.
         if matches!(work.0, Work::Missed(_))
             && line.work.iter().any(|(waiting, _)| matches!(waiting, Work::Missed(_)))
         {
@@ -283,7 +287,7 @@ impl Reception {
         }
     }
 
-    /// Does what a channel's line has, one after the other, until there is nothing.
+    /// Does the work of a channel, one piece after the other, until its queue is empty.
     async fn see_to(&self, channel: u64) {
         loop {
             let ((work, receipt), pressed) = {
@@ -303,14 +307,14 @@ impl Reception {
                     "what came from discord was not seen to: taking it in panicked; this is a bug of aetheel"
                 );
             }
-            // What panics once would always do so.
+            // Work that panicked is not repeated, because it would panic again.
             if seen_to.unwrap_or(true) {
                 receipt.done();
             }
         }
     }
 
-    /// Does one thing. False: it is left to the next life.
+    /// Does one piece of work. Returns `false` if it is left to the next process.
     async fn one(&self, channel: u64, work: Work, pressed: &Notify) -> bool {
         match work {
             Work::Message { message, names, parent } => {
@@ -326,7 +330,7 @@ impl Reception {
         true
     }
 
-    /// Sees to a command, unless somebody did.
+    /// Processes a command, unless another task has taken it.
     async fn claimed(&self, claim: &Claim) {
         let claimed = claim.lock().take();
         if let Some((slash, verb, kept)) = claimed {
@@ -334,7 +338,7 @@ impl Reception {
         }
     }
 
-    /// Whether nothing was told in a channel for a while; from now on something was.
+    /// Returns whether a channel may get a notice now, and if so notes that it gets one.
     fn may_report(&self, channel: u64) -> bool {
         let (mut reported, now) = (self.reported.lock(), Instant::now());
         reported.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);
@@ -345,13 +349,13 @@ impl Reception {
         true
     }
 
-    /// Replies to a message with a notice, unless the channel got one a moment ago.
+    /// Replies to a message with a notice, unless the channel got one recently.
     pub(super) fn report(&self, channel: u64, message: u64, text: String) {
         self.notify(channel, message, nonce(), text);
     }
 
-    /// Like [`Self::report`], with a notice that the message waits. Discord posts one such notice
-    /// for a message, whichever node sends it.
+    /// Like [`Self::report`], with a notice that the message waits. All nodes use the same nonce
+    /// for it, so that Discord posts it once.
     pub(super) fn report_waiting(&self, channel: u64, message: u64, text: &str) {
         self.notify(channel, message, waiting_nonce(message), text.to_owned());
     }
@@ -366,7 +370,7 @@ impl Reception {
     }
 }
 
-/// Posts a word about a message. False: trying again may help.
+/// Posts a reply to a message. Returns `false` if another attempt may succeed.
 async fn send(
     api: &Api,
     channel: u64,
@@ -384,7 +388,7 @@ async fn send(
     }
 }
 
-/// Puts the mark of something that is not taken on a message. False: trying again may help.
+/// Marks a message as refused. Returns `false` if another attempt may succeed.
 async fn mark(api: &Api, channel: u64, message: u64, timeouts: Timeouts) -> bool {
     match api.mark(channel, message, timeouts).await {
         Ok(()) => true,
@@ -395,7 +399,7 @@ async fn mark(api: &Api, channel: u64, message: u64, timeouts: Timeouts) -> bool
     }
 }
 
-/// The key of an event: the same for a message or interaction that is told twice.
+/// Returns the key that identifies an event, also if Discord sends it twice.
 pub(super) fn key(id: u64) -> String {
     format!("discord:{id}")
 }

@@ -1,4 +1,4 @@
-//! The channels and members that were looked up, so that Discord is asked once.
+//! Caches channels, members and roles, so that each is requested from Discord once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::api::Api;
 use crate::rest::RestError;
 use crate::wire::{Channel, Member};
 
-/// Channels, and members, that are remembered.
+/// Maximum number of cached channels, and of members. A full cache is cleared.
 const KEPT: usize = 4_096;
 
 type Members = HashMap<(u64, u64), Arc<OnceCell<Option<Member>>>>;
@@ -20,14 +20,14 @@ type Members = HashMap<(u64, u64), Arc<OnceCell<Option<Member>>>>;
 #[derive(Default)]
 pub(in super::super) struct People {
     channels: Mutex<HashMap<u64, Channel>>,
-    /// By guild and user. None: Discord knows of no such member.
+    /// By guild and user; `None` if Discord knows no such member.
     members: Mutex<Members>,
-    /// By guild. None: the bot has none of its own there.
+    /// By guild; `None` if the bot has no role of its own there.
     roles: Mutex<HashMap<u64, Option<u64>>>,
 }
 
 impl People {
-    /// A channel.
+    /// Returns a channel.
     ///
     /// # Errors
     /// [`RestError`].
@@ -55,11 +55,11 @@ impl People {
         }
     }
 
-    /// Somebody as a member of a guild, as of the last login; also when several channels ask at the
-    /// same time, Discord is asked once. None: Discord knows of no such member.
+    /// Returns a member of a guild as of the last login, or `None` if Discord knows no such member.
+    /// Channels that ask at the same time share one request.
     ///
     /// # Errors
-    /// When Discord cannot say that now.
+    /// [`RestError`] if Discord cannot answer now.
     pub(super) async fn member(
         &self,
         api: &Api,
@@ -83,12 +83,12 @@ impl People {
         cell.get_or_try_init(look_up).await.cloned()
     }
 
-    /// The role of a guild that is the bot's own: Discord makes one for a bot that was let in with
-    /// permissions, and members cannot change whose it is (Discord's documentation of role tags,
+    /// Returns the bot's own role in a guild. Discord creates one for a bot that is invited with
+    /// permissions, and members cannot give it to others (Discord's documentation of role tags,
     /// 2026-08).
     ///
     /// # Errors
-    /// When Discord cannot say that now.
+    /// [`RestError`] if Discord cannot answer now.
     pub(super) async fn our_role(
         &self,
         api: &Api,
@@ -109,12 +109,12 @@ impl People {
         Ok(role)
     }
 
-    /// Returns the role that [`People::our_role`] found before; asks nobody.
+    /// Returns the role that [`People::our_role`] found before. Makes no request.
     pub(in super::super) fn known_role(&self, guild: Option<u64>) -> Option<u64> {
         guild.and_then(|guild| self.roles.lock().get(&guild).copied().flatten())
     }
 
-    /// Forgets who has which roles, and which one is ours.
+    /// Clears the cached members and roles.
     pub(super) fn forget_members(&self) {
         self.members.lock().clear();
         self.roles.lock().clear();

@@ -5,13 +5,14 @@ use crate::mention::{self, Name};
 use crate::wire::{Message, Referenced};
 use aetheel_model::event::{Attached, Quoted};
 
-/// Characters of what the bot itself said: the agent has the rest in its conversation.
+/// Maximum number of characters of a message of the bot. The agent has the rest in its
+/// conversation.
 const OURS: usize = 300;
-/// Characters of what others said; Discord lets nobody write more (Discord's documentation of
-/// messages, 2026-08).
+/// Maximum number of characters of other messages; Discord allows no longer ones (Discord's
+/// documentation of messages, 2026-08).
 const OTHERS: usize = 4_000;
 
-/// Returns the message this one replies to, or else forwards.
+/// Returns the message that this one replies to, or else the messages that it forwards.
 pub(super) fn quoted(message: &Message, me: u64, names: &[Name]) -> Option<Quoted> {
     if let Some(referenced) = &message.referenced_message {
         return reply(referenced, me, names);
@@ -54,8 +55,8 @@ fn reply(referenced: &Referenced, me: u64, names: &[Name]) -> Option<Quoted> {
     })
 }
 
-/// The files of a message, and of what it replies to or forwards; not those that the bot itself
-/// sent.
+/// Returns the files of a message and of the messages that it replies to or forwards, except files
+/// that the bot sent.
 pub(super) fn attached(message: &Message, me: u64) -> Vec<Attached> {
     let replied = message
         .referenced_message

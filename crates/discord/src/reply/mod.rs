@@ -39,25 +39,25 @@ use aetheel_model::agent::EventKind;
 use aetheel_model::fold::Transcript;
 use aetheel_model::split::split;
 
-/// Between two edits; Discord allows about one a second in a channel.
+/// Pause between two edits. Discord allows about one edit per second in a channel.
 const EDIT_INTERVAL: Duration = Duration::from_millis(1_200);
-/// Before the first draft, so that it is more than a syllable and quick answers need none.
+/// Delay of the first draft, so that it is more than a syllable and quick answers need none.
 const FIRST_DRAFT_GRACE: Duration = Duration::from_millis(400);
 /// The status of a draft while a question waits for an answer.
 const WAITS: &str = "-# ⏸️ waiting for your answer below";
-/// Between two edits that only bring more output of a running tool.
+/// Pause between two edits that only add output of a running tool.
 const OUTPUT_INTERVAL: Duration = Duration::from_secs(3);
-/// Drafts are not worth more: the next one is better.
+/// Short, because the next draft replaces one that fails.
 const DRAFT_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Draft);
 
-/// How far the turn is; the writer reads it when it has time.
+/// The progress of the turn, which the writer reads when it has time.
 struct Progress {
     transcript: Mutex<Transcript>,
     tools: Mutex<RunningTools>,
     operations: QuestionOperations,
     changed: Notify,
-    /// A tool printed something; nothing else changed.
+    /// Notified when only the output of a tool changed.
     printed: Notify,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct ChannelReply {
 }
 
 impl ChannelReply {
-    /// `awaited`: the event somebody waits for the answer to.
+    /// Starts to deliver an answer. `awaited` is the event, if somebody waits for its answer.
     pub(super) fn begin(
         inner: &Arc<Inner>,
         place: Place,
@@ -108,8 +108,8 @@ impl ChannelReply {
 #[async_trait]
 impl Reply for ChannelReply {
     fn update(&mut self, event: &EventKind, _transcript: &Transcript) {
-        // Folding again costs as much as the event is long; copying the whole text each time would
-        // not.
+        // Applying the event costs time in proportion to its length. Copying the whole transcript
+        // would cost more.
         self.progress.transcript.lock().apply(event);
         let now = (std::time::Instant::now(), Timestamp::now());
         self.progress.tools.lock().apply(event, now);
@@ -139,7 +139,7 @@ impl Reply for ChannelReply {
         self.progress.changed.notify_one();
     }
 
-    /// Takes as long as Discord does. Dropping the future does not stop the delivery.
+    /// Waits until Discord accepts the answer. Dropping the future does not stop the delivery.
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
         let lost = || DeliveryError::Refused("the delivery was cut off".to_owned());
         let turn = self.inner.holding.enter(self.channel);
@@ -153,8 +153,8 @@ impl Progress {
         self.transcript.lock().text()
     }
 
-    /// Returns when the draft is due again although the agent reported nothing but output: a tool
-    /// has become a long one, or a long one printed something.
+    /// Waits until a running tool makes the draft due: the tool has become a long one, or a long
+    /// one printed something.
     async fn tool_goes_on(&self, shown: Instant) {
         let next_long = self.tools.lock().next_long(std::time::Instant::now());
         tokio::select! {
@@ -170,20 +170,20 @@ struct Writer {
     inner: Arc<Inner>,
     channel: u64,
     live: Live,
-    /// The question, above the first message.
+    /// The prompt, shown above the first message.
     heading: Option<String>,
-    /// The text before something else that stands below it.
+    /// The text that was posted above something else.
     above: String,
     progress: Arc<Progress>,
     questions: QuestionMessages,
-    /// The mark or line shown while the prompt waited.
+    /// The reaction or line shown while the prompt waited.
     marker: Option<QueueMarker>,
-    /// None while somebody is being waited for.
+    /// `None` while a question waits for an answer.
     typing: Option<Typing>,
-    /// Whether there is a draft to take back.
+    /// Whether a draft was posted.
     posted: bool,
-    /// No typing and no draft are shown, as nobody waits; an answer that says nothing gets no
-    /// message.
+    /// Whether nobody waits for the answer. Then neither typing nor drafts are shown, and an answer
+    /// without content is not posted.
     unasked: bool,
 }
 
@@ -221,7 +221,7 @@ impl Writer {
                 () = tokio::time::sleep_until(next) => {}
             }
             if self.inner.holding.is_busy(self.channel) {
-                // An earlier answer is still on its way; nothing stands before it.
+                // An earlier answer is still being delivered, and this one must come after it.
                 next = Instant::now() + EDIT_INTERVAL;
                 self.progress.changed.notify_one();
                 continue;
@@ -239,7 +239,8 @@ impl Writer {
                 }
                 Err(error) => {
                     debug!(channel = self.channel, %error, "cannot show a draft");
-                    // The agent may report nothing more for long, so the next try needs no report.
+                    // The agent may report nothing for a long time, so the next attempt does not
+                    // wait for a report.
                     if error.is_passing() {
                         self.progress.changed.notify_one();
                     }
@@ -254,8 +255,8 @@ impl Writer {
         let settled = match answer {
             Some((answer, turn)) => self.settle(answer, turn).await,
             None => {
-                // The turn vanished without an answer: leave what there is, without pretending that
-                // work goes on.
+                // The turn ended without an answer. The text so far stays, without signs that work
+                // continues.
                 let text = self.progress.text();
                 if self.posted && self.says_more(&text) {
                     let _ = self
@@ -302,8 +303,8 @@ impl Writer {
         }
     }
 
-    /// Takes over what an earlier life left above something else, where that is the end of `before`.
-    /// False: what stands there, if anything, is not known to say it.
+    /// Takes over the text that a previous process left above something else, if `before` ends with
+    /// it. Otherwise returns `false`.
     async fn stood(&mut self, before: &str) -> bool {
         if !self.above.is_empty() || before.trim().is_empty() {
             return false;
@@ -316,11 +317,11 @@ impl Writer {
         stood
     }
 
-    /// Shows what was said until now and leaves it there: what comes stands below something else.
+    /// Posts the text so far and leaves it there, because something else is posted below it.
     async fn go_below(&mut self, before: String) {
-        // Where the agent took back what stands above, all of it is said below in the end.
+        // If the agent replaced the text above, the whole answer is posted below in the end.
         if self.below_of(&before).is_none_or(|rest| rest.trim().is_empty()) {
-            // A command's own message would stand above for ever without a word.
+            // An empty message of a command would stay above.
             if !self.posted {
                 self.live.leave_token(DRAFT_TIMEOUTS).await;
             }
@@ -334,26 +335,27 @@ impl Writer {
         match shown {
             Ok(_) => before.trim_end().clone_into(&mut self.above),
             Err(error) => {
-                // All of it comes below.
+                // The whole text is posted below.
                 debug!(channel = self.channel, %error, "cannot show a draft");
                 self.above.clear();
             }
         }
     }
 
-    /// Returns the part of a text that goes below something else; none: it does not begin with the
-    /// text above.
+    /// Returns the part of a text that belongs below something else, or `None` if it does not begin
+    /// with the text above.
     fn below_of<'t>(&self, text: &'t str) -> Option<&'t str> {
         let rest = text.strip_prefix(&self.above)?;
         Some(if self.above.is_empty() { rest } else { rest.trim_start_matches(['\n', ' ']) })
     }
 
-    /// Whether there is anything in a text that is to be said below what stands above.
+    /// Returns whether a text continues after the part that was posted above.
     fn says_more(&self, text: &str) -> bool {
         !self.below_of(text).unwrap_or(text).trim().is_empty()
     }
 
-    /// Returns the part of a text still to be said, below the question where nothing stands above.
+    /// Returns the part of a text that is not posted yet, below the prompt if nothing was posted
+    /// above.
     fn to_say(&self, text: &str) -> String {
         match self.below_of(text) {
             Some(rest) if !self.above.is_empty() => rest.to_owned(),
@@ -367,7 +369,7 @@ impl Writer {
         }
     }
 
-    /// Returns the draft to show now: the text so far, and the agent's action where there is room.
+    /// Returns the draft to show now: the text so far, and the agent's action if there is room.
     fn draft(&self) -> Vec<String> {
         let (text, status) = {
             let transcript = self.progress.transcript.lock();
@@ -376,7 +378,7 @@ impl Writer {
             (transcript.text(), status(&transcript, since))
         };
         let status = match self.questions.is_waiting() {
-            // The question says what would run.
+            // The question already shows which tool would run.
             true => self.posted.then(|| WAITS.to_owned()),
             false => status,
         };

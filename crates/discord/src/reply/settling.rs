@@ -1,5 +1,5 @@
-//! The end of an answer: delivered whole, in its turn, as soon as Discord takes it; as a file where
-//! it is too long.
+//! The final delivery of an answer: complete, after earlier answers of the channel, as soon as
+//! Discord accepts it, and as a file if it is too long.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ use aetheel_dispatch::{Answer, AnswerFile, DeliveryError, Offer};
 use aetheel_model::figures;
 use aetheel_model::schedule::says_nothing;
 
-/// Where the numbers of files begin that the agent made; those before are a long answer's.
+/// First number of the files that the agent made. The numbers below are for the parts of a long
+/// answer.
 const MADE: usize = 100;
 /// For uploading one file.
 const UPLOAD_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(120), Duration::from_secs(240));
 
 impl Writer {
-    /// Delivers the answer, in its turn, as soon as Discord takes it; what is on the screen of it
-    /// by then stays.
+    /// Delivers the answer after the earlier ones of its channel, as soon as Discord accepts it.
+    /// Visible parts of it stay.
     pub(super) async fn settle(
         &mut self,
         answer: Answer,
@@ -76,7 +77,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Shows the answer whole, going on with what is there of it.
+    /// Shows the whole answer, and reuses the messages that exist.
     async fn try_settle(&mut self, answer: &Answer) -> Result<(), RestError> {
         let timeouts = self.inner.options.windows.send;
         if self.unasked
@@ -84,13 +85,14 @@ impl Writer {
             && answer.notices.is_empty()
             && says_nothing(&answer.text)
         {
-            // What stood above a question goes as well.
+            // The text above a question is deleted too.
             let _ = self.live.show(&[], true, timeouts).await;
             self.live.drop_above(timeouts).await;
             return Ok(());
         }
         let lines = below::lines(answer, &self.inner.options.footer, !self.unasked);
-        // What an earlier life said above is not known; what the agent took back is not the answer.
+        // The text above is unknown if a previous process posted it, and not part of the answer if
+        // the agent replaced it.
         let above = if self.above.is_empty() && self.live.has_above() {
             None
         } else {
@@ -109,7 +111,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Posts the files the agent made, below the answer. Those Discord does not take at all are
+    /// Posts the files that the agent made below the answer. Files that Discord never accepts are
     /// left out.
     async fn put_files(&self, files: &[AnswerFile]) -> Result<(), RestError> {
         for (number, AnswerFile { name, path }) in files.iter().enumerate() {
@@ -149,7 +151,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Without its button an answer is still one.
+    /// Puts the button of an offer below the answer. A failure is only logged, because the answer
+    /// is delivered.
     async fn put_offer(&self, offer: Option<&Offer>) {
         if let Some(offer) = offer
             && let Err(error) =
@@ -159,7 +162,7 @@ impl Writer {
         }
     }
 
-    /// How many messages an answer has at most while it grows, and above its file.
+    /// Returns how many messages an answer may have while it grows, and above its file.
     pub(super) fn drafted(&self) -> usize {
         drawn::drafted(self.inner.options.long_answer)
     }
@@ -168,8 +171,8 @@ impl Writer {
         drawn::is_long(text, self.inner.options.long_answer)
     }
 
-    /// Delivers the beginning of `text` as messages and all of `answer` as a file below them.
-    /// False: no file can be attached.
+    /// Delivers the beginning of `text` as messages and the whole `answer` as a file below them.
+    /// Returns `false` if no file can be attached.
     async fn settle_as_file(
         &mut self,
         text: &str,

@@ -1,58 +1,59 @@
-//! Why a request failed, and what that means for whoever sent it.
+//! The errors of requests, and how a caller may react to them.
 
 use std::time::Duration;
 
-/// Why a request failed for good.
+/// Why a request failed after all attempts.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum RestError {
-    /// Discord does not take the bot's token; nothing is sent any more.
+    /// Discord rejects the bot's token; no further requests are sent.
     #[error("discord refused the bot token")]
     TokenRefused,
     /// Discord refused the request.
     #[error("discord refused the request: {status} {code} {message}")]
     Refused { status: u16, code: u64, message: String },
-    /// Discord asks for a longer wait than the request has.
+    /// Discord's rate limit lasts longer than the request may take.
     #[error("discord's rate limit asks for {} s", .0.as_secs())]
     Limited(Duration),
-    /// There are more important requests, for so long at least.
+    /// More important requests take all the room, for at least this time.
     #[error("there is no room beside more important requests")]
     Crowded(Duration),
-    /// The certificate of whoever answers is not trusted. Only before anything was ever answered:
-    /// later it may pass.
+    /// The server's certificate is not trusted. Returned only before Discord answered for the first
+    /// time; later it counts as a failed attempt.
     #[error("{0}")]
     Untrusted(String),
-    /// No usable answer in time.
+    /// There was no usable answer in time.
     #[error("discord was not reachable for {} s: {last}", .waited.as_secs())]
     Unreachable { waited: Duration, last: String },
 }
 
 impl RestError {
-    /// The thing the request was about does not exist.
+    /// Returns whether the object of the request does not exist.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
     }
 
-    /// The bot may not do this here, or cannot see the place.
+    /// Returns whether the bot lacks a permission, or cannot see the channel.
     pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused { status: 403 | 404, .. })
     }
 
-    /// The channel or thread does not exist any more.
+    /// Returns whether the channel or thread does not exist any more.
     pub(crate) fn is_without_channel(&self) -> bool {
         matches!(self, Self::Refused { code: 10_003, .. })
     }
 
-    /// The bot may write there, but not read what it replies to.
+    /// Returns whether the bot may write in the channel, but not read the message that it replies
+    /// to.
     pub(crate) fn forbids_replies(&self) -> bool {
         matches!(self, Self::Refused { code: 160_002, .. })
     }
 
-    /// The thread is archived or locked.
+    /// Returns whether the thread is archived or locked.
     pub(crate) fn is_archived(&self) -> bool {
         matches!(self, Self::Refused { code: 50_083 | 160_005, .. })
     }
 
-    /// Asking again later could help.
+    /// Returns whether a later attempt may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self, Self::Limited(_) | Self::Crowded(_) | Self::Unreachable { .. })
     }

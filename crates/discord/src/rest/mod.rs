@@ -1,8 +1,9 @@
 //! Requests to Discord's HTTP interface: time limits, retries, rate limits.
 //!
 //! Replaces serenity's client, which has no time limits, never retries a 5xx or a cut connection,
-//! and reports a 429 without its waiting time when it is used through a base address. Knows nothing
-//! of what the requests mean (`api.rs` does). Never logs a body: prompts and answers are people's.
+//! and reports a 429 without its waiting time when it is used through a base address. The meaning
+//! of the requests is in `api`. Bodies are never logged, because they contain people's prompts and
+//! answers.
 
 mod failure;
 
@@ -30,20 +31,21 @@ use aetheel_model::lease::Lease;
 const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_REPOSITORY"), ", ", env!("CARGO_PKG_VERSION"), ")");
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between the first two attempts of a request; each later pause is twice as long.
+/// Pause between the first two attempts of a request. Each later pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONG_WAIT: Duration = Duration::from_secs(5);
-/// The words of rustls about a certificate it does not take; its error type is not ours to name.
+/// Part of rustls's message about a certificate that it does not accept. Its error type is not
+/// accessible here.
 const UNTRUSTED: &str = "invalid peer certificate";
 
-/// How long a request may take.
+/// The time limits and the rank of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// Longest time of a single attempt.
+    /// Maximum time of one attempt.
     pub(super) attempt: Duration,
-    /// All attempts and the waits between them.
+    /// Maximum time of all attempts and the pauses between them.
     pub(super) total: Duration,
-    /// Its rank beside other requests.
+    /// Its priority among the requests of the bot.
     pub(super) rank: Rank,
 }
 
@@ -52,26 +54,27 @@ impl Timeouts {
         Self { attempt, total, rank: Rank::Answer }
     }
 
-    /// The same for a request of this rank.
+    /// Returns the same limits for a request of another rank.
     pub(super) const fn of(self, rank: Rank) -> Self {
         Self { rank, ..self }
     }
 }
 
-/// A request, to be repeated as it is.
+/// A request, which can be sent several times.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) method: Method,
-    /// From `/` on, behind `/api/v10`.
+    /// The part of the path after `/api/v10`.
     pub(super) path: String,
-    /// Where its rate limit is kept; none for requests that are never repeated.
+    /// The bucket of its rate limit. `None` if it has no limit of its own.
     pub(super) bucket: Option<Bucket>,
     pub(super) body: Option<Value>,
-    /// The path holds an interaction's token: a 401 is about that, not about the bot.
+    /// Whether the path contains an interaction's token. Then a 401 is about that token, not about
+    /// the bot's.
     pub(super) by_interaction: bool,
 }
 
-/// A file that goes with a request.
+/// A file to upload.
 #[derive(Debug)]
 pub(super) struct Upload {
     pub(super) name: String,
@@ -94,12 +97,13 @@ struct Shared {
     flow: Mutex<Flow>,
     lanes: Mutex<HashMap<Bucket, Arc<tokio::sync::Mutex<()>>>>,
     refused: watch::Sender<bool>,
-    /// Whether there was any answer yet.
+    /// Whether Discord has ever answered.
     answered: AtomicBool,
-    /// Whether the last attempt got no usable answer, and how often one did after that.
+    /// Whether the last attempt got no usable answer.
     away: AtomicBool,
+    /// Counts how often Discord answered again after that.
     back: watch::Sender<u64>,
-    /// The seconds of [`Rest::clock_ahead`]; none: not known yet.
+    /// The value of [`Rest::clock_ahead`].
     ahead: Mutex<Option<i64>>,
 }
 
@@ -108,12 +112,12 @@ struct Shared {
 pub(super) struct Rest {
     http: reqwest::Client,
     shared: Arc<Shared>,
-    /// Until when requests are sent; they wait while it has run out.
+    /// Requests are sent while it lasts, and wait otherwise.
     lease: Lease,
 }
 
 impl Rest {
-    /// Makes a client for `{base}/api/v10` that sends at most so many requests in a second.
+    /// Creates a client for `{base}/api/v10` that sends at most `most` requests per second.
     pub(super) fn new(
         base: &str,
         token: SecretString,
@@ -138,40 +142,40 @@ impl Rest {
         Ok(Self { http, shared: Arc::new(shared), lease })
     }
 
-    /// The same client with connections of its own, for use on another runtime: a connection lives
-    /// and dies with the runtime that opened it.
+    /// Returns the same client with connections of its own, for use on another runtime: a
+    /// connection ends with the runtime that opened it.
     pub(super) fn with_own_connections(&self) -> Result<Self, reqwest::Error> {
         Ok(Self { http: http_client(Duration::from_secs(30))?, ..self.clone() })
     }
 
-    /// The same client without a lease, for what every node may say.
+    /// Returns the same client without a lease, for messages that every node may send.
     pub(super) fn unleased(&self) -> Self {
         Self { lease: Lease::endless(), ..self.clone() }
     }
 
-    /// Whether requests are sent at this moment, or wait for the lease.
+    /// Returns whether requests are sent now. Otherwise they wait for the lease.
     pub(super) fn may_send(&self) -> bool {
         self.lease.lasts()
     }
 
-    /// Resolves when Discord refused the token.
+    /// Resolves when Discord rejects the token.
     pub(super) async fn token_refused(&self) {
         let mut refused = self.shared.refused.subscribe();
-        // The sender lives in `self`, so this cannot fail before it is true.
+        // The sender is in `self`, so this cannot fail before the value is true.
         let _ = refused.wait_for(|refused| *refused).await;
     }
 
-    /// Changes whenever Discord answers after it did not.
+    /// Returns a counter that changes when Discord answers again after a failure.
     pub(super) fn back(&self) -> watch::Receiver<u64> {
         self.shared.back.subscribe()
     }
 
-    /// Discord was heard of, after it was away or not.
+    /// Notes that Discord is reachable, whether or not it was away.
     pub(super) fn heard_of(&self) {
         self.shared.back.send_modify(|count| *count += 1);
     }
 
-    /// From now on sends at most so many requests in a second; not 0.
+    /// Limits the requests per second from now on. `most` must not be 0.
     pub(super) fn allow(&self, most: usize) {
         self.shared.flow.lock().allow(most);
     }
@@ -180,19 +184,19 @@ impl Rest {
         &self.shared.clock
     }
 
-    /// By how many seconds our clock is ahead of Discord's, as its last answer said.
+    /// Returns by how many seconds this clock was ahead of Discord's at its last answer.
     pub(super) fn clock_ahead(&self) -> Option<i64> {
         *self.shared.ahead.lock()
     }
 
-    /// Answers of 401, 403 and 429 in the last ten minutes.
+    /// Returns the number of answers with 401, 403 or 429 in the last ten minutes.
     pub(super) fn invalid_requests(&self) -> usize {
         self.limits().invalid_lately(self.shared.clock.now())
     }
 
     /// Sends a request until it succeeds, is refused, or `timeouts` has passed. Requests of one
-    /// bucket are sent one after the other, in the order of the calls. Dropping the future may leave
-    /// the request done or undone.
+    /// bucket are sent one after the other, in the order of the calls. If the future is dropped,
+    /// the request may or may not have been carried out.
     pub(super) async fn send(&self, call: &Call, timeouts: Timeouts) -> Result<Value, RestError> {
         self.send_with(call, None, timeouts).await
     }
@@ -250,7 +254,7 @@ impl Rest {
         }
     }
 
-    /// Waits until Discord and our own limit let a request out.
+    /// Waits until Discord's limits and our own permit a request.
     async fn wait_for_limits(
         &self,
         call: &Call,
@@ -282,7 +286,7 @@ impl Rest {
             }
             clock.sleep(wait).await;
         }
-        // What answers a command does not count (Discord's documentation, interactions).
+        // Responses to interactions do not count (Discord's documentation, interactions).
         if call.by_interaction { Ok(()) } else { self.wait_for_room(began, timeouts).await }
     }
 
@@ -389,7 +393,7 @@ impl Rest {
                 let wait = Duration::try_from_secs_f64(seconds)
                     .unwrap_or(LONG_WAIT)
                     .max(Duration::from_millis(50));
-                // Without a bucket nobody would wait: let everybody.
+                // Without a bucket, the limit has to apply to all requests.
                 self.limits().refused(call.bucket, global || call.bucket.is_none(), wait, now);
                 Attempt::Limited
             }
@@ -418,7 +422,7 @@ impl Rest {
     }
 }
 
-/// Makes an HTTP client as Discord wants it; serenity gets one too.
+/// Creates an HTTP client with the user agent that Discord requires. serenity gets one too.
 pub(super) fn http_client(limit: Duration) -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder()
         .user_agent(USER_AGENT)
@@ -430,9 +434,9 @@ pub(super) fn http_client(limit: Duration) -> Result<reqwest::Client, reqwest::E
 enum Attempt {
     Done(Value),
     Failed(RestError),
-    /// A rate limit was learned; wait for it and try again.
+    /// Discord reported a rate limit. Wait for it and try again.
     Limited,
-    /// Nothing usable came back.
+    /// There was no usable answer.
     Again(String),
 }
 
@@ -457,7 +461,7 @@ fn rate_headers(headers: &header::HeaderMap) -> RateHeaders {
     }
 }
 
-/// The difference to the `Date` of an answer, seconds.
+/// Returns by how many seconds `now` is ahead of the `Date` of an answer.
 fn ahead(headers: &header::HeaderMap, now: jiff::Timestamp) -> Option<i64> {
     let date = headers.get(header::DATE)?.to_str().ok()?;
     let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
@@ -468,7 +472,7 @@ fn number(headers: &header::HeaderMap, name: &str) -> Option<f64> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 
-/// The address is left out: it may hold an interaction's token.
+/// Describes an error without the address, which may contain an interaction's token.
 fn describe(error: &reqwest::Error) -> String {
     let kind = if error.is_timeout() {
         "timed out"
