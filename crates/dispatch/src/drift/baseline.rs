@@ -1,4 +1,4 @@
-//! Learns the usual output of agents from turns that succeeded, and saves it.
+//! Learns the usual output of agents from successful turns, and saves it.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use aetheel_model::baseline::Success;
 use aetheel_turn::{Ending, TurnResult};
 
 impl DriftMonitor {
-    /// Takes a turn's end into account. Returns at once; a task saves what changed.
+    /// Adds a finished turn to the agent's baseline. Returns at once; a task saves the change.
     pub(super) fn note_baseline(self: &Arc<Self>, backend: &str, result: &TurnResult) {
         if result.ending != Ending::Completed {
             return;
         }
         let mut positions = result.positions.clone();
         if let Some(positions) = &mut positions {
-            // A key may be a secret, and the file must not hold it.
+            // The name of a field may be a secret, which must not be written to the file.
             let redactor = &self.parts.redactor;
             let is_clean = |position: &String| redactor.clean(position.clone()) == *position;
             positions.beside.retain(is_clean);

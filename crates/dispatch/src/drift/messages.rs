@@ -1,31 +1,31 @@
-//! The notices to the operator about drift. Pure; everything in them was cleaned before.
+//! Notices to the operator about drift. Pure; their arguments must already be clean.
 
 use super::regression::{Share, Verdict};
 use aetheel_store::workspace::{Drift, DriftKey};
 
-/// Most characters of a notice.
+/// The maximum length of a notice, in characters.
 const NOTICE_LIMIT: usize = 1_900;
-/// Most kinds that `/status` names.
+/// The maximum number of kinds that `/status` names.
 const NAMED_LIMIT: usize = 3;
 
-/// The page that says what to do.
+/// The documentation page about drift, as a link in Markdown.
 pub(super) const PAGE: &str =
     concat!("<", env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/drift.md>");
 
-/// An unknown output when its kind is seen for the first time.
+/// An unknown output whose kind was seen for the first time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FirstSeen {
     pub(super) key: DriftKey,
-    /// Which load of the backend.
+    /// The generation of the backend.
     pub(super) generation: String,
-    /// Where in the output it was.
+    /// Where in the output the unknown part was.
     pub(super) path: Option<String>,
     pub(super) sample: String,
     pub(super) recording: String,
 }
 
-/// One notice about the kinds of output that were seen for the first time. `further` more are only
-/// counted.
+/// Returns one notice about kinds of output that were seen for the first time. It only counts
+/// `further` more of them.
 pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
     let mut text = "👀 An agent says things its backend does not know. (drift)".to_owned();
     let mut left = all.len() + further;
@@ -47,7 +47,7 @@ pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
         if !first.sample.is_empty() {
             piece.push_str(&format!("\n```\n{}\n```", first.sample));
         }
-        // Room for saying how many were left out.
+        // Leave room for the line with the number of omitted kinds.
         if [&text, &piece, &end].into_iter().map(|text| text.chars().count()).sum::<usize>() + 60
             > NOTICE_LIMIT
         {
@@ -63,7 +63,8 @@ pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
     text + &end
 }
 
-/// The notice about a backend that read worse than before, and what was done about it.
+/// Returns the notice about a backend that reads worse than its previous generation, and about the
+/// action taken.
 pub(super) fn rolled_back(backend: &str, verdict: &Verdict, result: &Outcome) -> String {
     let measured = measured(verdict);
     let turned_out = verdict.generation.to_string();
@@ -83,18 +84,18 @@ pub(super) fn rolled_back(backend: &str, verdict: &Verdict, result: &Outcome) ->
     }
 }
 
-/// The consequence of a verdict.
+/// The action taken after a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was rolled back; the generation that serves now.
+    /// The backend was rolled back to this generation.
     Done(String),
-    /// It could not be; why not, for people.
+    /// The rollback failed for this reason.
     Failed(String),
-    /// The operator wants no rollbacks.
+    /// The operator has disabled rollbacks.
     Off,
 }
 
-/// The figures behind a verdict.
+/// Describes the counts behind a verdict.
 pub(super) fn measured(verdict: &Verdict) -> String {
     let Verdict { now: Share { bad, of }, before, agent_version, misread, .. } = verdict;
     let how = if *misread {
@@ -108,8 +109,8 @@ pub(super) fn measured(verdict: &Verdict) -> String {
     )
 }
 
-/// A line for owners about the unknown output that a backend's present generation met; none: there
-/// was none.
+/// Returns a line for owners about the unknown output of a backend's current generation, or `None`
+/// if there was no such output.
 pub(super) fn summary<'a>(met: impl Iterator<Item = &'a Drift>) -> Option<String> {
     let mut met: Vec<&Drift> = met.collect();
     met.sort_unstable_by(|a, b| b.last.cmp(&a.last).then(a.key.cmp(&b.key)));

@@ -1,12 +1,12 @@
-//! The drift monitor: output of agents that their backends do not know, and whether a backend reads
-//! worse than the one before.
+//! The drift monitor watches for output that a backend does not recognise, and for generations that
+//! read worse than the previous one.
 //!
-//! It learns of every unknown output while the turn runs (`turn::OnUnknown`) and of every turn's end.
-//! It counts ([`unknown`]), notifies the operator of each kind once ([`messages`], with a clean
-//! [`sample`]), keeps the counts in `state/drift.md`, and has a backend rolled back that reads worse
-//! since a reload ([`regression`]). `docs/drift.md` describes all of it. It never holds a turn up:
-//! writing and notifying happen in tasks of their own. Pinned by `tests/dispatch/drift.rs` and
-//! `tests/gateway/drift.rs`.
+//! It receives each unknown output while the turn runs (`turn::OnUnknown`), and the result of each
+//! turn. It counts unknown output by kind ([`unknown`]), notifies the operator of each kind once
+//! ([`messages`], with a redacted [`sample`]), saves the counts in `state/drift.md`, and rolls back
+//! a backend that reads worse since a reload ([`regression`]). `docs/drift.md` describes all of it.
+//! Turns never wait for it: tasks of its own write and notify. Pinned by `tests/dispatch/drift.rs`
+//! and `tests/gateway/drift.rs`.
 
 mod baseline;
 mod messages;
@@ -33,20 +33,20 @@ use aetheel_model::figures;
 use aetheel_store::workspace::DriftKey;
 use aetheel_turn::{Ending, Generation, TurnResult, UnknownOutput};
 
-/// Kinds of output that are new within this time share one notice.
+/// New kinds of output within this time share one notice.
 const NOTICE_DELAY: Duration = Duration::from_millis(800);
-/// Most kinds kept for one notice; more are counted.
+/// The maximum number of kinds collected for one notice. Further ones are only counted.
 const NOTICE_KIND_LIMIT: usize = 20;
-/// Most notices at once, and the time after which there may be one more: an agent whose output is
-/// new every time must not flood a channel.
+/// The maximum number of notices in a burst, and the time until one more is allowed. An agent whose
+/// output is new every time must not flood a channel.
 const NOTICE_LIMIT: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 const NOTICE_INTERVAL: Duration = Duration::from_secs(600);
-/// Most characters of the name of a kind, of the place where it was, and of a version.
+/// The maximum lengths of the name of a kind, of its position in the output, and of a version, in
+/// characters.
 const WHAT_LIMIT: usize = 120;
 const PATH_LIMIT: usize = 80;
 const VERSION_LIMIT: usize = 40;
 
-/// Counts unknown output, and judges new generations of backends.
 pub(super) struct DriftMonitor {
     parts: Arc<Parts>,
     state: Mutex<State>,
@@ -59,15 +59,15 @@ pub(super) struct DriftMonitor {
 struct State {
     unknown: UnknownOutputs,
     trials: Trials,
-    /// New kinds that the next notice names, and how many more there are.
+    /// New kinds for the next notice, and the number of further ones.
     fresh: Vec<FirstSeen>,
     further: usize,
-    /// A task is on the way that writes and notifies.
+    /// Whether a task runs that saves and notifies.
     flushing: bool,
 }
 
 impl DriftMonitor {
-    /// Makes one that knows the earlier notes. Its tasks are tracked by `tasks`.
+    /// Creates a monitor with the saved counts. `tasks` tracks its tasks.
     pub(super) fn new(parts: Arc<Parts>, tasks: TaskTracker) -> Arc<Self> {
         let quota = RateLimiter::direct(
             Quota::with_period(NOTICE_INTERVAL)
@@ -91,7 +91,7 @@ impl DriftMonitor {
         })
     }
 
-    /// Takes note of output that a backend does not know. Returns at once.
+    /// Counts output that a backend does not recognise. Returns at once.
     pub(super) fn on_unknown(self: &Arc<Self>, output: &UnknownOutput<'_>) {
         let UnknownOutput {
             backend,
@@ -130,7 +130,7 @@ impl DriftMonitor {
         }
     }
 
-    /// Takes note of a turn's end.
+    /// Evaluates the result of a turn.
     pub(super) fn on_turn_end(self: &Arc<Self>, backend: &str, result: &TurnResult) {
         let TurnResult { generation, agent_version, ending, transcript, link, .. } = result;
         let agent_version = agent_version.as_deref();
@@ -141,7 +141,7 @@ impl DriftMonitor {
             .collect();
         self.note_baseline(backend, result);
         let what = match ending {
-            // Otherwise only the person who asked would learn of it.
+            // Otherwise only the person who asked would see it.
             Ending::Unread(_) if keys.is_empty() => Some("an answer without anything readable"),
             _ if result.suspicious => Some("a success without an answer, unlike all before"),
             _ => None,
@@ -171,8 +171,8 @@ impl DriftMonitor {
         }
     }
 
-    /// A line for owners about the unknown output of an agent of this version that a generation met;
-    /// none: there was none.
+    /// Returns a line for owners about the unknown output of an agent of this version under a
+    /// generation, or `None` if there was no such output.
     pub(super) fn summary(
         &self,
         backend: &str,
@@ -183,7 +183,7 @@ impl DriftMonitor {
         messages::summary(self.state.lock().unknown.of(backend, &version, &component))
     }
 
-    /// Saves and reports the changes of each [`NOTICE_DELAY`] until there are none.
+    /// Saves and reports changes every [`NOTICE_DELAY`], until no more arrive.
     async fn flush(self: Arc<Self>) {
         loop {
             tokio::time::sleep(NOTICE_DELAY).await;
@@ -196,8 +196,7 @@ impl DriftMonitor {
         }
     }
 
-    /// Saves and reports everything that is not saved yet. Returns once that is done, also where
-    /// another task has begun it.
+    /// Saves and reports all pending changes. Waits for another call that already does this.
     pub(super) async fn publish(&self) {
         let _publishing = self.publishing.lock().await;
         let (changes, fresh, further) = {
@@ -216,7 +215,7 @@ impl DriftMonitor {
                 self.notify(messages::first_seen(&fresh, further)).await;
             }
         };
-        // Neither waits for a slow disk or a slow network of the other.
+        // Concurrently, so that neither a slow disk nor a slow network delays the other.
         let saved = tokio::join!(self.parts.workspace.drift_notes().save(changes), notify).0;
         match saved {
             Ok(written) => self.state.lock().unknown.adopt(written),

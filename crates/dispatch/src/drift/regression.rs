@@ -1,67 +1,67 @@
-//! Whether a backend reads worse since another generation took over. Pure; the thresholds stand in
-//! `docs/drift.md`.
+//! Detects that a backend reads worse since a new generation took over. Pure. `docs/drift.md` has
+//! the thresholds.
 //!
-//! The first turns on the new generation are compared with the last ones on the generation before
-//! it, as far as the agent's version is the same: another version is no fault of the parser. Two
-//! shares are compared, each with its like: turns that were misread (nothing readable, or the
-//! backend failed), and turns in which anything was misread or unknown; on the new side only what
-//! the generation before did not meet counts as unknown.
+//! The first turns of the new generation are compared with the last turns of the previous one, as
+//! long as the version of the agent is the same: a new version of the agent is not the parser's
+//! fault. Two fractions are compared. One is that of misread turns, where nothing was readable or
+//! the backend failed. The other is that of abnormal turns, which were misread or had unknown
+//! output. In turns of the new generation, only output that the previous one did not have counts as
+//! unknown.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use aetheel_turn::Generation;
 
-/// Turns on a new generation that are judged, and turns of the one before that they are compared
-/// with.
+/// The number of turns on a new generation that are judged, and of turns on the previous one that
+/// they are compared with.
 const WINDOW: usize = 20;
-/// With fewer turns before there is nothing to compare with.
+/// The minimum number of turns on the previous generation for a comparison.
 const BASELINE_MIN: usize = 3;
-/// Fewer bad turns are an accident.
+/// The minimum number of bad turns for a verdict. Fewer may be a coincidence.
 const BAD_MIN: usize = 3;
-/// So many times the share of before is worse.
+/// A fraction of bad turns is worse if it is at least this many times the previous one.
 const WORSE_FACTOR: usize = 2;
 
-/// How a turn went, as far as its parser is concerned.
+/// How well the parser read a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     misread: bool,
-    /// Misread, or something in it unknown.
+    /// Whether the turn was misread or had unknown output.
     strange: bool,
 }
 
-/// Bad turns of so many.
+/// A number of bad turns, among all turns that were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) bad: usize,
     pub(super) of: usize,
 }
 
-/// A generation that reads worse than the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) generation: Generation,
     pub(super) agent_version: String,
-    /// The share since it took over.
+    /// The bad turns of this generation.
     pub(super) now: Share,
-    /// The share of the last turns before.
+    /// The bad turns among the last ones of the previous generation.
     pub(super) before: Share,
-    /// The shares are of misread turns only.
+    /// Whether only misread turns were counted.
     pub(super) misread: bool,
 }
 
-/// A turn that has ended.
+/// The facts about a finished turn that the comparison needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended<'a> {
     pub(super) backend: &'a str,
     pub(super) generation: &'a Generation,
     pub(super) agent_version: &'a str,
-    /// Nothing in it could be read, or the backend failed.
+    /// Whether nothing was readable, or the backend failed.
     pub(super) misread: bool,
-    /// The kinds of output that the backend did not know.
+    /// The kinds of output that the backend did not recognise.
     pub(super) unknown: &'a [String],
 }
 
-/// The last turns on one generation, each with the agent's version.
+/// The last turns on one generation, each with the version of the agent.
 #[derive(Debug)]
 struct Course {
     generation: Generation,
@@ -91,28 +91,28 @@ impl Course {
     }
 }
 
-/// The trial of the generation that took over last.
+/// The comparison of the current generation of a backend with the previous one.
 #[derive(Debug)]
 struct Trial {
     now: Course,
     before: Option<Course>,
-    /// Turns judged so far; none: the trial is over.
+    /// The turns judged so far; `None` if the comparison has ended.
     judged: Option<Vec<Mark>>,
-    /// The agent's version in the first of them.
+    /// The version of the agent in the first turn of this generation.
     agent_version: String,
 }
 
-/// The trials of all backends, and the components that get none.
+/// The comparisons for all backends, and the components that are not judged.
 #[derive(Debug, Default)]
 pub(super) struct Trials {
     backends: BTreeMap<String, Trial>,
-    /// Digests of what was found worse once, and of what was put back in its place.
+    /// Digests of components that were found worse once, and of those that replaced them.
     spared: BTreeSet<String>,
 }
 
 impl Trials {
-    /// Takes note of how a turn ended. `met` says whether a generation met something with the same
-    /// version of the agent.
+    /// Records a finished turn, and returns a verdict if the generation is now found worse. `met`
+    /// returns whether a generation has had a kind of output with the same version of the agent.
     pub(super) fn ended(
         &mut self,
         ended: &Ended<'_>,
@@ -127,7 +127,7 @@ impl Trials {
         });
         if *generation != trial.now.generation {
             if generation.number < trial.now.generation.number {
-                // It began before the other took over.
+                // The turn started on the previous generation.
                 if let Some(before) =
                     trial.before.as_mut().filter(|before| before.generation == *generation)
                 {
@@ -162,7 +162,7 @@ impl Trials {
         })
     }
 
-    /// A generation was put back in the place of a worse one: it is not judged again.
+    /// Exempts a generation that replaced a worse one.
     pub(super) fn restored(&mut self, generation: &Generation) {
         self.spared.insert(generation.digest.clone());
         for trial in self.backends.values_mut().filter(|trial| trial.now.generation == *generation)
@@ -172,7 +172,8 @@ impl Trials {
     }
 }
 
-/// The shares that show it, and whether they are of misread turns.
+/// Returns the counts that show that `now` is worse than `before`, and whether they only count
+/// misread turns.
 fn worse(now: &[Mark], before: &[Mark]) -> Option<(Share, Share, bool)> {
     if before.len() < BASELINE_MIN {
         return None;
@@ -199,8 +200,8 @@ mod tests {
         Generation { number, digest: digest.to_owned() }
     }
 
-    /// `.` well read, `m` misread, `k` something unknown that the one before met, `n` something
-    /// new.
+    /// Each character of `turns` is a turn: `.` was well read, `m` misread, `k` had unknown output
+    /// that the previous generation had too, `n` had new unknown output.
     fn play(
         trials: &mut Trials,
         generation: &Generation,
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn a_generation_is_found_worse_at_the_turn_that_shows_it() {
         let cases = [
-            // before, after the reload, the turn that shows it (from 0)
+            // previous turns, turns after the reload, the index of the turn that shows it
             ("....................", "mmm", Some(2)),
             ("...", ".m.m...............m", Some(19)),
             ("...", ".m.m................m", None),
@@ -235,11 +236,12 @@ mod tests {
             ("...", "nnn", Some(2)),
             ("...", "kkkkkkkkkk", None),
             ("nnn", "nnn", None),
-            // Half were misread before: only all can be twice that.
+            // Half of the turns were misread before, so only a run of misread turns is twice as
+            // bad.
             ("m.m.", "mmm", Some(2)),
             ("m.m.", ".mmmm", None),
             ("mm.", "mmmmmmmm", None),
-            // Something was unknown in every turn before, and then nothing could be read.
+            // Every previous turn had unknown output, and then nothing was readable.
             ("kkkk", "mmm", Some(2)),
             ("kkkk", "mn.m.nmnnn", Some(6)),
         ];
@@ -295,7 +297,7 @@ mod tests {
         play(&mut trials, &generation(1, "a"), "1.0", "...");
         play(&mut trials, &generation(2, "b"), "1.0", "..");
         assert_eq!(play(&mut trials, &generation(1, "a"), "1.0", "mmm"), []);
-        // Three of six were misread before.
+        // Three of six turns were misread before.
         assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mmm"), []);
     }
 
@@ -318,8 +320,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever comes: a component is judged once at most, what was put back never, and only
-        /// what is really worse.
+        /// For any sequence of reloads, a component is judged at most once, a restored one never,
+        /// and only worse ones get a verdict.
         #[test]
         fn it_never_goes_back_and_forth(reloads in proptest::collection::vec((0..4u8, "[.mkn]{0,30}", 0..2u8), 1..12)) {
             let (mut trials, mut number, mut serving) = (Trials::default(), 0, None);

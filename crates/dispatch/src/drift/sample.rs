@@ -1,21 +1,21 @@
-//! A sample of an agent's output that people may see: its form rather than its content, and no
-//! secrets. Pure.
+//! Samples of an agent's output for notices. They show the structure of the output rather than its
+//! content, and no secrets. Pure.
 
 use aetheel_model::plain::{clean_text, cut};
 use aetheel_model::redact::Redactor;
 
-/// Bytes of a sample that are looked at; the contract promises 2 KiB.
+/// The maximum number of bytes of an output that are examined. The contract promises 2 KiB.
 const INPUT_LIMIT: usize = 4 << 10;
-/// Characters of a sample that people are shown.
+/// The maximum length of a sample, in characters.
 const SAMPLE_LIMIT: usize = 300;
-/// Longer texts within are content rather than form: only their beginning is shown.
+/// Longer strings are content rather than structure. Only their beginning is shown.
 const TEXT_LIMIT: usize = 40;
 const TEXT_BEGINNING: usize = 16;
-/// Parts of the names of fields whose values stay secret.
+/// Substrings that mark the name of a field as secret, so that its value is hidden.
 const SECRETIVE: [&str; 8] =
     ["token", "secret", "password", "authorization", "apikey", "api_key", "cookie", "credential"];
 
-/// Words of a guest as one plain line of so many characters at most, which may stand in a code
+/// Returns a guest's text as one line of at most `most` characters, which is safe inside a code
 /// span.
 pub(super) fn words(text: &str, most: usize, redactor: &Redactor) -> String {
     let clean = plain(text, redactor);
@@ -23,17 +23,17 @@ pub(super) fn words(text: &str, most: usize, redactor: &Redactor) -> String {
     cut(&line, most).into_owned()
 }
 
-/// A sample of output: without secrets, one line, long texts shortened.
+/// Returns a sample of an output: without secrets, on one line, with long strings shortened.
 pub(super) fn sample(output: &str, redactor: &Redactor) -> String {
     let clean = plain(output, redactor);
     let line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
     let form = if line.starts_with(['{', '[']) { shortened(&line) } else { line };
-    // Nothing in it ends the code block it stands in.
+    // The sample must not end the code block that contains it.
     cut(&form.replace('`', "'"), SAMPLE_LIMIT).into_owned()
 }
 
-/// The beginning of a text without control characters and secrets, also where a cut went through
-/// one.
+/// Returns the beginning of a text without control characters and secrets. A secret that was cut at
+/// the end is removed too.
 fn plain(text: &str, redactor: &Redactor) -> String {
     let head = &text[..text.floor_char_boundary(INPUT_LIMIT)];
     let mut clean = redactor.clean(clean_text(head).into_owned());
@@ -41,13 +41,13 @@ fn plain(text: &str, redactor: &Redactor) -> String {
     clean
 }
 
-/// JSON, whole or cut off, with long texts and secretive fields shortened.
+/// Shortens long strings in JSON, which may be truncated, and hides the values of secret fields.
 fn shortened(json: &str) -> String {
     let (mut short, mut rest) = (String::with_capacity(json.len()), json);
     let (mut field, mut value) = (String::new(), false);
     while let Some(at) = rest.find('"') {
         let (between, quoted) = rest.split_at(at);
-        // What follows a colon belongs to the text before it.
+        // A string after a colon is the value of the field before it.
         value = if between.trim().is_empty() {
             value
         } else {
@@ -75,7 +75,7 @@ fn shortened(json: &str) -> String {
     short + rest
 }
 
-/// Where a text in quotes ends.
+/// Returns the position of the closing quote.
 fn end_of(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, c)| match c {

@@ -1,4 +1,4 @@
-//! The unknown output that was met so far, counted by kind. Pure.
+//! Unknown output, counted by kind. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use aetheel_store::workspace::{Drift, DriftKey, bound_drift};
 
-/// All kinds that were met, and those whose counts are not written down yet.
+/// The counts of all kinds, and the kinds whose counts are not saved yet.
 #[derive(Debug, Default)]
 pub(super) struct UnknownOutputs {
     all: BTreeMap<DriftKey, Drift>,
@@ -21,7 +21,8 @@ impl UnknownOutputs {
         }
     }
 
-    /// Counts one; true: the kind is new with this version of the agent, whatever the component.
+    /// Counts one output. Returns whether its kind is new with this version of the agent, whichever
+    /// component read it.
     pub(super) fn note(&mut self, key: DriftKey, recording: &str, now: Timestamp) -> bool {
         if let Some(known) = self.all.get_mut(&key) {
             known.times = known.times.saturating_add(1);
@@ -46,12 +47,12 @@ impl UnknownOutputs {
         !known
     }
 
-    /// Whether this very component met it with this version of the agent.
+    /// Returns whether this component had this kind of output with this version of the agent.
     pub(super) fn has(&self, key: &DriftKey) -> bool {
         self.all.contains_key(key)
     }
 
-    /// The kinds that a component met with this version of the agent.
+    /// Returns the kinds that a component had with this version of the agent.
     pub(super) fn of<'a>(
         &'a self,
         backend: &'a str,
@@ -66,12 +67,12 @@ impl UnknownOutputs {
         self.all.values().filter(move |drift| wanted(&drift.key))
     }
 
-    /// Whether there is anything to write down.
+    /// Returns whether there are unsaved counts.
     pub(super) fn has_changes(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Takes what is to be written down.
+    /// Takes the unsaved counts.
     pub(super) fn take_changes(&mut self) -> Vec<Drift> {
         std::mem::take(&mut self.changed)
             .iter()
@@ -79,8 +80,8 @@ impl UnknownOutputs {
             .collect()
     }
 
-    /// Takes over what stands in the file, which people may have mended; what was counted meanwhile
-    /// stays.
+    /// Replaces the counts by those in the file, which people may have edited. Keeps counts that
+    /// changed since they were saved.
     pub(super) fn adopt(&mut self, written: Vec<Drift>) {
         let mut all: BTreeMap<DriftKey, Drift> =
             written.into_iter().map(|drift| (drift.key.clone(), drift)).collect();
@@ -115,7 +116,7 @@ mod tests {
         assert!(outputs.note(key(0, 0, 1, 0), "a", Timestamp::UNIX_EPOCH));
         let mut written = outputs.take_changes();
         assert!(!outputs.note(key(0, 0, 1, 0), "b", Timestamp::UNIX_EPOCH));
-        // Somebody took the first line out.
+        // Somebody removed the first line.
         written.remove(0);
         outputs.adopt(written);
         assert_eq!(
@@ -132,7 +133,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against the naive count, with the file written and read again at any point.
+        /// Compares with naive counting, with the file saved and loaded at any point.
         #[test]
         fn everything_is_counted_and_new_once(met in proptest::collection::vec((0..2u8, 0..2u8, 0..4u8, 0..2u8, any::<bool>()), 0..60)) {
             let (mut outputs, mut file) = (UnknownOutputs::default(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! The outcome of a turn, as people get it.
+//! The result of a turn as it is delivered.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,75 +11,76 @@ use aetheel_model::plain::{clean_text, one_line};
 use aetheel_model::redact::Redactor;
 use aetheel_store::workspace::TurnLine;
 
-/// A file of an answer.
+/// A file in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AnswerFile {
-    /// Plain, with an ending.
+    /// A plain file name with an extension.
     pub name: String,
-    /// Where it is kept until it is delivered.
+    /// Where the file is stored until it is delivered.
     pub path: PathBuf,
 }
 
-/// The outcome of a turn.
+/// The result of a turn, as it is saved in the journal and delivered to people.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Answer {
-    /// The agent's text, exactly; with a failure, what there was of it.
+    /// The agent's unchanged text. If the turn failed, the part that it produced.
     pub text: String,
-    /// The failure, for people: short, its kind named, with the correlation id, no internals.
+    /// The failure, worded for people: short, with its kind and the correlation id, without
+    /// internals.
     pub failure: Option<String>,
-    /// Things the user should know beside the answer, one line each.
+    /// Additional information for people, one line each.
     pub notices: Vec<String>,
-    /// Name of the backend that answered.
+    /// The label of the backend that answered.
     pub backend: String,
-    /// The model that answered: what the agent says, else what was asked of it.
+    /// The model that answered, as the agent reports it, or else the model that was requested.
     pub model: Option<String>,
-    /// More about a failure, for the operator at the terminal only; never shown in Discord.
+    /// Details of a failure, for the operator at the terminal. Never shown in Discord.
     #[serde(skip)]
     pub detail: Option<String>,
-    /// Its agent was lost with whoever held it.
+    /// Whether the agent was lost together with the holder.
     #[serde(skip)]
     pub orphaned: bool,
-    /// It did not begin: its backend is paused.
+    /// Whether the turn did not start because its backend is paused.
     #[serde(skip)]
     pub paused: bool,
-    /// The tokens and cost of the turn; none: the agent told nothing.
+    /// The tokens and the cost of the turn; `None` if the agent did not report them.
     pub usage: Option<Usage>,
-    /// From the start of the turn to its end.
+    /// The time from the start of the turn to its end.
     pub took: Duration,
-    /// The files that the agent made, below the text.
+    /// Files that the agent made. They appear below the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<AnswerFile>,
-    /// A button below it.
+    /// A button below the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offer>,
-    /// The user who is to hear of it, because it took long.
+    /// The user to mention, because the turn took long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping: Option<u64>,
-    /// What is noted of its turn, without texts; none: no turn of its own came to it.
+    /// The line for `state/turns`, without texts. `None` if the answer is not the result of a turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Box<TurnLine>>,
 }
 
 impl Answer {
-    /// Makes an empty one of a backend.
+    /// Creates an empty answer of a backend.
     pub(crate) fn by(backend: impl Into<String>) -> Self {
         Self { backend: backend.into(), ..Self::default() }
     }
 
-    /// Makes one that is a failure and nothing else.
+    /// Creates an answer that only reports a failure.
     pub(crate) fn failed(backend: impl Into<String>, failure: impl Into<String>) -> Self {
         Self { failure: Some(failure.into()), ..Self::by(backend) }
     }
 
-    /// The form in which it is kept in the journal.
+    /// Returns the form in which the journal has the answer.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("an answer is plain data")
     }
 
-    /// Returns it without secrets, and without anything that moves a cursor, hides or reorders what
-    /// is read.
+    /// Returns the answer without secrets, and without characters that move a cursor or hide or
+    /// reorder text.
     #[must_use]
     pub fn cleaned(self, redactor: &Redactor) -> Self {
         let plain = |text: String| redactor.clean(clean_text(&text).into_owned());

@@ -1,26 +1,25 @@
-//! The effect of a tool, as people see it before they decide: its command, or what it would change.
-//! Pure.
+//! Shows what a tool would do before people decide about it: its command, or its changes. Pure.
 
 use serde_json::Value;
 
 use aetheel_model::agent::{FileChange, FileDiff, ToolStart};
 
-/// Text to be shown as it is.
+/// A text that is shown in a code block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
-    /// Name of the language, as a code block wants it.
+    /// The language of the code block.
     pub language: &'static str,
-    /// The lines inside the code block, without its fence.
+    /// The lines inside the code block, without the fence.
     pub text: String,
 }
 
-/// The changes that the agent proposes.
+/// Returns the changes that the agent proposes.
 pub(super) fn proposed(diffs: &[FileDiff]) -> Option<Excerpt> {
     let changes: Vec<String> = diffs.iter().map(change).collect();
     (!changes.is_empty()).then(|| Excerpt { language: "diff", text: changes.join("\n") })
 }
 
-/// A change of a file, as people read it.
+/// Formats a change of a file.
 fn change(diff: &FileDiff) -> String {
     let signed = |sign: char, text: &str| {
         text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>()
@@ -42,7 +41,7 @@ fn change(diff: &FileDiff) -> String {
     lines.join("\n")
 }
 
-/// The effect of a tool, as far as its input shows it.
+/// Returns the effect of a tool, as far as its input shows it.
 pub(super) fn of(tool: &ToolStart) -> Option<Excerpt> {
     let input: Value = serde_json::from_str(&tool.input).unwrap_or_default();
     let text =
@@ -82,13 +81,13 @@ pub(super) fn of(tool: &ToolStart) -> Option<Excerpt> {
     }
 }
 
-/// The first of these fields that is a text.
+/// Returns the first of these fields that is a string.
 fn word(input: &Value, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| input[*name].as_str()).map(str::to_owned)
 }
 
-/// Finds changes of files in a tool's input, however the agent writes them: a unified diff, the
-/// text before and after, or the whole new file.
+/// Collects the file changes in a tool's input. Agents write them in different forms: as a unified
+/// diff, as the text before and after, or as the whole new file.
 fn collect_changes(input: &Value, depth: u8, found: &mut Vec<String>) {
     let signed = |sign: char, text: &str| {
         text.lines().map(|line| format!("{sign}{line}")).collect::<Vec<_>>().join("\n")
@@ -109,7 +108,7 @@ fn collect_changes(input: &Value, depth: u8, found: &mut Vec<String>) {
         }
         if depth < 4 {
             for (name, value) in fields {
-                // Keyed by path.
+                // An object may have paths as its keys.
                 let at = found.len();
                 collect_changes(value, depth + 1, found);
                 if found.len() > at
@@ -133,7 +132,6 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A use of a tool.
     pub(crate) fn tool(kind: &str, target: Option<&str>, input: &Value) -> ToolStart {
         ToolStart {
             id: "t".to_owned(),

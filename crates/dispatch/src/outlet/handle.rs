@@ -1,4 +1,4 @@
-//! The reply of a turn, for all who write to it while the turn runs.
+//! A turn's reply, shared by all tasks that write to it while the turn runs.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::Reply;
 
-/// The reply of a turn, shared with whoever answers its questions while it runs.
+/// The reply of a turn. It is taken once, to deliver the answer.
 pub(crate) struct ReplyHandle(Mutex<Option<Box<dyn Reply>>>);
 
 impl ReplyHandle {
@@ -14,14 +14,14 @@ impl ReplyHandle {
         Arc::new(Self(Mutex::new(Some(reply))))
     }
 
-    /// Does something with the reply, unless it was taken.
+    /// Calls `work` with the reply, unless the reply was taken.
     pub(crate) fn with(&self, work: impl FnOnce(&mut dyn Reply)) {
         if let Some(reply) = self.0.lock().as_mut() {
             work(&mut **reply);
         }
     }
 
-    /// Takes the reply, for its end.
+    /// Takes the reply to finish it.
     pub(crate) fn take(&self) -> Option<Box<dyn Reply>> {
         self.0.lock().take()
     }

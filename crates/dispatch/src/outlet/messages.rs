@@ -1,5 +1,7 @@
-//! The wording of refusals and failures: what happened, what to do next, no internals; a kind and
-//! an id where something is broken.
+//! The wording of refusals and failures.
+//!
+//! A message reports the problem and the next step, without internals. If something is broken, it
+//! ends with a kind and an id.
 
 use std::time::Duration;
 
@@ -7,14 +9,16 @@ use aetheel_model::agent::{Failure, FailureKind};
 use aetheel_model::queue::Rejection;
 use aetheel_turn::Ending;
 
-/// The answer of an agent that knows a conversation of another machine from its messages only.
+/// A notice below an answer for which the agent got the previous messages as text, because the
+/// session is on another machine.
 pub(crate) const MOVED: &str =
     "This conversation moved to another machine; I begin anew with what was written here.";
 
-/// Stands below the answer to a prompt that was written while nobody listened.
+/// A notice below the answer to a prompt that was written during an outage.
 pub(crate) const LATE: &str = "I was away when you wrote this.";
 
-/// Explains that an agent below full rights can run nothing, because its own sandbox cannot work.
+/// Explains that an agent below full rights cannot run commands, because its own sandbox cannot
+/// work.
 pub(crate) fn own_sandbox_fails(label: &str) -> String {
     format!(
         "{label} runs its commands in a sandbox of its own, which cannot work on this machine, so at this safety level they fail. \
@@ -22,7 +26,7 @@ pub(crate) fn own_sandbox_fails(label: &str) -> String {
     )
 }
 
-/// Explains that what an agent's own sandbox stops may not be shown.
+/// Explains that the agent may not report a command that its own sandbox stops.
 pub(crate) fn own_sandbox_hides(label: &str) -> String {
     format!(
         "{label} runs its commands in a sandbox of its own at this safety level. It may not report a command that the sandbox stops: \
@@ -30,60 +34,60 @@ pub(crate) fn own_sandbox_hides(label: &str) -> String {
     )
 }
 
-/// Why a prompt was not accepted, in words for the person who wrote it.
+/// Why a prompt was not accepted, worded for its author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// All slots are taken.
+    /// All slots are in use.
     #[error("I am busy with {slots} other conversations. Please try again in a moment.")]
     Busy {
-        /// How many there are.
+        /// The number of slots.
         slots: usize,
     },
-    /// Too much is waiting.
+    /// Too many events wait.
     #[error("Too many requests are waiting ({depth}). Please try again later.")]
     Full {
-        /// Events that wait already.
+        /// The number of waiting events.
         depth: usize,
     },
     /// The gateway is stopping.
     #[error("I am restarting. Please try again in a minute.")]
     ShuttingDown,
-    /// An event with the same key was taken before.
+    /// An event with the same key was accepted before.
     #[error("I have this already; its answer comes once.")]
     Known,
-    /// It could not be kept safe, so it was not taken.
+    /// The event could not be saved.
     #[error("This could not be saved, so it was not taken. Please try again later. (storage)")]
     NotSaved,
-    /// More files than are taken.
+    /// The prompt has more files than allowed.
     #[error("{}", if *limit == 0 { "Files are not taken here. Write it in words.".to_owned() } else { format!("That is {count} files, at most {limit} are taken. Send fewer.") })]
     TooManyFiles {
-        /// Files that came with the prompt.
+        /// The number of files with the prompt.
         count: usize,
-        /// Most files of a prompt, `ATTACHMENTS_MAX`.
+        /// The maximum number of files, `ATTACHMENTS_MAX`.
         limit: usize,
     },
-    /// A file is larger than is taken.
+    /// A file is larger than allowed.
     #[error("{name} is too large: {bytes} bytes, at most {limit} are taken. Send a smaller one.")]
     FileTooLarge {
-        /// For people, in quotes.
+        /// The file name in quotes, safe to show.
         name: String,
-        /// The size that was announced, bytes.
+        /// The announced size in bytes.
         bytes: u64,
         /// The limit in bytes, `ATTACHMENT_LIMIT_BYTES`.
         limit: u64,
     },
-    /// Its author asks faster than `USER_PROMPTS_PER_MINUTE`.
+    /// The author exceeds `USER_PROMPTS_PER_MINUTE`.
     #[error("You are asking faster than I may answer you. Please try again in {seconds} s.")]
     TooFast {
-        /// Until the next prompt is taken.
+        /// The time until the next prompt is accepted, in seconds.
         seconds: u64,
     },
-    /// The prompt is too long.
+    /// The prompt is longer than allowed.
     #[error(
         "That is too long: {bytes} bytes, at most {limit} are taken. Send it in parts, or as a file."
     )]
     TooLong {
-        /// The size of the prompt.
+        /// The size of the prompt in bytes.
         bytes: usize,
         /// The limit in bytes, `PROMPT_LIMIT_BYTES`.
         limit: usize,
@@ -100,11 +104,13 @@ impl From<Rejection> for Refusal {
     }
 }
 
-/// The message about a turn that did not go well; `None` for one that did. It says what to do next;
-/// where something is broken, the kind and the turn's id lead the operator to it.
-/// `timeout` is the turn's budget, `retry` the failure the agent was retrying after; `is_kept` says
-/// that the agent's unread output was kept for a newer backend.
-/// `docs/messages.md` lists all of it.
+/// Returns the message about a turn that failed or was stopped, or `None` for one that completed.
+/// The message includes the next step. If something is broken, it ends with the kind and the turn's
+/// id, for the operator.
+///
+/// `timeout` is the time limit of the turn, `retry` the failure after which the agent was retrying.
+/// `is_kept` says that the agent's unread output was kept for a newer backend. `docs/messages.md`
+/// lists all messages.
 #[must_use]
 pub(crate) fn failure(
     ending: &Ending,
@@ -163,7 +169,7 @@ pub(crate) fn failure(
     })
 }
 
-/// The message to the author of a prompt that waits for a paused backend.
+/// Returns the message for the author of a prompt that waits for a paused backend.
 #[must_use]
 pub(crate) fn paused(label: &str) -> String {
     format!(
@@ -171,7 +177,7 @@ pub(crate) fn paused(label: &str) -> String {
     )
 }
 
-/// Words of a failed agent by which something refused it access.
+/// Words in an agent's error that show a denied access.
 const REFUSED_ACCESS: [&str; 6] = [
     "permission denied",
     "operation not permitted",
@@ -181,8 +187,7 @@ const REFUSED_ACCESS: [&str; 6] = [
     "erofs",
 ];
 
-/// The hint to the operator about an agent that failed because it was refused access, where agents
-/// are confined.
+/// Returns a hint for the operator if a sandboxed agent may have failed because of a denied access.
 #[must_use]
 pub(crate) fn sandbox_hint(ending: &Ending) -> Option<&'static str> {
     let said = detail(ending)?.to_lowercase();
@@ -191,7 +196,7 @@ pub(crate) fn sandbox_hint(ending: &Ending) -> Option<&'static str> {
     )
 }
 
-/// More about it, for the operator at the terminal.
+/// Returns the details of a failure, for the operator at the terminal.
 #[must_use]
 pub(crate) fn detail(ending: &Ending) -> Option<String> {
     match ending {
@@ -204,7 +209,8 @@ pub(crate) fn detail(ending: &Ending) -> Option<String> {
     }
 }
 
-/// A sentence on what happened and one on what to do next, and the kind where something is broken.
+/// Returns one sentence on what happened and one on the next step, and the kind if something is
+/// broken.
 fn agent(failure: &Failure) -> (String, Option<&'static str>) {
     let later = match failure.retry_after_ms {
         Some(ms) => format!("Try again in {}.", seconds(Duration::from_millis(ms.into()))),
@@ -274,7 +280,7 @@ fn seconds(time: Duration) -> String {
     }
 }
 
-/// A limit in the unit that reads best: `90 s`, `60 min`.
+/// Formats a limit in the most readable unit: `90 s`, `60 min`.
 fn span(time: Duration) -> String {
     match time.as_secs() {
         minutes @ 300.. if minutes.is_multiple_of(60) => format!("{} min", minutes / 60),
@@ -291,7 +297,7 @@ mod tests {
     use super::*;
     use aetheel_turn::GuestFailure;
 
-    /// All kinds; a new one is added here, or this does not compile.
+    /// Returns all kinds. A new one must be added here, or this does not compile.
     fn kinds() -> Vec<FailureKind> {
         use FailureKind::*;
         let next = |kind| match kind {

@@ -1,9 +1,8 @@
-//! The port behind which answers go to people, Discord or the terminal, and everything that
-//! crosses it.
+//! The port to people in Discord or at the terminal.
 //!
-//! [`answer`] is the outcome of a turn, [`question`], [`statement`] and [`excerpt`] an agent's question
-//! as people see it, [`messages`] the wording of refusals and failures, [`handle`] the reply of a turn that
-//! several tasks share.
+//! [`answer`] is the result of a turn, [`messages`] has the wording of refusals and failures, and
+//! [`handle`] shares a turn's reply between tasks. [`question`], [`statement`] and [`excerpt`]
+//! present an agent's question.
 
 pub(crate) mod answer;
 pub(crate) mod excerpt;
@@ -23,65 +22,66 @@ use aetheel_model::agent::EventKind;
 use aetheel_model::event::{Attached, Event};
 use aetheel_model::fold::Transcript;
 
-/// Delivers answers to people.
+/// Delivers answers, questions and notices to people.
 #[async_trait]
 pub trait Outlet: Send + Sync {
-    /// An event's turn begins. Called once an event, on an async worker; must not block.
+    /// Opens the reply when the turn of an event starts. Called once per event, on an async worker.
+    /// Must not block.
     fn open(&self, event: &Event) -> Box<dyn Reply>;
 
-    /// The turn of an event that outlives the program begins, or begins once more after a restart:
-    /// what earlier lives left of its reply is taken up again.
+    /// Opens the reply of an event that is in the journal. After a restart, the reply continues
+    /// with the messages that previous processes posted.
     fn open_kept(&self, event: &Event, prior: PriorDelivery) -> Box<dyn Reply> {
         let _ = prior;
         self.open(event)
     }
 
-    /// Returns once an answer could go out now, whether or not the other side takes it: what a
-    /// health probe waits for.
+    /// Returns once an answer could be sent now, whether or not the service would accept it. A
+    /// health probe waits for this.
     async fn probe(&self) {}
 
-    /// Fetches a file that came with a prompt.
+    /// Fetches a file that was attached to a prompt.
     ///
     /// # Errors
-    /// Why there is none, in words for the person who sent it; also when it is larger than `limit`
-    /// bytes.
+    /// The reason, worded for the author. Also if the file is larger than `limit` bytes.
     async fn fetch(&self, attached: &Attached, limit: u64) -> Result<Vec<u8>, String> {
         let _ = limit;
         Err(format!("{:?} cannot be fetched here", attached.name))
     }
 
-    /// The last messages that stand before an event where it was asked, oldest first and without its
-    /// own: for an agent that has no memory of them. At most [`RECAP_MESSAGES`]; none where they
-    /// cannot be had within a few seconds.
+    /// Returns the last messages before an event in its channel, oldest first, for an agent that
+    /// does not remember them. At most [`RECAP_MESSAGES`]. Empty if they cannot be read within a
+    /// few seconds.
     async fn recap(&self, event: &Event) -> Vec<Said> {
         let _ = event;
         Vec::new()
     }
 
-    /// Posts a message that is no answer.
+    /// Posts a message that is not an answer.
     ///
     /// # Errors
-    /// [`DeliveryError`] when nobody will see it; the outlet has logged the details.
+    /// [`DeliveryError`] if nobody will see it. The outlet has logged the details.
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         let _ = notice;
         Err(DeliveryError::Refused("there is no place for notices here".to_owned()))
     }
 
-    /// Opens the thread that an event asks for, once however often it is called, and posts there
-    /// what was asked.
+    /// Opens the thread for an event and posts the prompt there. Repeated calls open only one
+    /// thread.
     ///
     /// # Errors
-    /// Why there is none, in words for the person who asked.
+    /// The reason, worded for the person who asked.
     async fn open_thread(&self, event: &Event, prior: PriorDelivery) -> Result<Opened, String> {
         let _ = (event, prior);
         Err("There are no threads here.".to_owned())
     }
 
-    /// Tells people that a reply was given up, and marks what was posted of it, noted or not, as
-    /// not being the answer; also a command's own message that is still empty.
+    /// Notifies people that a reply was given up, and marks its posted messages as not being the
+    /// answer, including messages that are not recorded in `prior` and a command's own message that
+    /// is still empty.
     ///
     /// # Errors
-    /// As [`Outlet::notify`].
+    /// See [`Outlet::notify`].
     async fn give_up(
         &self,
         event: &Event,
@@ -92,72 +92,74 @@ pub trait Outlet: Send + Sync {
         self.notify(notice).await
     }
 
-    /// Removes what shows that an event waits: it will have no answer, and people learn so
-    /// elsewhere. Best effort.
+    /// Removes the marker of a waiting event that will not be answered. The caller informs people.
+    /// Best effort.
     async fn put_away(&self, event: &Event) {
         let _ = event;
     }
 
-    /// Says which questions of an earlier life stay open because their turns go on: each is asked
-    /// again under its id, or closed. Told before anything new is heard. Must return at once.
+    /// Sets the questions of the previous process that stay open because their turns continue. Each
+    /// of them is then asked again under its id, or closed. Called before any new event arrives.
+    /// Must not block.
     fn continue_questions(&self, ids: &[String]) {
         let _ = ids;
     }
 
-    /// Closes a question of an earlier life that was to stay open: its turn could not go on.
-    /// Returns at once. Best effort.
+    /// Closes a question that was to stay open, because its turn cannot continue. Returns at once.
+    /// Best effort.
     fn close_question(&self, id: &str) {
         let _ = id;
     }
 
-    /// Removes the button of a failure, if it is still there: the reply it offers was delivered.
-    /// Best effort.
+    /// Removes the button of a failure, if it still exists, because the offered reply was
+    /// delivered. Best effort.
     async fn settle_offer(&self, channel: u64, message: u64) {
         let _ = (channel, message);
     }
 }
 
-/// Most messages of a recap.
+/// The maximum number of messages in a recap.
 pub const RECAP_MESSAGES: usize = 30;
 
-/// A message of a conversation, as it stands there.
+/// A message of a conversation, as it was posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The name of its author; none: we wrote it.
+    /// The name of the author; `None` for the bot's own messages.
     pub author: Option<String>,
-    /// Its text.
+    /// The text of the message.
     pub text: String,
 }
 
-/// A thread that was opened.
+/// A thread that was opened for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// The id of the thread.
     pub thread: u64,
-    /// The message in it that says what was asked.
+    /// The id of the message in it that contains the prompt.
     pub first: u64,
 }
 
-/// The messages that earlier attempts posted of an event's reply, and where they are noted: so an
-/// outlet finds its messages again instead of sending them twice.
+/// The messages that previous attempts posted of an event's reply, and the callback that records
+/// them. With it, an outlet finds its messages again instead of sending them twice.
 #[derive(Clone)]
 pub struct PriorDelivery {
-    /// At most 17 letters, digits and dots, the same for every life of this attempt at the event
-    /// and for nothing else.
+    /// At most 17 letters, digits and dots, which identify this attempt at the event in every
+    /// process.
     pub stem: String,
-    /// Ids of the messages that earlier lives posted, in order.
+    /// Ids of the messages that previous processes posted, in order.
     pub posted: Vec<u64>,
-    /// An earlier life of the gateway worked on it, and may have posted more than is noted.
+    /// Whether a previous process worked on the event. It may have posted more messages than it
+    /// recorded.
     pub resumed: bool,
-    /// Notes the ids of all messages of the reply. Returns at once.
+    /// Records the ids of all messages of the reply. Returns at once.
     pub note: Arc<Note>,
 }
 
-/// Notes ids of messages.
+/// Records message ids.
 pub(super) type Note = dyn Fn(&[u64]) + Send + Sync;
 
 impl PriorDelivery {
-    /// Makes that of a reply that no later life will find again.
+    /// Creates the value for a reply that no later process continues.
     #[must_use]
     pub fn unkept() -> Self {
         let mut stem = uuid::Uuid::new_v4().simple().to_string();
@@ -175,78 +177,76 @@ impl std::fmt::Debug for PriorDelivery {
     }
 }
 
-/// A message to people that is no answer.
+/// A message to people that is not an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Where; none: the operator's output channel.
+    /// The channel; `None` for the operator's channel.
     pub channel: Option<u64>,
-    /// The message it is about.
+    /// The message that the notice refers to.
     pub about: Option<u64>,
-    /// Without secrets, at most 1,900 characters.
+    /// The text, without secrets. At most 1,900 characters.
     pub text: String,
-    /// A button below it.
+    /// A button below the text.
     pub offer: Option<Offer>,
 }
 
 impl Notice {
-    /// Makes one for the operator's output channel.
+    /// Creates a notice for the operator's channel.
     pub(crate) fn for_operator(text: String, offer: Option<Offer>) -> Self {
         Self { channel: None, about: None, text, offer }
     }
 }
 
-/// A button that brings an event, or a lost reply, back.
+/// A button that runs an event again, or delivers a lost reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Which event: comes back with the press. At most 64 letters, digits and `-`.
+    /// The id that a press of the button returns. At most 64 letters, digits and `-`.
     pub id: String,
     /// The label of the button.
     pub label: String,
 }
 
-/// The answer to one event while it takes shape.
+/// The reply to one event, from the start of its turn to its delivery.
 #[async_trait]
 pub trait Reply: Send {
-    /// Something happened. Called for every agent-event, in order; must return at once (pacing is
-    /// the outlet's affair).
+    /// Shows an agent event. Called for every event, in order. Must not block; the outlet limits
+    /// its own rate.
     fn update(&mut self, event: &EventKind, transcript: &Transcript);
 
-    /// The agent asks people: shows the question below the text so far. Must return at once.
-    /// Whoever can show it to nobody says so with `unseen`.
+    /// Shows a question below the text so far. Must not block. An outlet that cannot show it to
+    /// anybody uses `unseen`.
     fn ask(&mut self, question: &OpenQuestion, unseen: Unseen);
 
-    /// A question that was shown is over: nothing about it invites an answer any more. Must return
-    /// at once.
+    /// Marks a question as closed, so that it no longer invites an answer. Must not block.
     fn settled(&mut self, id: &str, how: &Settlement);
 
-    /// People wrote to the turn while it ran: its further text belongs below that.
-    /// Must return at once.
+    /// Continues the text below a message that people wrote to the running turn. Must not block.
     fn steered(&mut self) {}
 
-    /// In an earlier life of the gateway something stood below the text so far: a question, or what
-    /// people wrote. Must return at once.
+    /// Continues the text below something that a previous process posted after the text so far: a
+    /// question, or a message from people. Must not block.
     fn stood_above(&mut self) {}
 
-    /// The turn is over: delivers the answer whole and removes what was only for the time being
-    /// (typing, drafts). Takes as long as it takes: where it cannot be delivered now it waits until
-    /// it can, and answers of the same place that are finished later wait behind it.
+    /// Delivers the complete answer and removes temporary parts such as drafts and the typing
+    /// indicator. Waits without limit until the answer can be delivered. Later answers of the same
+    /// channel wait behind it.
     ///
     /// # Errors
-    /// [`DeliveryError`] when people never will see it; the outlet has logged the details.
+    /// [`DeliveryError`] if people will never see the answer. The outlet has logged the details.
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError>;
 }
 
-/// Dismisses a question that nobody will see. Dropping it does nothing.
+/// Dismisses a question that nobody can see. Dropping it has no effect.
 pub struct Unseen(Box<dyn FnOnce() + Send>);
 
 impl Unseen {
-    /// Makes one that calls `dismiss` when used.
+    /// Creates a value that calls `dismiss` when it is used.
     #[must_use]
     pub fn new(dismiss: impl FnOnce() + Send + 'static) -> Self {
         Self(Box::new(dismiss))
     }
 
-    /// Dismisses the question: the agent learns that nobody answered.
+    /// Dismisses the question. The agent learns that nobody answered.
     pub fn dismiss(self) {
         (self.0)();
     }
@@ -258,16 +258,16 @@ impl std::fmt::Debug for Unseen {
     }
 }
 
-/// An answer that could not be delivered.
+/// Why an answer was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
-    /// The place it was for does not exist any more.
+    /// The channel no longer exists.
     #[error("the place of the answer is gone: {0}")]
     Gone(String),
-    /// It is not taken there as it is.
+    /// The service does not accept the answer.
     #[error("cannot deliver the answer: {0}")]
     Refused(String),
-    /// This life of the program does not deliver it any more; the next one may.
+    /// This process no longer delivers it; the next one may.
     #[error("the answer is left to the next start: {0}")]
     Later(String),
 }

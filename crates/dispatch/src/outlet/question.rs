@@ -1,8 +1,8 @@
-//! A question of an agent as people see it, and what became of it. Pure.
+//! An agent's question as people see it, and its outcome. Pure.
 //!
-//! Everything an agent says in a question goes through here before anybody sees it: secrets are
-//! blanked, and nothing in it moves a cursor, hides or reorders what is read. Whoever decides
-//! should see what they decide about.
+//! The whole text of a question is cleaned here before anybody sees it: secrets are redacted, and
+//! characters that move a cursor or hide or reorder text are removed. People must be able to see
+//! what they decide about.
 
 use serde_json::Value;
 
@@ -12,66 +12,66 @@ use aetheel_model::agent::{self, AnswerForm, Ask, AskKind, AskOption, Decision, 
 use aetheel_model::plain::clean_text;
 use aetheel_model::redact::Redactor;
 
-/// Most answers of the agent's own that people may choose from.
+/// The maximum number of the agent's own options that people may choose from.
 const OPTION_LIMIT: usize = 10;
 
 /// A question that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenQuestion {
-    /// The same for every life of the gateway; names the question in buttons, logs and state.
+    /// The id of the question in buttons, logs and state files. The same after a restart.
     pub id: String,
-    /// The question in one line, for people.
+    /// The question on one line.
     pub title: String,
-    /// The thing that is asked.
+    /// The kind and the content of the question.
     pub subject: Subject,
-    /// The meaning of "always" here; none: not offered.
+    /// The meaning of "always" for this question; `None` if that is not offered.
     pub always: Option<String>,
-    /// The agent's own answers, where it has any. Their ids are never shown.
+    /// The agent's own options, if it has any. Their ids are never shown.
     pub options: Vec<AskOption>,
-    /// The input for the tool, where the agent takes another one: a JSON object.
+    /// The input of the tool as a JSON object, if the agent accepts a changed one.
     pub input: Option<String>,
-    /// The Discord user who is asked; none: nobody in Discord.
+    /// The Discord user who is asked; `None` if nobody in Discord asked for the turn.
     pub asker: Option<u64>,
 }
 
-/// The subject of a question.
+/// The kind and the content of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
-    /// May the agent use this tool?
+    /// Whether the agent may use a tool.
     Permission {
-        /// The agent's name of the tool.
+        /// The agent's name for the tool.
         tool: String,
-        /// The command, the changes, or whatever else the tool would work on.
+        /// The command, the changes, or other input of the tool.
         about: Option<Excerpt>,
     },
-    /// Shall the agent go on with this plan (markdown)?
+    /// Whether the agent shall carry out this plan, in Markdown.
     Plan(String),
-    /// Questions with options or room for words, at least one.
+    /// One or more questions with options or free text.
     Questions(Vec<agent::Question>),
-    /// Sign in at this address.
+    /// A request to sign in at this address.
     SignIn(String),
 }
 
-/// The outcome of a question.
+/// How a question was closed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Settlement {
     /// A person decided, in Discord or at the terminal.
     Answered {
         /// The name of the person.
         by: String,
-        /// The decision, in words without secrets.
+        /// The decision, with labels instead of ids and without secrets.
         decision: Decision,
     },
-    /// The agent no longer wants to know.
+    /// The agent withdrew the question.
     Withdrawn,
-    /// It was not answered in time; the agent was refused.
+    /// It was not answered in time, so the agent was refused.
     Expired,
-    /// Its turn is over.
+    /// The turn has ended.
     TurnEnded,
 }
 
 impl Settlement {
-    /// One line about it, for people.
+    /// Returns a line about it for people.
     #[must_use]
     pub fn summary(&self) -> String {
         let (by, decision) = match self {
@@ -104,7 +104,7 @@ impl Settlement {
 }
 
 impl OpenQuestion {
-    /// Makes what people may see of an agent's question.
+    /// Creates the visible form of an agent's question.
     pub fn of(id: String, ask: &Ask, asker: Option<u64>, redactor: &Redactor) -> Self {
         let clean = |text: &str| redactor.clean(clean_text(text).into_owned());
         let subject = match &ask.kind {
@@ -134,7 +134,7 @@ impl OpenQuestion {
                             })
                             .collect(),
                         preset: question.preset.iter().map(|value| clean(value)).collect(),
-                        // Without options there is nothing to choose.
+                        // A question without options needs free text.
                         free_text: question.free_text
                             || (question.options.is_empty() && question.form != AnswerForm::YesNo),
                         ..question.clone()
@@ -157,14 +157,14 @@ impl OpenQuestion {
         let always = ask.always_label.as_deref().map(|label| line(&clean(label)));
         let takes_options = matches!(subject, Subject::Permission { .. } | Subject::Plan(_));
         let mut options: Vec<&AskOption> = ask.options.iter().filter(|_| takes_options).collect();
-        // The first choice gives the least, whatever the agent's own order is.
+        // The first option grants the least, whatever the agent's order is.
         options.sort_by_key(|option| (!option.allows, option.scope));
         let options = options
             .into_iter()
             .take(OPTION_LIMIT)
             .map(|option| AskOption { label: line(&clean(&option.label)), ..option.clone() })
             .collect();
-        // With a secret blanked in it, it would be another input.
+        // A redacted input would be a different input.
         let input = match &ask.kind {
             AskKind::Permission(tool) if ask.changeable && clean(&tool.input) == tool.input => {
                 Some(tool.input.clone())
@@ -174,8 +174,8 @@ impl OpenQuestion {
         Self { id, title: line(&clean(&ask.title)), subject, always, options, input, asker }
     }
 
-    /// The words that decide a question which is no list of questions, with their labels and what
-    /// they mean.
+    /// Returns the words that decide a question, each with its label and its decision. Not meant
+    /// for [`Subject::Questions`].
     #[must_use]
     pub fn choices(&self) -> Vec<(&'static str, String, Decision)> {
         if let Subject::SignIn(_) = self.subject {
@@ -189,7 +189,7 @@ impl OpenQuestion {
             true => vec![("allow", ALLOW_ONCE.to_owned(), Decision::AllowOnce)],
             false => Vec::new(),
         };
-        // Beside the agent's own answers this is one of them.
+        // If the agent has options of its own, "always" is one of them.
         choices.extend(
             self.always()
                 .filter(|_| self.options.is_empty())
@@ -209,7 +209,7 @@ impl OpenQuestion {
         choices
     }
 
-    /// The label of a button that allows it always; none: not offered.
+    /// Returns the label of the button that allows it always, or `None` if that is not offered.
     #[must_use]
     pub fn always(&self) -> Option<String> {
         self.always.as_deref().map(|label| match label {
@@ -219,9 +219,9 @@ impl OpenQuestion {
         })
     }
 
-    /// The decision in a line that somebody writes; none: it is no answer. For a list of questions
-    /// only the choice of an option is one, and only where there is one question: anything else may
-    /// be meant for somebody else.
+    /// Parses a decision from a line that somebody wrote. Returns `None` if the line is not a
+    /// decision. For [`Subject::Questions`], only the label of an option counts, and only if there
+    /// is one question: any other text may be meant for somebody else.
     #[must_use]
     pub fn in_words(&self, line: &str) -> Option<Decision> {
         let line = line.trim();
@@ -255,7 +255,7 @@ impl OpenQuestion {
     }
 }
 
-/// Joins all words to one line.
+/// Joins all words on one line.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,26 +1,25 @@
-//! States once which command a permission question is about, however often the agent's own title
-//! repeats it.
-//! Pure.
+//! Presents a permission question so that its command appears once, although agents often repeat it
+//! in the title. Pure.
 
 use super::excerpt::Excerpt;
 use super::question::{OpenQuestion, Subject};
 
-/// The words of a question above its choices.
+/// The text of a permission question, above its choices.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Statement<'q> {
-    /// The question in one line.
+    /// The question on one line.
     pub heading: String,
     /// The tool, unless the heading names it.
     pub tool: Option<&'q str>,
-    /// What would run or change, unless the heading says all of it.
+    /// The command or the changes, unless the heading contains them completely.
     pub about: Option<&'q Excerpt>,
 }
 
 impl OpenQuestion {
-    /// Returns what a permission question says above its choices; `None` for other questions.
+    /// Returns the text of a permission question above its choices, or `None` for other questions.
     ///
-    /// Agents put the command or path into the title too, often cut. It is taken out of the title
-    /// where it is shown below it.
+    /// Agents repeat the command or path in the title, often truncated. It is removed from the
+    /// title if it is shown below.
     #[must_use]
     pub fn statement(&self) -> Option<Statement<'_>> {
         let Subject::Permission { tool, about } = &self.subject else { return None };
@@ -39,7 +38,7 @@ impl OpenQuestion {
     }
 }
 
-/// Whether a title says a command or path whole, as code does in Markdown.
+/// Returns whether a title contains a command or path completely, as inline code.
 fn says_whole(title: &str, about: &str) -> bool {
     const READABLE: usize = 300;
     title.chars().count() <= READABLE
@@ -47,14 +46,14 @@ fn says_whole(title: &str, about: &str) -> bool {
         && title.contains(&format!("`{}`", about.trim()))
 }
 
-/// Returns a title without a text that it repeats, whole or cut.
+/// Returns a title without the text that it repeats, completely or truncated.
 fn without(title: &str, about: &str) -> String {
     let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
     if about.is_empty() {
         return title.trim().to_owned();
     }
     let (before, after) = match title.split_once(about.as_str()) {
-        // A part of a longer word is not the command.
+        // A match inside a longer word is not the command.
         Some((before, after))
             if !before.ends_with(char::is_alphanumeric)
                 && !after.starts_with(char::is_alphanumeric) =>
@@ -77,9 +76,9 @@ fn without(title: &str, about: &str) -> String {
     }
 }
 
-/// Returns the beginning of a title that ends in the cut beginning of `about`.
+/// If a title ends with the truncated beginning of `about`, returns the part before it.
 fn cut_at<'t>(title: &'t str, about: &str) -> Option<&'t str> {
-    /// Shorter beginnings may stand there by chance.
+    /// Shorter matches may be coincidences.
     const ENOUGH: usize = 12;
     let cut = title.trim_end().strip_suffix('…')?.trim_end();
     let starts = cut.char_indices().map(|(at, _)| at);
@@ -90,7 +89,7 @@ fn cut_at<'t>(title: &'t str, about: &str) -> Option<&'t str> {
     Some(&cut[..at])
 }
 
-/// Whether a heading names a tool.
+/// Returns whether a heading names a tool.
 fn names(heading: &str, tool: &str) -> bool {
     let (heading, tool) = (heading.to_lowercase(), tool.to_lowercase());
     let mut words = heading.split(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)));
@@ -114,7 +113,7 @@ mod tests {
         }
     }
 
-    /// The heading, the tool and what it is about.
+    /// Returns the heading, the tool if shown, and whether the command is shown.
     fn said(title: &str, tool: &str, about: Option<&str>) -> (String, Option<String>, bool) {
         let question = asked(title, tool, about);
         let statement = question.statement().expect("a permission");
@@ -163,7 +162,7 @@ mod tests {
 
     #[test]
     fn nothing_of_what_would_run_is_left_out() {
-        // The title names only a beginning of it.
+        // The title has only the beginning of the command.
         let (heading, _, about) = said("Bash: rm", "Bash", Some("rm -rf /"));
         assert_eq!((heading.as_str(), about), ("Bash: rm", true));
         let whole = format!("{}`ls`", "x".repeat(400));

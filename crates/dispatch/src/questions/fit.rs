@@ -1,14 +1,14 @@
-//! Whether a decision fits its question, and how people read it. Pure.
+//! Checks that a decision fits its question, and converts it for the agent and for people. Pure.
 
 use super::Entry;
 use crate::outlet::question::Subject;
 use aetheel_model::agent::{AnswerForm, AskKind, AskOption, Decision, Question};
 use aetheel_model::prompt::neutralise;
 
-/// Most bytes of a person's words in one answer.
+/// The maximum size of a person's text in one answer, in bytes.
 const WORDS_LIMIT: usize = 16 << 10;
 
-/// Returns the decision as the agent gets it, or what is wrong with it.
+/// Converts a decision for the agent. The error is worded for the person who decided.
 pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'static str> {
     let own = |text: &str| {
         let words = neutralise(text.trim(), &entry.context.expansion, None);
@@ -69,7 +69,7 @@ pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'stati
     }
 }
 
-/// A decision as people read it: with the labels of what was chosen, and without secrets.
+/// Converts a decision for people: with the labels of the chosen options, and without secrets.
 pub(super) fn shown(entry: &Entry, decision: &Decision) -> Decision {
     let label = |question: &Question, value: &String| {
         let chosen = question.options.iter().find(|option| option.id == *value);
@@ -99,7 +99,8 @@ pub(super) fn shown(entry: &Entry, decision: &Decision) -> Decision {
     }
 }
 
-/// The value for the agent of what was chosen: its own words, also where people see stars in them.
+/// Returns the agent's value for a chosen option or a text. Options are matched by id or by their
+/// shown label, because secrets in labels are redacted for people.
 fn value_of(
     shown: &Question,
     value: &str,

@@ -1,8 +1,9 @@
-//! The questions that are open: who may answer them, and what fits. Exactly one decision about each
-//! reaches its agent.
+//! Open questions of agents.
 //!
-//! The outcome of a question goes out through the [`ReplyHandle`] of its turn. [`planning`] answers
-//! for people where only a plan is wanted. Pinned by `tests/dispatch/asks.rs`.
+//! This module checks who may answer a question and whether a decision fits it, and passes exactly
+//! one decision per question to the agent. The outcome is shown through the [`ReplyHandle`] of the
+//! turn. In turns that only plan, [`planning`] answers in place of people. Pinned by
+//! `tests/dispatch/asks.rs`.
 
 mod fit;
 pub(crate) mod planning;
@@ -27,21 +28,21 @@ use aetheel_model::prompt::Expansion;
 use aetheel_model::redact::Redactor;
 use aetheel_turn::Answerer;
 
-/// Somebody who wants to answer.
+/// A person who wants to answer a question or press a button.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Person {
-    /// Whoever sits at the terminal: may answer what is asked there, and nothing else.
+    /// The person at the terminal. May only answer questions of the console.
     Terminal,
     /// A Discord user.
     User {
         /// The user's id.
         id: u64,
-        /// The user's roles in the guild, and the guild's own id, which is the role of everyone
-        /// there.
+        /// The ids of the user's roles in the guild, and of the guild itself, which is the role of
+        /// everyone there.
         roles: Vec<u64>,
         /// Whether the user owns the bot's application.
         owner: bool,
-        /// The name people know.
+        /// The displayed name.
         name: String,
     },
 }
@@ -62,35 +63,35 @@ impl Person {
     }
 }
 
-/// Why an answer was not taken, in words for the person who gave it.
+/// Why an answer was not accepted, worded for the person who gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerRefusal {
-    /// Answered already, withdrawn, expired, or of another life of the gateway.
+    /// The question was answered, withdrawn or not answered in time, or belongs to a previous
+    /// process.
     #[error("This question is no longer open.")]
     Gone,
-    /// Neither asked for the turn nor may approve.
+    /// The person neither asked for the turn nor is an approver.
     #[error(
         "This question is not yours to answer: whoever asked, the bot's owner and its approvers may."
     )]
     NotYours,
-    /// It is still open for a better answer.
+    /// The answer does not fit. The question is still open.
     #[error("{0}")]
     Misfit(&'static str),
 }
 
-/// The turn that asks.
+/// The turn that a question belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
-    /// Its correlation id, the same for every life of the gateway.
+    /// The correlation id of the turn, the same after a restart.
     pub(crate) turn: String,
     pub(crate) lane: Lane,
-    /// Marks the lines of the log.
+    /// The tracing span of the turn.
     pub(crate) span: tracing::Span,
-    /// The person who asked for the turn; none: nobody in Discord.
+    /// The person who asked for the turn; `None` if nobody in Discord did.
     pub(crate) asker: Option<u64>,
-    /// Forms that the backend would expand in people's words.
+    /// The forms that the backend expands in people's messages, such as `@path`.
     pub(crate) expansion: Expansion,
-    /// Whether it only plans.
     pub(crate) planning: Planning,
 }
 
@@ -108,7 +109,7 @@ pub(crate) struct Questions {
     approvers: Vec<u64>,
     redactor: Redactor,
     open: Mutex<HashMap<String, Entry>>,
-    /// Told whenever one opens or is over.
+    /// Notified whenever a question opens or closes.
     stir: Stir,
 }
 
@@ -117,7 +118,7 @@ impl Questions {
         Self { approvers, redactor, open: Mutex::default(), stir }
     }
 
-    /// Opens a question and returns what people see of it. To be shown after this returned.
+    /// Opens a question and returns its visible form. The caller shows it afterwards.
     pub(crate) fn open(
         &self,
         context: Context,
@@ -143,12 +144,12 @@ impl Questions {
         shown
     }
 
-    /// How many are open.
+    /// Returns the number of open questions.
     pub(crate) fn count(&self) -> usize {
         self.open.lock().len()
     }
 
-    /// The open questions of a lane as people see them, the oldest first.
+    /// Returns the open questions of a lane, the oldest first.
     pub(crate) fn open_in(&self, lane: &Lane) -> Vec<OpenQuestion> {
         let open = self.open.lock();
         let mut found: Vec<_> = open.values().filter(|entry| entry.context.lane == *lane).collect();
@@ -156,15 +157,15 @@ impl Questions {
         found.into_iter().map(|entry| entry.shown.clone()).collect()
     }
 
-    /// Closes a question without an answer; false when it was not open any more.
+    /// Closes a question without an answer. Returns false if it was not open.
     pub(crate) fn close(&self, id: &str) -> bool {
-        // Dropped after the lock is free: the agent learns of it by that.
+        // The entry is dropped after the lock is released, which notifies the agent.
         let entry = self.open.lock().remove(id);
         self.stir.tell();
         entry.is_some()
     }
 
-    /// Whether a person may answer a question.
+    /// Checks whether a person may answer a question. Logs a refusal.
     pub(crate) fn may_answer(&self, id: &str, person: &Person) -> Result<(), AnswerRefusal> {
         let open = self.open.lock();
         let entry = open.get(id).ok_or(AnswerRefusal::Gone)?;
@@ -181,8 +182,8 @@ impl Questions {
         Err(AnswerRefusal::NotYours)
     }
 
-    /// Takes what somebody wrote as the decision about the latest question of a lane. None: it
-    /// decides nothing.
+    /// Takes a message as the decision about the latest question of a lane. Returns `None` if the
+    /// message is not a decision.
     pub(crate) fn answer_in_words(
         &self,
         lane: &Lane,
@@ -201,7 +202,7 @@ impl Questions {
         Some(self.answer(&id, person, decision))
     }
 
-    /// Takes a decision: the first that fits wins.
+    /// Passes a decision on to the agent. The first valid decision wins.
     pub(crate) fn answer(
         &self,
         id: &str,
@@ -229,9 +230,10 @@ impl Questions {
         let shown = self.clean(&shown(&entry, &decision));
         let by = self.redactor.clean(person.name().to_owned());
         let mut taken = Err(AnswerRefusal::Gone);
-        // Before the agent hears of it and asks for more.
+        // The agent may ask again as soon as it receives the decision, so the mode of planning
+        // changes first.
         entry.context.planning.decided(&entry.ask, &decision);
-        // Both at once: with the decision the turn may end, and the reply with it.
+        // Both under the lock of the reply: the decision may end the turn, which takes the reply.
         entry.reply.with(|reply| {
             if entry.answerer.decide(decision) {
                 reply.settled(id, &Settlement::Answered { by, decision: shown });
@@ -245,7 +247,7 @@ impl Questions {
         self.may_act(entry.context.asker, &entry.context.lane, person)
     }
 
-    /// Whether a person may decide about something that was asked for in a lane.
+    /// Returns whether a person may decide about a request of `asker` in a lane.
     pub(crate) fn may_act(&self, asker: Option<u64>, lane: &Lane, person: &Person) -> bool {
         match person {
             Person::Terminal => *lane == Lane::Console,
@@ -257,7 +259,7 @@ impl Questions {
         }
     }
 
-    /// A decision as it may be shown.
+    /// Removes secrets from a decision.
     fn clean(&self, decision: &Decision) -> Decision {
         let clean = |text: &String| self.redactor.clean(text.clone());
         match decision {
@@ -275,8 +277,8 @@ impl Questions {
     }
 }
 
-/// The id of a question, the same for every life of the gateway. `time` counts from 1 how often the
-/// guest asked under this key in the turn.
+/// Returns the id of a question, which is the same after a restart. `time` counts, from 1, how
+/// often the guest has used this key in the turn.
 pub(crate) fn question_id(turn: &str, ask: AskKey, time: u32) -> String {
     short_hash(&format!("{turn}/{ask}/{time}"))
 }

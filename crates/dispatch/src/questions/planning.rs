@@ -1,9 +1,9 @@
-//! Planning: a request of an agent for anything that does more than look is refused, whoever would
-//! allow it. One rule for all backends; what an agent does without asking is held back by its own
-//! mode and its sandbox.
+//! Turns that only plan. Requests of the agent for tools that do more than read are refused,
+//! without asking people.
 //!
-//! It ends where a person agrees to the plan: from then on its agent asks as at its level. Pinned
-//! by `tests/dispatch/planning.rs`.
+//! This rule is the same for all backends. Tools that an agent uses without a request are limited
+//! by its own mode and by its sandbox. Planning ends when a person approves the plan; after that,
+//! the agent's safety level applies. Pinned by `tests/dispatch/planning.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,14 +14,15 @@ use aetheel_model::agent::{Ask, AskKind, Decision, only_looks};
 use aetheel_model::plain::one_line;
 use aetheel_model::redact::Redactor;
 
-/// The answer to the agent.
+/// The reason that the agent receives.
 const REFUSAL: &str = "Only planning is wanted here: nothing may be changed and no command may be run. Work out what is to be done, and tell it.";
-/// Most refused uses that the notice names.
+/// The maximum number of refused requests that the notice names.
 const NAMED_LIMIT: usize = 3;
-/// Most characters of each.
+/// The maximum length of each name, in characters.
 const NAME_LIMIT: usize = 80;
 
-/// Whether a turn only plans, and what of it was refused for that. Clones are the same.
+/// Whether a turn only plans, and the requests that were refused for that reason. Cheap to clone;
+/// clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planning {
     on: Arc<AtomicBool>,
@@ -29,12 +30,11 @@ pub(crate) struct Planning {
 }
 
 impl Planning {
-    /// Makes that of a turn that begins.
     pub(crate) fn new(on: bool) -> Self {
         Self { on: Arc::new(AtomicBool::new(on)), ..Self::default() }
     }
 
-    /// The answer to a request of an agent; none: people are asked.
+    /// Returns the refusal of an agent's request, or `None` if people are asked.
     pub(crate) fn refusal(&self, kind: &AskKind) -> Option<Decision> {
         let AskKind::Permission(tool) = kind else { return None };
         if !self.on.load(Ordering::SeqCst) || only_looks(tool) {
@@ -53,7 +53,7 @@ impl Planning {
         Some(Decision::Deny(Some(REFUSAL.to_owned())))
     }
 
-    /// A person decided.
+    /// Ends planning if the decision approves a plan.
     pub(crate) fn decided(&self, ask: &Ask, decision: &Decision) {
         let agreed = match decision {
             Decision::AllowOnce | Decision::AllowAlways | Decision::AllowChanged(_) => true,
@@ -67,13 +67,13 @@ impl Planning {
         }
     }
 
-    /// The notice below the answer; none: nothing was refused.
+    /// Returns the notice below the answer, or `None` if nothing was refused.
     pub(crate) fn notice(&self, redactor: &Redactor) -> Option<String> {
         let mut refused = self.refused.lock().clone();
         refused.dedup();
         let more = refused.len().saturating_sub(NAMED_LIMIT);
         refused.truncate(NAMED_LIMIT);
-        // Before it is cut: of a secret no piece may be left.
+        // Redacted before it is cut, so that no part of a secret remains.
         let brief = |what: String| {
             redactor.clean(what).replace('`', "'").chars().take(NAME_LIMIT).collect::<String>()
         };

@@ -1,15 +1,15 @@
-//! What another node left: its open events become those of this node, and begin here as after a
-//! restart. And the other way round: what this node leaves to another.
+//! Moving the open events of lanes between nodes of a cluster.
 //!
-//! Pinned by `tests/dispatch/absorb.rs`.
+//! An imported event starts here like an event after a restart. Pinned by
+//! `tests/dispatch/absorb.rs`.
 
 use crate::Dispatcher;
 use crate::outlet::messages::Refusal;
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_store::workspace::Journal;
 
-/// Events of another node that are this one's now, and have not begun here. Where it is dropped,
-/// they begin with the next start.
+/// Events imported from another node that have not started here. If this is dropped, they start
+/// when the gateway starts again.
 #[must_use]
 pub struct Absorbed {
     pub(super) dispatcher: Dispatcher,
@@ -17,19 +17,19 @@ pub struct Absorbed {
 }
 
 impl Absorbed {
-    /// How many there are.
+    /// Returns the number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Splits off the events of some lanes.
+    /// Splits the events into those of matching lanes and the others.
     pub fn split(self, lanes: impl Fn(&Lane) -> bool) -> (Self, Self) {
         let journal = self.dispatcher.inner.parts.journal.clone();
         let is_theirs = |event: &Sequence| {
@@ -41,8 +41,8 @@ impl Absorbed {
         (Self { dispatcher, events: theirs }, Self { dispatcher: self.dispatcher, events: others })
     }
 
-    /// Begins them, each as after a restart: what waited runs, what had used a tool is asked about,
-    /// an answer is delivered. Returns at once.
+    /// Starts the events, each like an event after a restart: a waiting event runs, people are
+    /// asked about a turn that used a tool, and a saved answer is delivered. Returns at once.
     pub fn begin(self) {
         let Some(journal) = self.dispatcher.inner.parts.journal.clone() else { return };
         if self.dispatcher.inner.lanes.queue.lock().is_closed() {
@@ -55,13 +55,16 @@ impl Absorbed {
 }
 
 impl Dispatcher {
-    /// Takes over what the journal of another node says of some lanes; what is known here is left
-    /// out. Returns when it is safe. Events that this node takes from now on have numbers of the block that
-    /// begins with `first`, so that they come behind those: nobody else may give numbers of it, and
-    /// it is later than every block there was when the other node left. Zero: its own goes on.
+    /// Imports the open events of matching lanes from another node's journal, except those that
+    /// this journal has already. Returns once they are on disk.
+    ///
+    /// `first` is the beginning of a block of event numbers. Events that this node accepts from now
+    /// on get numbers of that block, so that they sort after the imported ones. No other node may
+    /// use the block, and it must be later than every block that existed when the other node
+    /// stopped. With 0, this node keeps its current block.
     ///
     /// # Errors
-    /// [`Refusal::NotSaved`]: nothing was taken over.
+    /// [`Refusal::NotSaved`] if the events cannot be saved. None of them is imported then.
     pub async fn absorb(
         &self,
         journal: &str,
@@ -78,8 +81,8 @@ impl Dispatcher {
         Ok(Absorbed { dispatcher: self.clone(), events })
     }
 
-    /// The lanes in which a turn has begun and has no answer, as far as the journal says. After a
-    /// takeover the agent of such a turn may still run on the other machine.
+    /// Returns the lanes that have a started turn without an answer, according to the journal.
+    /// After a takeover, the agent of such a turn may still run on the other machine.
     #[must_use]
     pub fn begun_lanes(&self) -> Vec<Lane> {
         let open = self.inner.parts.journal.as_ref().map(Journal::open_events).unwrap_or_default();
@@ -89,22 +92,23 @@ impl Dispatcher {
         begun.map(|entry| entry.event.lane).collect()
     }
 
-    /// The lanes in which another node's journal has open events.
+    /// Returns the lanes that have open events in another node's journal.
     #[must_use]
     pub fn lanes_of(&self, journal: &str) -> Vec<Lane> {
         Journal::open_lanes(journal)
     }
 
-    /// Channel and id of every Discord message that was taken, here or by a node whose journal was
-    /// taken over, as far as is known.
+    /// Returns the channel and the id of every Discord message that the journal knows. These are
+    /// messages that this node accepted, or a node whose journal was imported.
     #[must_use]
     pub fn taken_messages(&self) -> Vec<(u64, u64)> {
         self.inner.parts.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
-    /// Whether nothing is in hand in some lanes: nothing waits, is held for, or runs there, no answer
-    /// and no question about an event is on its way. What was put to people or left to the next start
-    /// is not in hand: [`Dispatcher::leave`] has it.
+    /// Returns whether matching lanes have no work in progress: no waiting, held or running event,
+    /// no answer or question about an event that is being delivered. Events that people were asked
+    /// about, or that were left to the next start, are not in progress. [`Dispatcher::leave`]
+    /// exports them.
     #[must_use]
     pub fn is_idle_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         !self.inner.lanes.queue.lock().any_in(&lanes)
@@ -112,16 +116,16 @@ impl Dispatcher {
             && !self.inner.delivery.in_hand.any_in(&lanes)
     }
 
-    /// The lines of the journal about some lanes, for the node that gets them. To be asked for while
-    /// nothing is in hand there.
+    /// Exports the journal lines of matching lanes, for the node that gets the lanes. Must be
+    /// called while [`Dispatcher::is_idle_in`] returns true for them.
     #[must_use]
     pub fn leave(&self, lanes: impl Fn(&Lane) -> bool) -> String {
         self.inner.parts.journal.as_ref().map(|journal| journal.lines_of(lanes)).unwrap_or_default()
     }
 
-    /// Another node has some lanes, with what [`Dispatcher::leave`] said of them: nothing of that is
-    /// done here any more, and their agents end. Returns when that is on disk; false when it cannot
-    /// be written, and is tried again.
+    /// Forgets lanes that another node has imported from the lines of [`Dispatcher::leave`]. Their
+    /// events are not processed here any more, and their agents end. Returns whether that is on
+    /// disk. If it is not, writing it is retried.
     pub async fn left(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         self.inner.links.forget_all(&lanes);
         match &self.inner.parts.journal {

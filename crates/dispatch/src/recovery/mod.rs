@@ -1,9 +1,8 @@
-//! Bringing back what was left open or lost.
+//! Recovery of unfinished events and lost replies.
 //!
-//! [`restart`] decides what becomes of the events that an earlier life of the gateway left open;
-//! [`absorb`] has it do so for those of another node.
-//! Replies that no parser could read are noted in [`unread`], and read again and delivered in
-//! [`redeliver`].
+//! [`restart`] decides how the events continue that a previous process left open, and [`absorb`]
+//! imports those of another node. [`unread`] keeps replies that no backend could read, and
+//! [`redeliver`] reads and delivers them later.
 
 pub(crate) mod absorb;
 mod redeliver;

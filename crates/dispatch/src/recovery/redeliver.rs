@@ -1,9 +1,10 @@
-//! Reading lost replies again with newer backends, and delivering what can be read: each once, in
-//! the order of its lane, and without asking any agent.
+//! Reads lost replies again with newer backends, and delivers those that can be read: each once, in
+//! the order of its lane, without running an agent.
 //!
-//! The answer goes into the journal together with its event, before anything is posted; its key
-//! makes sure that there is only one. `state/lost.md` says that it was delivered before the event
-//! is checked off, so that one of both always knows. Pinned by `tests/dispatch/lost.rs`.
+//! The answer is saved in the journal together with its event before anything is posted, and the
+//! event's key keeps it unique. `state/lost.md` records the delivery before the event is marked as
+//! finished, so that after a crash at least one of both files has it. Pinned by
+//! `tests/dispatch/lost.rs`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,15 +22,17 @@ use aetheel_store::workspace::{LostState, LostTurn, SessionId};
 use aetheel_turn::Backend;
 use aetheel_turn::reread::Reread;
 
-/// Longest wait for what a press begins: Discord waits three seconds for its answer.
+/// The longest time to wait for the result of a button press. Discord requires a response within
+/// three seconds.
 const PRESS_TIMEOUT: Duration = Duration::from_millis(1_800);
-/// A reply older than this is delivered with its date.
+/// The age in milliseconds from which a recovered reply is delivered with its date.
 const UNDATED_LIMIT_MS: i64 = 24 * 3_600_000;
 
 impl Dispatcher {
-    /// Reads the lost turns of these backends again that their present generations have not tried;
-    /// those of all backends, when none is named. Posts one notice to the operator's channel about
-    /// what can be read now. One after the other, each for a bounded time.
+    /// Reads the lost replies of these backends, or of all backends if `backends` is `None`, unless
+    /// the current generation has tried them before. Posts one notice per backend to the operator's
+    /// channel about the replies that can be read now. Replies are read one after the other, each
+    /// within a time limit.
     pub async fn reread(&self, backends: Option<&[String]>) {
         let inner = &self.inner;
         let mut by_backend: BTreeMap<String, Vec<LostTurn>> = BTreeMap::new();
@@ -63,7 +66,7 @@ impl Dispatcher {
             if inner.lanes.queue.lock().is_closed() {
                 return;
             }
-            // Not while one is handed over.
+            // Waits for a delivery in progress.
             let _alone = inner.lost.one_at_a_time.lock().await;
             match inner.lost.read_again(&turn, backend).await {
                 Ok(_) => readable.push(turn.turn),
@@ -86,7 +89,7 @@ impl Dispatcher {
         let text = format!(
             "The new version of the `{name}` backend ({generation}) can now read {answers}. (recoverable)"
         );
-        // The beginning tells it from other buttons; at most 64 characters in all.
+        // The prefix distinguishes this button from others. Discord accepts 64 characters here.
         let id: String = format!("{ALL}{}-{name}", digest.get(..12).unwrap_or(digest))
             .chars()
             .take(64)
@@ -95,18 +98,18 @@ impl Dispatcher {
         if let Err(error) = inner.parts.outlet.notify(Notice::for_operator(text, offer)).await {
             tracing::warn!(%error, "nobody could be told of lost replies that can be read; `aetheel recover` delivers them");
         }
-        // Afterwards: after a crash in between it is posted again rather than never, and Discord
-        // shows the same notice once.
+        // Marked after the notice was sent: after a crash in between, the notice is posted a second
+        // time rather than never, and Discord shows a repeated notice once.
         for turn in readable {
             inner.lost.mark(&turn, LostState::Readable, Some(digest)).await;
         }
     }
 
-    /// Hands a lost reply over for delivery, read by the backend as it is now. Returns when it is
-    /// safe.
+    /// Reads a lost reply with the current generation of its backend, and enqueues it for delivery.
+    /// Returns once it is on disk.
     ///
     /// # Errors
-    /// [`AgainRefusal`]; nothing is delivered, or it was before.
+    /// [`AgainRefusal`] if nothing is delivered, or the reply was delivered before.
     pub async fn deliver_lost(&self, turn: &str) -> Result<(), AgainRefusal> {
         let inner = &self.inner;
         let _alone = inner.lost.one_at_a_time.lock().await;
@@ -139,7 +142,7 @@ impl Dispatcher {
         self.hand_over(turn, event, answer).await
     }
 
-    /// Puts an event with its answer into the queue and the journal.
+    /// Adds an event with its answer to the queue and the journal.
     async fn hand_over(
         &self,
         turn: &str,
@@ -164,7 +167,7 @@ impl Dispatcher {
         figures::event(kind, Outcome::Accepted);
         self.pump();
         if inner.parts.journal.is_none() {
-            // Nothing else says that it is on its way.
+            // Without a journal, only this mark prevents a second delivery.
             inner.lost.mark(turn, LostState::Delivered, None).await;
         }
         if safe(saving.map(|(_, saving)| saving)).await {
@@ -174,7 +177,7 @@ impl Dispatcher {
         }
     }
 
-    /// Hands over those of these turns that can be read; returns how many.
+    /// Enqueues those of these turns that can be read, and returns their number.
     pub async fn deliver_all(&self, turns: &[String]) -> usize {
         let mut count = 0;
         for turn in turns {
@@ -187,8 +190,8 @@ impl Dispatcher {
         count
     }
 
-    /// Delivers what was lost in a lane, as far as it can be read now; returns the words for
-    /// whoever asked.
+    /// Delivers the lost replies of a lane that can be read now. Returns a message for the person
+    /// who asked.
     pub async fn recover_lane(&self, lane: &Lane) -> String {
         let lost = self.inner.lost.notes().all().await;
         let lost: Vec<String> = lost
@@ -208,7 +211,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the press of a button about lost replies; none: it is another button.
+    /// Handles a press of a button about lost replies. Returns `None` for any other button.
     pub(super) async fn press_of_lost(
         &self,
         id: &str,
@@ -223,14 +226,14 @@ impl Dispatcher {
             });
         }
         let (_, backend) = id.strip_prefix(ALL)?.split_once('-')?;
-        // Nobody in particular asked for all of them.
+        // These turns may belong to several people, so only the owner and approvers qualify.
         let operator = self.inner.questions.may_act(None, &Lane::Hook(String::new()), person);
         Some(if operator { self.press_all(backend).await } else { Err(AgainRefusal::NotOperator) })
     }
 
     async fn press_one(&self, turn: &str) -> Result<Again, AgainRefusal> {
         let (dispatcher, turn) = (self.clone(), turn.to_owned());
-        // Goes on when Discord waits no longer.
+        // Continues after Discord's time limit.
         let reading = self.inner.tasks.spawn(async move { dispatcher.deliver_lost(&turn).await });
         match tokio::time::timeout(PRESS_TIMEOUT, reading).await {
             Ok(Ok(delivered)) => delivered.map(|()| Again::Delivered),
@@ -255,7 +258,7 @@ impl Dispatcher {
         Ok(Again::Delivered)
     }
 
-    /// The answer of a recovered turn.
+    /// Returns the answer of a recovered turn.
     async fn recovered_answer(&self, lost: &LostTurn, label: &str, read: Reread) -> Answer {
         let mut notices = Vec::new();
         if read.cut {
@@ -275,7 +278,8 @@ impl Dispatcher {
             .cleaned(&self.inner.parts.redactor)
     }
 
-    /// Has the conversation go on where the recovered turn left it, unless it went elsewhere since.
+    /// Continues the lane's conversation with the session of the recovered turn, unless the lane
+    /// has continued with another session since.
     async fn rebind(&self, lost: &LostTurn, event: &NewEvent, read: &Reread) {
         let Some(ready) = &read.session else { return };
         let Ok(session) = SessionId::new(&ready.native_id) else { return };
@@ -312,7 +316,7 @@ impl Dispatcher {
                     .await;
                 known.rebound.lock().insert(key, session.as_str().to_owned());
             }
-            // It was begun anew since.
+            // The conversation was reset since.
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot save the session of a recovered turn; the next prompt does not continue it")
@@ -321,7 +325,7 @@ impl Dispatcher {
     }
 }
 
-/// The event that delivers a lost reply: no agent is asked for it.
+/// Returns the event that delivers a lost reply. It runs no agent.
 fn event_of(lost: &LostTurn) -> NewEvent {
     let kind = match &lost.lane {
         Lane::Console | Lane::Channel(_) => EventKind::Message,

@@ -1,10 +1,13 @@
-//! After a restart: what becomes of the events that an earlier life of the gateway left open.
+//! Decides how the events continue that a previous gateway process left open.
 //!
-//! A turn whose agent outlived the gateway goes on. An event that waited runs. One that ran and had used no tool runs again; for one that had used a
-//! tool, people are asked. An answer that was not delivered is. An event that was running during
-//! three crashes of the gateway is set aside, and people are asked. In a cluster people are asked
-//! about every turn that had begun and does not go on: its node may have lost its place before it
-//! could note that a tool was used. Pinned by
+//! * A waiting event runs.
+//! * A turn whose agent still runs continues.
+//! * A turn that used no tool runs again. People are asked about one that did.
+//! * A saved answer is delivered.
+//! * An event that was running during three crashes is set aside, and people are asked.
+//!
+//! In a cluster, people are asked about every started turn that does not continue: its node may
+//! have lost its lease before it could record the use of a tool. Pinned by
 //! `tests/dispatch/kept.rs`.
 
 use crate::outlet::{Answer, Notice, Offer};
@@ -15,22 +18,22 @@ use aetheel_model::event::{Event, Lane, Origin, Sequence};
 use aetheel_model::vigil;
 use aetheel_store::workspace::{Entry, Journal, OFFER_SPAN_MS};
 
-/// An event that was running during so many crashes of the gateway may be their cause.
+/// The number of crashes after which an event is suspected to cause them.
 const CRASH_LIMIT: u32 = 3;
 const LABEL: &str = "Try again";
-/// The answer to a message for a turn that does not simply begin again.
+/// The answer to a message that was sent to a turn that does not run again without asking.
 const RECEIVED: &str = "The agent had taken this in when I was interrupted. If the work is done again, please send it again. (interrupted)";
 
-/// The treatment of an event that an earlier life left.
+/// How an event of a previous process continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// It came to its end.
+    /// Its turn has ended.
     Over,
-    /// It runs, again if it ran.
+    /// It runs, for the first time or again.
     Again,
     /// People are asked about it.
     Asked,
-    /// It outlived the gateway.
+    /// Its agent still runs, so its turn continues.
     GoesOn,
 }
 
@@ -52,22 +55,22 @@ impl Turn {
     }
 }
 
-/// What becomes of events that were left open.
+/// The unfinished events of a previous process, by the way they continue.
 #[derive(Default)]
 pub(super) struct TakenUp {
-    /// Their turns go on.
+    /// Events whose turns continue.
     going_on: Vec<Sequence>,
-    /// How many wait in the queue again.
+    /// The number of events that wait in the queue again.
     restored: usize,
-    /// How many people were asked about before.
+    /// The number of events that people were asked about before.
     offered: usize,
-    /// People are to be asked about them.
+    /// Events that people are asked about now.
     offers: Vec<Entry>,
-    /// Their threads are to be opened.
+    /// Events whose threads must be opened.
     threads: Vec<Event>,
 }
 
-/// Why people are asked whether an event is to be done again.
+/// The reason why people are asked whether to run an event again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     /// It was running during too many crashes of the gateway.
@@ -80,24 +83,24 @@ pub(crate) enum Why {
     Broke,
 }
 
-/// The effect of a press of an offer's button.
+/// The effect of pressing the button of an [`Offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// The event is done again.
+    /// The event runs again.
     Started,
-    /// A lost reply, or several, are delivered.
+    /// One or more lost replies are delivered.
     Delivered,
     /// The abilities of a component are accepted.
     Accepted,
 }
 
-/// Why an event is not done again, in words for the person who wants it.
+/// Why a button press has no effect, worded for the person who pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgainRefusal {
-    /// It was started again already, or the offer is too old.
+    /// The event was started again already, or the offer is too old.
     #[error("This is no longer on offer.")]
     Gone,
-    /// Neither asked for it nor may approve.
+    /// The person neither asked for the event nor is an approver.
     #[error(
         "This is not yours to start again: whoever asked, the bot's owner and its approvers may."
     )]
@@ -105,45 +108,45 @@ pub enum AgainRefusal {
     /// The gateway is stopping.
     #[error("I am restarting. Please try again in a minute.")]
     ShuttingDown,
-    /// It could not be written down.
+    /// It could not be saved.
     #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
     NotSaved,
-    /// A lost reply, and who pressed may not use the bot there.
+    /// A lost reply, and the person may not use the bot in that channel.
     #[error("This is not yours to start: only who may use me in this channel can.")]
     NotAdmitted,
-    /// Lost replies of others.
+    /// Lost replies of other people, and the person is neither the owner nor an approver.
     #[error("This is for the bot's owner and its approvers.")]
     NotOperator,
     /// The abilities of a component, and the person is not the owner.
     #[error("Only my owner may accept this.")]
     NotOwner,
-    /// A lost reply that cannot be read by what is there.
+    /// A lost reply that the current backend cannot read.
     #[error("No version of the backend can read this answer yet. It is kept.")]
     NotYet,
-    /// A lost reply that takes long to read.
+    /// A lost reply that is still being read.
     #[error("I am reading it again; if that works, the reply follows.")]
     Reading,
-    /// A lost reply that was delivered, or is on its way.
+    /// A lost reply that was delivered, or is being delivered.
     #[error("This was delivered already.")]
     Delivered,
 }
 
 impl Dispatcher {
-    /// Brings back the agents that outlived the gateway, with their turns. To be called once, before
+    /// Restores the agents that still run, with their turns. Must be called once, before
     /// [`Dispatcher::recover`].
     pub async fn revive(&self) {
         self.inner.links.revive(&self.inner.parts.backends).await;
     }
 
-    /// Brings back what an earlier life left open. To be called once, before anything is submitted.
-    /// People are asked in the background. Returns once the journal says about whom they are to be
-    /// asked; false if that could not be saved.
+    /// Restores the events that a previous process left open. Must be called once, before any event
+    /// is submitted. People are asked in the background. Returns once the journal records which
+    /// events need that, or false if it could not be written.
     pub async fn recover(&self) -> bool {
         self.recover_but(|_| false).await.1
     }
 
-    /// As [`Dispatcher::recover`], but for the events of lanes that are `closed`: agents of another
-    /// machine may still run there. Returns these events, too.
+    /// Does the same as [`Dispatcher::recover`], except for events of lanes that are `closed`,
+    /// where agents of another machine may still run. Also returns these events.
     pub async fn recover_but(&self, closed: impl Fn(&Lane) -> bool) -> (Absorbed, bool) {
         let Some(journal) = self.inner.parts.journal.clone() else {
             return (Absorbed { dispatcher: self.clone(), events: Vec::new() }, true);
@@ -152,14 +155,14 @@ impl Dispatcher {
             journal.open_events().into_iter().partition(|entry| closed(&entry.event.lane));
         let later = later.iter().map(|entry| entry.event.sequence).collect();
         let taken = self.inner.take_up(&journal, now);
-        // The next gateway finds the same holder, and would not ask any more.
+        // Recorded, because for the next process the holder is not new, and it would not ask.
         let savings: Vec<_> = taken
             .offers
             .iter()
             .filter(|entry| !entry.tool && self.inner.parts.unwatched_agents)
             .map(|entry| journal.doubt(entry.event.sequence))
             .collect();
-        // Of what is answered or given up nobody waits for the rest.
+        // The other turns have an answer or were given up.
         self.inner.links.end_continued_but(|event, _| taken.going_on.contains(&event));
         let asks = self.inner.links.continued_asks();
         let questions: Vec<String> =
@@ -173,7 +176,7 @@ impl Dispatcher {
         (Absorbed { dispatcher: self.clone(), events: later }, saved)
     }
 
-    /// Goes on with events that were taken up; returns at once.
+    /// Continues with restored events. Returns at once.
     pub(super) fn see_to(&self, journal: &Journal, taken: TakenUp) {
         let TakenUp { going_on, restored, offered, offers, threads } = taken;
         if going_on.len() + restored + offers.len() + offered > 0 {
@@ -206,12 +209,12 @@ impl Dispatcher {
         self.pump();
     }
 
-    /// Does an event again that was offered, or delivers lost replies, because a person pressed a
-    /// button; the first press counts. `admitted` says that the person may use the bot where the
-    /// button is. Returns when that is on disk.
+    /// Runs an offered event again, or delivers lost replies, because a person pressed a button.
+    /// Only the first press counts. `admitted` says whether the person may use the bot where the
+    /// button is. Returns once that is on disk.
     ///
     /// # Errors
-    /// [`AgainRefusal`], in words for that person; nothing was started.
+    /// [`AgainRefusal`], worded for that person. Nothing was started.
     pub async fn again(
         &self,
         id: &str,
@@ -244,7 +247,7 @@ impl Dispatcher {
             if journal.is_failing() {
                 return Err(AgainRefusal::NotSaved);
             }
-            // Another press may have come between.
+            // Checked again under the lock: another press may have been faster.
             if journal
                 .entry(sequence)
                 .is_none_or(|entry| entry.again != again || entry.offered.is_none())
@@ -254,7 +257,7 @@ impl Dispatcher {
             journal.again(sequence)
         };
         if !saving.done().await {
-            // Its button works once there is room.
+            // The button works again once the journal can be written.
             journal.put_back(entry);
             tracing::error!(
                 event = sequence,
@@ -269,20 +272,20 @@ impl Dispatcher {
     }
 }
 
-/// What is left to do about an event when its lane goes on.
+/// The follow-up of an event whose turn has left its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Nothing,
-    /// It is done again.
+    /// The event runs again.
     Again,
-    /// People are asked whether it is to be.
+    /// People are asked whether it runs again.
     Ask,
-    /// It waits again, and its lane with it, until the paused backend works.
+    /// The event waits again, and its lane is paused, until its backend works.
     Paused,
 }
 
 impl Inner {
-    /// Brings back entries that were left open, oldest first.
+    /// Restores entries that were left open, oldest first.
     pub(super) fn take_up(&self, journal: &Journal, entries: Vec<Entry>) -> TakenUp {
         let mut taken = TakenUp::default();
         let mut queue = self.lanes.queue.lock();
@@ -292,7 +295,7 @@ impl Inner {
                 Turn::Again => {}
                 _ if entry.answer.is_some() => {}
                 Turn::GoesOn => {
-                    // Over with the turn that took it in.
+                    // Finished together with the turn that accepted it.
                     self.lanes.carry(entry.heard.unwrap_or_default(), entry.event);
                     continue;
                 }
@@ -300,7 +303,7 @@ impl Inner {
                     let _ = journal.finished(&entry.event, jiff::Timestamp::now().as_millisecond());
                     continue;
                 }
-                // As the answer of an event that is only delivered: once, whatever dies when.
+                // Delivered like any saved answer: once, even after another crash.
                 Turn::Asked => {
                     let backend = self.parts.choices.backend.clone();
                     let answer = Answer::failed(backend, RECEIVED).to_json();
@@ -330,14 +333,15 @@ impl Inner {
         taken
     }
 
-    /// What the journal keeps of an event that the next life would take up.
+    /// Returns the journal and the entry of an event that the next process would continue.
     pub(crate) fn noted(&self, event: &Event) -> Option<(&Journal, Entry)> {
         let journal = self.parts.journal.as_ref().filter(|_| !event.of_one_life())?;
         Some((journal, journal.entry(event.sequence)?))
     }
 
-    /// What becomes of an event whose agent was lost with whoever held it: the same as after a crash
-    /// of the gateway. None: it has failed, nothing keeps it.
+    /// Returns how to continue an event whose agent was lost together with the holder, as after a
+    /// crash of the gateway. Returns `None` if the journal does not have the event, so that it has
+    /// failed.
     pub(crate) fn orphaned(&self, event: &Event) -> Option<Left> {
         let (_, entry) = self.noted(event)?;
         match Turn::of(Some(&entry)) {
@@ -350,14 +354,14 @@ impl Inner {
         }
     }
 
-    /// Asks people whether an event that the journal keeps is to be done again.
+    /// Asks people whether to run an event again, if the journal has it.
     pub(crate) async fn ask_about(&self, event: &Event, why: Why) {
         if let Some((journal, entry)) = self.noted(event) {
             self.offer(journal, &entry, why).await;
         }
     }
 
-    /// The treatment of an event, from its entry in the journal.
+    /// Returns how an event continues, according to its entry in the journal.
     fn turn_of(&self, entry: Option<&Entry>) -> Turn {
         let goes_on = |entry: &&Entry| {
             entry.answer.is_none()
@@ -367,10 +371,9 @@ impl Inner {
         entry.filter(goes_on).map_or_else(|| Turn::of(entry), |_| Turn::GoesOn)
     }
 
-    /// Returns the treatment of an event by a process that did not see its turn. A turn that had
-    /// begun is not simply repeated where its agent may have used a tool that nobody noted: a node
-    /// that lost its place could not note it, and neither could a gateway that had ended before its
-    /// agents did.
+    /// Returns how an event continues in a process that did not observe its turn. People are asked
+    /// about a started turn if its agent may have used a tool without a record. This happens on a
+    /// node that lost its lease, and if a gateway ended before its agents.
     fn turn_after_start(&self, entry: Option<&Entry>) -> Turn {
         let turn = self.turn_of(entry);
         let had_begun = entry.is_some_and(|entry| entry.started > 0);
@@ -378,7 +381,8 @@ impl Inner {
         if turn == Turn::Again && had_begun && may_have_used_a_tool { Turn::Asked } else { turn }
     }
 
-    /// Asks people whether an event is to be done again, below what there is of its answer.
+    /// Asks people whether to run an event again. The question appears below the part of the answer
+    /// that was posted.
     pub(crate) async fn offer(&self, journal: &Journal, entry: &Entry, why: Why) {
         let (event, aside) = (&entry.event, why == Why::SetAside);
         let (channel, about) = place(event);
@@ -409,7 +413,7 @@ impl Inner {
         };
         let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
         let notice = Notice { channel, about, text, offer: Some(offer.clone()) };
-        // What stands there must not look like an answer.
+        // The posted messages must not look like an answer.
         let prior = self.durability.kept(event).prior_delivery(event);
         let posted = self.parts.outlet.give_up(event, notice, prior).await;
         if aside && channel.is_some() {
@@ -417,7 +421,7 @@ impl Inner {
                 "An event in {} was running when I died, {} times; I have set it aside. (set aside)",
                 event.lane, entry.started
             );
-            // Where there is no such channel, the log has it.
+            // If there is no channel for notices, the log line above remains.
             let _ = self.parts.outlet.notify(Notice::for_operator(text, Some(offer))).await;
         }
         match posted {
@@ -430,7 +434,8 @@ impl Inner {
         }
     }
 
-    /// The beginning of a prompt that cannot be pointed at, in one line.
+    /// Returns the beginning of a prompt on one line, for a notice that cannot refer to the
+    /// message.
     fn excerpt(&self, event: &Event) -> String {
         let line: String = event
             .prompt
@@ -446,7 +451,7 @@ impl Inner {
     }
 }
 
-/// The channel for notices about an event, and the message it came from.
+/// Returns the channel for notices about an event, and the message that it came from.
 pub(crate) fn place(event: &Event) -> (Option<u64>, Option<u64>) {
     match (&event.origin, &event.lane) {
         (Origin::Message { channel, message }, _) => (Some(*channel), Some(*message)),
@@ -458,7 +463,8 @@ pub(crate) fn place(event: &Event) -> (Option<u64>, Option<u64>) {
     }
 }
 
-/// Which event a button is about, and which attempt at it: an old button starts nothing twice.
+/// Returns the id of a button: the event, and the attempt at it. An old button therefore cannot
+/// start a later attempt.
 fn id_of(sequence: Sequence, again: u32) -> String {
     format!("{sequence}-{again}")
 }

@@ -1,7 +1,6 @@
-//! Replies that no parser could read: the recording that is kept when one is lost, and what is
-//! noted of it from then on.
+//! Replies that no parser could read: their recordings, and their notes in `state/lost.md`.
 //!
-//! Reading and delivering them stands in `redeliver`. Pinned by `tests/dispatch/lost.rs`.
+//! `redeliver` reads and delivers them. Pinned by `tests/dispatch/lost.rs`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,20 +16,20 @@ use aetheel_store::workspace::{Binding, LostState, LostTurn, LostTurns};
 use aetheel_turn::reread::{Reread, reread};
 use aetheel_turn::{Backend, TurnResult};
 
-/// The beginning of the ids of the buttons: one reply, and all of a backend.
+/// Prefixes of button ids: for one reply, and for all replies of a backend.
 pub(super) const ONE: &str = "lost-";
 pub(super) const ALL: &str = "deliver-";
-/// Most lost turns whose epoch is remembered.
+/// The maximum number of lost turns whose epoch is remembered.
 const EPOCH_LIMIT: usize = 1_000;
 
-/// The lost replies: those in `state/lost.md`, and what is known of them beside the file.
+/// The lost replies in `state/lost.md`, with additional data in memory.
 pub(crate) struct LostReplies {
     parts: Arc<Parts>,
-    /// Held while one is read and handed over, so that none is delivered twice.
+    /// Held while a reply is read and enqueued, so that none is delivered twice.
     pub(super) one_at_a_time: tokio::sync::Mutex<()>,
-    /// How often the lane had been reset when a turn of it was lost; see [`Binding::epoch`].
+    /// The epoch of the lane's binding when the turn was lost, by turn. See [`Binding::epoch`].
     pub(super) epochs: Mutex<HashMap<String, u64>>,
-    /// The session that a lane and backend got from a recovered turn.
+    /// The session that a lane and backend continue since a recovered turn.
     pub(super) rebound: Mutex<HashMap<(Lane, String), String>>,
 }
 
@@ -44,14 +43,14 @@ impl LostReplies {
         }
     }
 
-    /// The notes in the file.
+    /// Returns the notes in the file.
     pub(super) fn notes(&self) -> &LostTurns {
         self.parts.workspace.lost_turns()
     }
 
-    /// Keeps the recording of a turn whose answer could not be read or is suspiciously missing, and
-    /// notes the turn. Returns the button for the person who asked, or `None` if the turn did not
-    /// fail or could not be kept.
+    /// Keeps the recording of a turn whose answer could not be read, or whose silence is
+    /// suspicious, and adds a note about the turn. Returns the button for the person who asked, or
+    /// `None` if the turn did not fail or could not be kept.
     pub(crate) async fn lose(
         &self,
         event: &Event,
@@ -100,14 +99,14 @@ impl LostReplies {
         epochs.insert(turn.to_owned(), binding.epoch);
         figures::lost_reply(backend, LostState::Lost.word());
         tracing::warn!(generation = %result.generation, "the reply is lost until a newer backend reads it; its recording is kept");
-        // A turn that is only suspicious looks to people as it would otherwise.
+        // People see a merely suspicious turn like any other.
         result.ending.is_lost().then(|| Offer {
             id: format!("{ONE}{turn}"),
             label: "Show the answer again (when a newer backend can read it)".to_owned(),
         })
     }
 
-    /// Notes where the button of a failure is, now that it was delivered.
+    /// Records the message that has the button of a delivered failure.
     pub(crate) async fn note_button(&self, event: &Event, offer: Option<&Offer>) {
         let Some(turn) = offer.and_then(|offer| offer.id.strip_prefix(ONE)) else { return };
         let entry = self.parts.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
@@ -117,7 +116,7 @@ impl LostReplies {
         }
     }
 
-    /// Gives up what the earlier attempts at an event lost: it is done again.
+    /// Gives up the lost replies of previous attempts at an event, because it runs again.
     pub(crate) async fn supersede(&self, event: &Event, kept: &Kept) {
         if !kept.began_before() {
             return;
@@ -134,7 +133,8 @@ impl LostReplies {
         }
     }
 
-    /// A line for owners about the lost replies of a backend; none: there is none.
+    /// Returns a line for owners about the lost replies of a backend, or `None` if it has no lost
+    /// replies.
     pub(crate) async fn summary(&self, backend: &str) -> Option<String> {
         let (lost, readable) = LostTurn::count(&self.notes().all().await, backend);
         (lost + readable > 0).then(|| {
@@ -142,8 +142,8 @@ impl LostReplies {
         })
     }
 
-    /// Whether this program is the one to deliver a turn: what was asked at a terminal is answered
-    /// at a terminal.
+    /// Returns whether this program delivers a turn. The console delivers the turns of the console,
+    /// and the gateway all others.
     pub(super) fn is_ours(&self, lost: &LostTurn) -> bool {
         (lost.lane == Lane::Console) == self.parts.journal.is_none()
     }
@@ -151,7 +151,8 @@ impl LostReplies {
     /// Reads a turn's recording with a backend.
     ///
     /// # Errors
-    /// Why it cannot be read, for the log; also where the backend is the one that failed before.
+    /// The reason, for the log. This includes the case that the backend is the one that failed
+    /// before.
     pub(super) async fn read_again(
         &self,
         lost: &LostTurn,
@@ -163,8 +164,8 @@ impl LostReplies {
         reread(backend, &self.parts.recorder.folder().join(&lost.recording), &lost.turn).await
     }
 
-    /// Whether a lost reply was handed over before. When it was delivered and `lost.md` does not
-    /// say so, it does from now on.
+    /// Returns whether a lost reply was enqueued before. If it was delivered and `lost.md` does not
+    /// record that, this method records it.
     pub(super) async fn is_on_its_way(&self, lost: &LostTurn) -> bool {
         let key = lost.key();
         let Some(journal) = self.parts.journal.as_ref().filter(|journal| journal.knows(&key))
@@ -177,14 +178,14 @@ impl LostReplies {
         true
     }
 
-    /// Notes what became of a lost reply, and which component tried to read it.
+    /// Records the state of a lost reply, and the component that tried to read it.
     pub(super) async fn mark(&self, turn: &str, state: LostState, tried: Option<&str>) {
         if let Err(error) = self.notes().mark(turn, state, tried).await {
             tracing::warn!(turn, %error, "cannot note what became of a lost reply");
         }
     }
 
-    /// Notes what became of a recovered reply, before its event is checked off.
+    /// Records the final state of a recovered reply, before its event is marked as finished.
     pub(crate) async fn settled(&self, event: &Event, state: LostState) {
         let Some(turn) = LostTurn::of_key(event.key.as_deref()) else { return };
         let lost = self.notes();
