@@ -13,7 +13,7 @@ use aetheel_model::plain::clean_text;
 /// Number of output tokens, without thinking, from which the agent must have written an answer. An
 /// empty answer costs a few tokens.
 const SPENT: u32 = 32;
-/// The failure message of a turn whose agent was lost together with the process that held it.
+/// The failure message of a turn whose agent was lost for a reason outside the turn.
 const ORPHANED: &str = "the agent was lost before it had answered";
 /// Maximum number of unknown things named in a failure, and of characters of each.
 const NAMED: usize = 5;
@@ -86,8 +86,9 @@ impl Ending {
         self
     }
 
-    /// Replaces a failure by [`ORPHANED`] if the agent was lost together with the process that held
-    /// it: then the agent did not fail by itself, and nothing that it wrote was unreadable.
+    /// Replaces a failure by [`ORPHANED`] if the agent was lost for a reason outside the turn, such
+    /// as the end of the holder: then the agent did not fail by itself, and nothing that it wrote
+    /// was unreadable.
     #[must_use]
     pub(super) fn unless_orphaned(self, orphaned: bool) -> Self {
         match self {
@@ -283,7 +284,7 @@ pub(super) struct Observed {
     pub(super) output: bool,
     /// Whether the agent exited with code 0 before its backend ended the turn.
     pub(super) exited_well: bool,
-    /// Whether the agent was lost before that, together with the process that held it.
+    /// Whether the agent was lost before that, for a reason outside the turn.
     pub(super) orphaned: bool,
 }
 
@@ -362,8 +363,8 @@ pub struct TurnResult {
     pub transcript: Transcript,
     /// The time from the start of the turn to its end.
     pub took: Duration,
-    /// Whether the agent was lost together with the process that held it, so that the prompt is not
-    /// to blame.
+    /// Whether the agent was lost for a reason outside the turn, so that the prompt is not to
+    /// blame.
     pub orphaned: bool,
     /// Whether the turn succeeded without text, a file or a question.
     pub silent: bool,

@@ -1,5 +1,5 @@
-//! Everything a link keeps for its guest: private files, secrets and the bytes of attachments, and
-//! the bodies made of them.
+//! The data that a link stores for its guest: private files, secrets and the contents of
+//! attachments. Also builds message bodies from them.
 
 use std::collections::HashMap;
 use std::fs::{File, Permissions};
@@ -17,42 +17,43 @@ use tempfile::TempDir;
 use crate::Blob;
 use aetheel_model::agent::{Chunk, PutFile, TurnKey};
 
-/// Secrets a link may have.
+/// Maximum number of secrets of a link.
 const SECRETS: usize = 8;
-/// Times a guest may send the bytes of one file; each time they stand in memory once more.
+/// How often a guest may send the contents of one file. Each time they are copied in memory.
 const DELIVERIES: u8 = 4;
 
-/// Files a link may put, and their size in bytes.
+/// Maximum number of files that a link may put, and the maximum size of each in bytes.
 const FILES: usize = 8;
 const FILE_SIZE: usize = 1 << 20;
-/// The folders in the private one.
+/// The names of the folders in the private folder.
 const FILES_FOLDER: &str = "files";
 const TEMPORARY_FOLDER: &str = "tmp";
 
-/// Private files of a link, and the temporary folder of its agent; gone with it.
+/// The private files of a link and the temporary folder of its agent. Both are removed with the
+/// link.
 ///
-/// Both lie in one folder of ours: `files`, which a confined agent can only read, and `tmp`. Made
-/// when first needed.
+/// They are in one folder of the gateway: `files`, which a confined agent can only read, and `tmp`.
+/// The folder is created when it is first needed.
 #[derive(Default)]
 pub(super) struct Files {
-    /// By the guest's name.
+    /// The paths of the files, by the guest's name.
     pub(super) paths: HashMap<String, PathBuf>,
     folder: Option<Folder>,
     /// The beginning of the folder's name.
     prefix: String,
-    /// The folder outlives this: whoever lets go of the link removes it.
+    /// Whether the folder outlives this value, until [`Files::remove`] is called.
     outlives: bool,
-    /// Files written so far: names the ones that are not in their place yet.
+    /// The number of files written so far, from which temporary names are made.
     written: u32,
 }
 
 /// The private folder on disk.
 struct Folder {
-    /// Removes it when dropped.
+    /// Removes the folder when dropped.
     owned: Option<TempDir>,
     path: PathBuf,
     files: PathBuf,
-    /// Swapping the folder of that name against another one brings nothing.
+    /// A handle of `files`, so that an agent gains nothing by replacing the folder of that name.
     handle: OwnedFd,
     temporary: PathBuf,
 }
@@ -73,7 +74,7 @@ impl Folder {
         Ok(made)
     }
 
-    /// One that is there.
+    /// Opens an existing folder.
     fn at(path: &Path) -> io::Result<Self> {
         let (files, temporary) = (path.join(FILES_FOLDER), path.join(TEMPORARY_FOLDER));
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -85,7 +86,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let Some(folder) = self.owned.take() else { return };
-        // An agent may have left much there.
+        // An agent may have left many files there.
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(move || drop(folder))),
             Err(_) => drop(folder),
@@ -94,21 +95,22 @@ impl Drop for Folder {
 }
 
 impl Files {
-    /// `outlives`: they are needed longer than the gateway lives, until [`Files::remove`].
+    /// Creates an empty set. With `outlives`, the files stay until [`Files::remove`] is called,
+    /// even if the gateway restarts.
     pub(super) fn new(prefix: &str, outlives: bool) -> Self {
         Self { prefix: prefix.to_owned(), outlives, ..Self::default() }
     }
 
-    /// Goes on with the folder of an earlier life.
+    /// Continues with the folder of a link that outlived the gateway.
     ///
     /// # Errors
-    /// It is not there any more.
+    /// The system's error, for example if the folder no longer exists.
     pub(super) fn take_over(&mut self, folder: &Path) -> io::Result<()> {
         self.folder = Some(Folder::at(folder)?);
         Ok(())
     }
 
-    /// Goes on with a file that an earlier life put; false: it is not there.
+    /// Adds a file that the link put before a restart. Returns false if the file no longer exists.
     pub(super) fn restore(&mut self, name: &str) -> bool {
         let path = self.folder.as_ref().map(|folder| folder.files.join(name));
         match path.filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())) {
@@ -119,19 +121,19 @@ impl Files {
         true
     }
 
-    /// Where they lie, once there are any.
+    /// Returns the path of the private folder, once it exists.
     pub(super) fn place(&self) -> Option<&Path> {
         self.folder.as_ref().map(|folder| folder.path.as_path())
     }
 
-    /// Whether the folder was removed by somebody else, such as a cleaner of `/tmp`.
+    /// Returns whether something else removed the folder, such as a cleaner of `/tmp`.
     pub(super) fn are_missing(&self) -> bool {
         self.folder
             .as_ref()
             .is_some_and(|folder| !folder.files.is_dir() || !folder.temporary.is_dir())
     }
 
-    /// Removes those that would outlive their link.
+    /// Removes the folder if it would outlive this value.
     pub(super) fn remove(&mut self) {
         if let Some(folder) = self.folder.take().filter(|_| self.outlives) {
             remove(folder.path.clone());
@@ -145,15 +147,16 @@ impl Files {
         self.folder.as_ref().ok_or_else(|| io::Error::other("there is no folder"))
     }
 
-    /// Returns the folder of the files, and the agent's temporary folder.
+    /// Returns the folder of the files and the agent's temporary folder.
     pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), String> {
-        let folder =
-            self.folder().map_err(|error| format!("no temporary folder can be made: {error}"))?;
+        let folder = self
+            .folder()
+            .map_err(|error| format!("no temporary folder can be created: {error}"))?;
         Ok((folder.files.clone(), folder.temporary.clone()))
     }
 
-    /// Writes a file, or says why not. One put again takes the place of the one before, whatever
-    /// became of that.
+    /// Writes a file. A file that is put again replaces the previous one, even if the agent changed
+    /// that one. Returns the reason for which a file is refused.
     pub(super) fn put(&mut self, file: &PutFile, stock: &mut Stock) -> Result<(), String> {
         let name = &file.name;
         let plain = (1..=64).contains(&name.len())
@@ -177,10 +180,10 @@ impl Files {
     }
 }
 
-/// Removes a folder in the background: an agent may have left much there.
+/// Removes a folder in the background, because an agent may have left many files there.
 pub(crate) fn remove(folder: PathBuf) {
     let remove = move || {
-        // What cannot be removed now is swept at a later start.
+        // A later start removes the rest.
         let _ = std::fs::remove_dir_all(folder);
     };
     match tokio::runtime::Handle::try_current() {
@@ -189,8 +192,8 @@ pub(crate) fn remove(folder: PathBuf) {
     }
 }
 
-/// Writes a file that nobody could have put there, and moves it to its place: a link there is
-/// replaced, never followed.
+/// Creates a file under a name that an agent cannot predict, and renames it. A symbolic link at the
+/// target is replaced, never followed.
 fn write(folder: &Folder, fresh: &str, name: &str, body: &[u8]) -> io::Result<PathBuf> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     File::from(openat(&folder.handle, fresh, flags, Mode::RUSR | Mode::WUSR)?).write_all(body)?;
@@ -198,15 +201,15 @@ fn write(folder: &Folder, fresh: &str, name: &str, body: &[u8]) -> io::Result<Pa
     Ok(folder.files.join(name))
 }
 
-/// Contents of bodies that no guest ever sees: random secrets by the guest's name, made on first
-/// use, and the bytes of files that came with its turns. Gone with the link.
+/// Contents of message bodies that no guest ever sees: random secrets by the guest's name, created
+/// on first use, and the contents of files that were attached to turns.
 #[derive(Default)]
 pub(super) struct Stock {
     secrets: HashMap<String, String>,
     blobs: HashMap<u32, HeldBlob>,
 }
 
-/// Bytes that came with a turn.
+/// The contents of a file that was attached to a turn.
 struct HeldBlob {
     turn: TurnKey,
     bytes: Arc<[u8]>,
@@ -224,22 +227,22 @@ impl Stock {
         Ok(self.secrets.entry(name.to_owned()).or_insert_with(made))
     }
 
-    /// The secrets by name, for a later life of the gateway.
+    /// Returns the secrets by name, to store them for a restart of the gateway.
     pub(super) fn secrets(&self) -> &HashMap<String, String> {
         &self.secrets
     }
 
-    /// Goes on with the secrets of an earlier life.
+    /// Sets the secrets that were stored before a restart of the gateway.
     pub(super) fn take_over(&mut self, secrets: HashMap<String, String>) {
         self.secrets = secrets;
     }
 
-    /// Returns the secret of a name that was used before.
+    /// Returns the secret of a name, if it was used before.
     pub(super) fn known(&self, name: &str) -> Option<&str> {
         self.secrets.get(name).map(String::as_str)
     }
 
-    /// Keeps the bytes that came with a turn.
+    /// Adds the contents of files that were attached to a turn.
     pub(super) fn keep(&mut self, turn: TurnKey, blobs: Vec<Blob>) {
         self.blobs.extend(
             blobs
@@ -248,12 +251,12 @@ impl Stock {
         );
     }
 
-    /// Lets go of the bytes that came with a turn.
+    /// Removes the contents of files that were attached to a turn.
     pub(super) fn let_go(&mut self, turn: TurnKey) {
         self.blobs.retain(|_, kept| kept.turn != turn);
     }
 
-    /// Puts a body together.
+    /// Builds a body from its chunks.
     pub(super) fn body(&mut self, chunks: &[Chunk]) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         for chunk in chunks {
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_put_again_follows_no_link_and_changes_nothing_but_its_own_place() {
+    fn a_file_put_again_follows_no_link_and_changes_only_itself() {
         let outside = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(outside.path(), "precious").expect("written");
         let (mut files, mut stock) = (Files::default(), Stock::default());
@@ -298,7 +301,7 @@ mod tests {
             (std::fs::read_to_string(&place).expect("read").as_str(), &files.paths["prompt.md"]),
             ("two", &place)
         );
-        // Also where the whole folder was swapped.
+        // The same holds if the whole folder is replaced.
         let (folder, _) = files.folders().expect("made");
         let (elsewhere, aside) =
             (tempfile::tempdir().expect("a folder"), folder.with_extension("aside"));
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_temporary_folder_are_private_and_go_with_their_link() {
+    fn files_and_temporary_folder_are_private_and_removed_with_their_link() {
         let mut files = Files::default();
         files.put(&text("a.md", "x"), &mut Stock::default()).expect("put");
         let (folder, temporary) = files.folders().expect("made");
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_is_sent_as_base64_only_so_often_and_only_while_its_turn_is_open() {
+    fn a_blob_is_sent_a_limited_number_of_times_while_its_turn_is_open() {
         let blob = |key| Blob { key, bytes: Arc::from(&b"\x89PNG"[..]) };
         let mut stock = Stock::default();
         stock.keep(1, vec![blob(16)]);
@@ -334,9 +337,9 @@ mod tests {
         for _ in 0..DELIVERIES {
             assert_eq!(stock.body(&body), Ok(b"<iVBORw==>".to_vec()));
         }
-        // However often a guest repeats it, the host's memory is bounded.
+        // However often a guest repeats it, the memory of the host is bounded.
         assert!(stock.body(&body).is_err_and(|reason| reason.contains("4 times")));
-        assert!(stock.body(&[Chunk::Base64(1)]).is_err(), "nobody sent it");
+        assert!(stock.body(&[Chunk::Base64(1)]).is_err(), "no turn has this blob");
         stock.let_go(2);
         assert!(stock.body(&[Chunk::Base64(32)]).is_err(), "its turn is over");
     }

@@ -1,5 +1,5 @@
-//! What is kept of a link beside its recording, by whoever holds its processes: what no recording may
-//! have in it, and where the rest is.
+//! The data that the holder stores for a link, in addition to its recording: secrets, which a
+//! recording must not contain, and the paths and ports of the link.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 use super::processes::Endpoint;
 use aetheel_model::agent::ProcKey;
 
-/// See the module. JSON; fields may be added, and are then optional.
+/// The stored data, as JSON. New fields must be optional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Keepsake {
-    /// Where the recording is.
+    /// The path of the recording.
     pub(crate) recording: PathBuf,
-    /// Where processes work that belong to no session.
+    /// The working directory of processes that do not belong to a session.
     pub(crate) cwd: PathBuf,
-    /// The private folder of files and of the agent's temporary ones.
+    /// The private folder with the link's files and the agent's temporary files.
     pub(crate) folder: Option<PathBuf>,
     /// The link's secrets by name.
     pub(super) secrets: HashMap<String, String>,
-    /// Where processes listen.
+    /// The ports on which processes listen.
     pub(super) endpoints: BTreeMap<ProcKey, Endpoint>,
 }
 
 impl Keepsake {
-    /// Reads one.
+    /// Parses a keepsake.
     ///
     /// # Errors
-    /// It is of a version that kept something else.
+    /// Returns an error if a version with other fields wrote it.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }

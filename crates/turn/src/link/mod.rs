@@ -1,10 +1,9 @@
 //! A link: one guest with the agent processes it talks to, serving one turn or many.
 //!
-//! All of it happens in one task (`task`), which owns the guest and hands the rest to those who
-//! keep it: `turns` (with their sessions and questions), `replies` (what callers wait for),
-//! `processes`, `net` (HTTP and, read by `sse`, its streams) and `files`. `plan` decides what a
-//! guest may start; `driver` turns the link's reports into a result. Pinned by `tests/dispatch` and
-//! `tests/links/`.
+//! A link runs in one task (`task`), which owns the guest. The task uses `turns` (open turns, their
+//! sessions and questions), `replies` (replies that callers wait for), `processes`, `net` (HTTP and
+//! its event streams) and `files`. `plan` decides what a guest may start. `driver` converts the
+//! link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
 
 mod files;
 mod keepsake;
@@ -38,80 +37,80 @@ use aetheel_model::event::Lane;
 pub(super) enum LinkRequest {
     Begin(Box<Begin>),
     Interrupt(TurnRef),
-    /// The turn must not go on: what serves it is ended.
+    /// End the turn by force: stop the agent that serves it.
     GiveUp(TurnRef),
     Answer(AskKey, Decision),
     Steer(TurnRef, Vec<Part>, oneshot::Sender<SteerOutcome>),
-    /// The driver has let go of the turn; how it ended.
+    /// The driver has finished the turn, with this ending.
     End(TurnRef, String),
     Query(Query),
     CloseSession(SessionKey),
-    /// Take over a newer generation, between turns; false: it cannot.
+    /// Move to a newer generation. The reply is false if the link cannot move.
     Renew(Arc<dyn Backend>, oneshot::Sender<bool>),
-    /// Leave as soon as no turn is open.
+    /// Close as soon as no turn is open.
     Retire,
 }
 
-/// A question beside the turns.
+/// A question to the agent outside a turn.
 pub(super) struct Query {
-    /// The session it is about.
+    /// The session that the question is about.
     pub(super) session: Option<SessionKey>,
     pub(super) kind: QueryKind,
     pub(super) reply_tx: oneshot::Sender<QueryReply>,
 }
 
-/// The reply to a question.
+/// The reply to a [`Query`].
 pub(super) struct QueryReply {
     pub(super) result: QueryResult,
-    /// The agent's new id of the session it was about, where that changed.
+    /// The agent's new id of the session, if the id changed.
     pub(super) native: Option<String>,
 }
 
-/// A turn for a link.
+/// A request to begin a turn.
 pub(super) struct Begin {
-    /// Correlation id of the turn.
+    /// The correlation id of the turn.
     pub(super) id: String,
     /// The event's sequence number, for the recording.
     pub(super) event: u64,
     pub(super) lane: Lane,
     pub(super) start: StartTurn,
-    /// The bytes of its files.
+    /// The contents of the files in `start`.
     pub(super) blobs: Vec<Blob>,
     pub(super) reports: mpsc::UnboundedSender<Report>,
 }
 
-/// A turn an agent made by itself, as when something it had left running is done.
+/// A turn that an agent began by itself, for example because a background task finished.
 #[derive(Debug)]
 pub struct Unasked {
-    /// Whose session it was in.
+    /// The lane of the session.
     pub lane: Lane,
-    /// Its label, for people.
+    /// The label of the backend, for people.
     pub backend: String,
-    /// The agent's words.
+    /// The text of the agent.
     pub text: String,
-    /// Its tokens and money.
+    /// Tokens and costs.
     pub usage: Option<Usage>,
 }
 
-/// Something in an agent's output that its backend does not know, when the backend reports it.
+/// Output of an agent that its backend does not know, at the moment when the backend reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct UnknownOutput<'a> {
-    /// Name of the backend.
+    /// The name of the backend.
     pub backend: &'a str,
-    /// Which load of it.
+    /// The generation of the backend.
     pub generation: &'a Generation,
-    /// The agent's version when the last turn of the link began, where it is known.
+    /// The agent's version when the last turn of the link began, if it is known.
     pub agent_version: Option<&'a str>,
-    /// The link: the name of its recording.
+    /// The id of the link, which is also the name of its recording.
     pub link: &'a str,
-    /// In the backend's words.
+    /// The backend's description of the output.
     pub unknown: &'a Unrecognised,
 }
 
-/// Called with every unknown output, while the turn runs; must return at once.
+/// Called for every unknown output while the turn runs. Must return at once.
 pub type OnUnknown = Arc<dyn Fn(&UnknownOutput<'_>) + Send + Sync>;
 
-/// A link's report to a turn.
+/// A report of a link to the driver of a turn.
 #[derive(Debug)]
 pub(super) enum Report {
     Event(EventKind),
@@ -119,114 +118,115 @@ pub(super) enum Report {
     Ask(Ask),
     Withdrawn(AskKey),
     Done(TurnDone),
-    /// The agent's output compared with the text that people saw.
+    /// The result of comparing the agent's output with the text that people saw.
     Examined(Examination),
-    /// The agent was started or has written something, whatever it was.
+    /// The agent was started or wrote something.
     Active,
-    /// The agent has exited, and calls that a success.
+    /// The agent exited with code 0.
     ExitedWell,
-    /// The agent was lost through no fault of the turn: with the holder of its process, or because
-    /// it was leaving when the turn began.
+    /// The agent was lost for a reason outside the turn: the holder of its process ended, or the
+    /// agent was already exiting when the turn began.
     Orphaned,
-    /// The agent has written more than it may.
+    /// The agent exceeded its output limit.
     OutputLimit,
-    /// The guest did nothing about an interrupt.
+    /// The guest returned no action for an interrupt.
     InterruptIgnored,
-    /// The guest failed; its agent runs on, and its output is written down.
+    /// The guest failed, but its agent keeps running and its output is recorded.
     GuestFailed,
-    /// The agent's trouble, for a turn that ends without an outcome.
+    /// The agent's failure, for a turn that ends without an outcome.
     Trouble(Failure),
-    /// The end of the stderr of a process that has exited.
+    /// The end of the stderr of a process that exited.
     Stderr(String),
-    /// The link was about to close: the turn never began.
+    /// The link was about to close, so the turn never began.
     Refused,
-    /// Of a turn that an earlier life began: this question was answered then.
+    /// This question of a continued turn was answered before the restart.
     Answered(AskKey, Decision),
-    /// Of such a turn: the guest was told what people wrote to it.
+    /// People wrote to a continued turn before the restart.
     Steered,
-    /// Of such a turn: the guest was told to interrupt it.
+    /// The guest was asked to interrupt a continued turn before the restart.
     Stopping,
-    /// All that was reported before happened in an earlier life of the gateway.
+    /// All earlier reports are about the time before the restart of the gateway.
     CaughtUp {
-        /// Time that counts towards the turn's limit.
+        /// The time that counts towards the turn's limit.
         spent: Duration,
-        /// Time since the turn began, including questions and the gateway's absence.
+        /// The time since the turn began, including questions and the absence of the gateway.
         elapsed: Duration,
     },
-    /// Nothing more will be reported.
+    /// The link reports nothing more. Contains the failure of its guest, if it failed.
     Over(Option<GuestFailure>),
 }
 
-/// The way to a link. Cheap to clone.
+/// A handle of a link. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Link {
-    /// Names it in logs and its recording.
+    /// The id of the link, used in logs and as the name of its recording.
     pub(super) id: Arc<str>,
-    /// Where its recording is written.
+    /// The path of its recording.
     pub(super) recording: Arc<Path>,
     requests: mpsc::UnboundedSender<LinkRequest>,
     state: Arc<State>,
 }
 
-/// A way to a link that does not keep it from leaving.
+/// A handle of a link that does not keep the link open.
 pub(super) struct WeakLink {
     requests: mpsc::WeakUnboundedSender<LinkRequest>,
 }
 
 impl WeakLink {
-    /// Whether the link lives.
+    /// Returns whether the link still has other handles.
     pub(super) fn lives(&self) -> bool {
         self.requests.strong_count() > 0
     }
 
-    /// Asks it to go over to another generation, if it lives.
+    /// Asks the link to move to another generation, if the link is still open.
     pub(super) fn renew(&self, backend: &Arc<dyn Backend>) {
         if let Some(requests) = self.requests.upgrade() {
-            // Nobody waits: the log says what became of it.
+            // The result appears in the log, so nothing waits for the reply.
             let _ = requests.send(LinkRequest::Renew(Arc::clone(backend), oneshot::channel().0));
         }
     }
 }
 
 struct State {
-    /// Takes no turns any more.
+    /// Whether the link accepts no more turns.
     closing: AtomicBool,
-    /// The agent has written something since there was no turn.
+    /// Whether the agent has written anything since the link last had no turn.
     output: AtomicBool,
     turns: AtomicU32,
-    /// Milliseconds after `opened` when the last turn ended.
+    /// When the last turn ended, in milliseconds after `opened`.
     idle_since_ms: AtomicU32,
     opened: Instant,
     generation: parking_lot::Mutex<Generation>,
 }
 
-/// The parts a link is made of.
+/// The dependencies of a link.
 pub(super) struct Parts {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) host: Arc<Host>,
-    /// Bound to one holder once the link runs: see [`Launcher::bind`].
+    /// Bound to one holder once the link runs; see [`Launcher::bind`].
     pub(super) launcher: Arc<dyn Launcher>,
-    /// Where turns go that nobody asked for.
+    /// Receives turns that the agent begins by itself.
     pub(super) unasked: mpsc::UnboundedSender<Unasked>,
     pub(super) on_unknown: OnUnknown,
-    /// Where processes work that belong to no session.
+    /// The working directory of processes that do not belong to a session.
     pub(super) cwd: PathBuf,
-    /// Names it in logs, and its processes.
+    /// The id of the link, used in logs and for its processes.
     pub(super) id: String,
 }
 
-/// A link that goes on.
+/// A link that was rebuilt after a restart of the gateway.
 pub(super) struct Resumed<Life> {
     pub(super) link: Link,
-    /// Those that are not over.
+    /// The turns that are still open.
     pub(super) turns: Vec<Continued>,
     pub(super) sessions: Vec<OpenSession>,
-    /// To be run for it to live.
+    /// The future that drives the link. It must be polled for the link to make progress.
     pub(super) life: Life,
 }
 
 impl Link {
-    /// The way to a link that is about to live, and the ends that its task has of it.
+    /// Creates the handle of a link, the receiver of its requests, and the state it shares with its
+    /// task.
     fn new(
         parts: &Parts,
         recording: &Recording,
@@ -249,7 +249,7 @@ impl Link {
         (link, received, state)
     }
 
-    /// Opens a link; returns the way to it and what must be run for it to live.
+    /// Opens a link. Returns its handle and the future that drives it.
     pub(super) fn open(
         parts: Parts,
         recording: Recording,
@@ -258,10 +258,10 @@ impl Link {
         (link, task::run(parts, recording, received, state))
     }
 
-    /// Opens a link as an earlier life of the gateway left it, with the turns and sessions it has.
+    /// Rebuilds a link that outlived the gateway, with its turns and sessions.
     ///
     /// # Errors
-    /// Why it cannot go on; its processes are to be ended then.
+    /// Returns why the link cannot continue. The caller must then end its processes.
     pub(super) async fn resume(
         parts: Parts,
         recording: Recording,
@@ -278,38 +278,39 @@ impl Link {
         WeakLink { requests: self.requests.downgrade() }
     }
 
-    /// Asks it to do something. A link that has gone does nothing; whoever waits for an answer sees
-    /// its channel close.
+    /// Sends a request. If the link has ended, the request is dropped, and a caller that waits for
+    /// a reply sees its channel close.
     pub(super) fn ask(&self, request: LinkRequest) {
         let _ = self.requests.send(request);
     }
 
-    /// Whether it may take turns.
+    /// Returns whether the link may accept turns.
     pub(super) fn is_open(&self) -> bool {
         !self.state.closing.load(Ordering::Acquire) && !self.requests.is_closed()
     }
 
-    /// Returns once nothing of it is left.
+    /// Waits until the link has ended.
     pub(super) async fn gone(&self) {
         self.requests.closed().await;
     }
 
-    /// Whether the agent has written anything since the first of the turns began that are open now.
+    /// Returns whether the agent has written anything since the first of the currently open turns
+    /// began.
     pub(super) fn has_output(&self) -> bool {
         self.state.has_output()
     }
 
-    /// How many turns are open.
+    /// Returns the number of open turns.
     pub(super) fn turns(&self) -> u32 {
         self.state.turns.load(Ordering::Acquire)
     }
 
-    /// How long it has had no turn, milliseconds.
+    /// Returns how long the link has had no turn, in milliseconds.
     pub(super) fn idle_for_ms(&self) -> u32 {
         self.state.elapsed_ms().saturating_sub(self.state.idle_since_ms.load(Ordering::Acquire))
     }
 
-    /// The generation it runs on.
+    /// Returns the current generation of the link.
     pub(super) fn generation(&self) -> Generation {
         self.state.generation()
     }

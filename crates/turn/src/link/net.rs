@@ -1,5 +1,5 @@
-//! HTTP and server-sent events, to the loopback port the host gave one of the link's processes and
-//! nowhere else.
+//! HTTP and server-sent events. A link can connect only to the loopback ports that the host
+//! assigned to its processes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
@@ -20,18 +20,18 @@ use aetheel_model::agent::{
 use aetheel_model::lines::LineSplitter;
 use aetheel_model::sse::Frames;
 
-/// Requests, and streams, a link may have under way.
+/// Maximum number of open requests of a link, and of open streams.
 const AT_ONCE: usize = 32;
-/// Longest timeout a guest may set for an answer, milliseconds.
+/// Maximum timeout that a guest may set for a response, in milliseconds.
 const TIMEOUT_MS_LIMIT: u32 = 600_000;
-/// How long the loss of a connection is kept back until the process is known to have ended. The
-/// end of a process explains more, and a turn whose agent was lost with its holder has not failed.
+/// How long the loss of a connection is held back until the process is known to have ended. The end
+/// of a process explains more, and a turn whose agent was lost with its holder has not failed.
 const LOSS_GRACE: Duration = Duration::from_secs(2);
-/// Inputs that may wait for the guest.
+/// Maximum number of inputs that wait for the guest.
 const INPUTS: usize = 64;
 
-/// Never redirected, never through a proxy; without certificates, because it only speaks plain
-/// HTTP.
+/// A client without redirects, proxies and certificates, because it only speaks plain HTTP to this
+/// machine.
 static CLIENT: LazyLock<reqwest::Result<Client>> = LazyLock::new(|| {
     Client::builder()
         .no_proxy()
@@ -40,7 +40,7 @@ static CLIENT: LazyLock<reqwest::Result<Client>> = LazyLock::new(|| {
         .build()
 });
 
-/// The requests and streams of a link that are under way.
+/// The open requests and streams of a link.
 pub(super) struct Net {
     tasks: JoinSet<()>,
     inputs_tx: mpsc::Sender<Input>,
@@ -61,14 +61,15 @@ impl Net {
         }
     }
 
-    /// Whether anything is under way.
+    /// Returns whether a request or stream is open.
     pub(super) fn is_busy(&self) -> bool {
         !self.requests.is_empty() || !self.streams.is_empty()
     }
 
-    /// The next input; never, when nothing is under way. Dropping the future loses nothing.
+    /// Waits for the next input. Never completes if no request or stream is open. Dropping the
+    /// future loses nothing.
     pub(super) async fn next(&mut self) -> Input {
-        // The tasks report by their inputs; their own ends are of no interest.
+        // Tasks report by inputs, so their results are not needed.
         while self.tasks.try_join_next().is_some() {}
         match self.inputs.recv().await {
             Some(input) => input,
@@ -76,13 +77,13 @@ impl Net {
         }
     }
 
-    /// The next input, if it is there already.
+    /// Returns the next input if it has already arrived.
     pub(super) fn try_next(&mut self) -> Option<Input> {
         self.inputs.try_recv().ok()
     }
 
-    /// Sends a request; its end comes as an input. Returns that input where the end has come
-    /// already: it cannot be sent.
+    /// Sends a request. The result arrives later as an input. If the request cannot be sent,
+    /// returns that input immediately.
     pub(super) fn request(
         &mut self,
         request: HttpRequest,
@@ -132,14 +133,14 @@ impl Net {
                     failed(failure.message, failure.timed_out)
                 }
             };
-            // Fails when the link has gone.
+            // Fails if the link has ended.
             let _ = inputs_tx.send(input).await;
         });
         None
     }
 
-    /// Opens a stream; what comes of it comes as inputs, `stream-closed` last. Returns that input
-    /// where it cannot be opened.
+    /// Opens a stream. Its events arrive as inputs, with `stream-closed` as the last one. If the
+    /// stream cannot be opened, returns that input immediately.
     pub(super) fn open_stream(
         &mut self,
         open: &OpenStream,
@@ -175,14 +176,14 @@ impl Net {
         None
     }
 
-    /// Closes a stream on request; returns the input that says so. None: it is not open.
+    /// Closes a stream and returns the input that confirms it, or `None` if the stream is not open.
     pub(super) fn close_stream(&mut self, key: u32) -> Option<Input> {
         self.streams.remove(&key)?.abort();
         Some(Input::StreamClosed(StreamClosed { stream: key, message: None }))
     }
 
-    /// Takes note of an input and returns its bytes; none: it is of a stream that was closed
-    /// meanwhile.
+    /// Registers an input and returns its size in bytes. Returns `None` if the input belongs to a
+    /// stream that was closed before the input was processed.
     pub(super) fn received(&mut self, input: &Input) -> Option<usize> {
         match input {
             Input::HttpResponse(response) => {
@@ -203,16 +204,16 @@ impl Net {
     }
 }
 
-/// Waits until the process is known to have ended, but no longer than [`LOSS_GRACE`].
+/// Waits until the process is known to have ended, but at most [`LOSS_GRACE`].
 async fn ends_within_grace(ended: &CancellationToken) {
     let _ = timeout(LOSS_GRACE, ended.cancelled()).await;
 }
 
-/// Why a request has no answer.
+/// Why a request has no response.
 struct Failure {
     message: String,
     timed_out: bool,
-    /// There was a connection, and it is lost.
+    /// Whether an established connection was lost.
     is_loss: bool,
 }
 
@@ -247,7 +248,7 @@ fn prepare(
     })
 }
 
-/// Returns status and body.
+/// Sends a request and returns the status and the body of the response.
 async fn answer(call: RequestBuilder, limit: usize) -> Result<(u32, String), Failure> {
     let mut response = call.send().await.map_err(|error| Failure::of(&error))?;
     let mut body = Vec::new();
@@ -261,7 +262,8 @@ async fn answer(call: RequestBuilder, limit: usize) -> Result<(u32, String), Fai
     Ok((response.status().as_u16().into(), String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Passes the events of a stream on. Returns why it ended, and whether an open stream was lost.
+/// Sends the events of a stream to the link. Returns why the stream ended, and whether an open
+/// stream was lost.
 async fn follow(
     call: RequestBuilder,
     key: u32,
@@ -314,7 +316,7 @@ async fn events(
     Ok(())
 }
 
-/// An error with its causes: "error sending request" alone says nothing.
+/// Formats an error with its causes, because "error sending request" alone is not enough.
 fn described(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

@@ -1,4 +1,5 @@
-//! The processes of a link: how many there may be, what they do, and what they are told to do.
+//! The processes of a link: their number is limited here, and commands and events pass through
+//! here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Poll;
@@ -9,41 +10,43 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{Process, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::{BasicAuth, ProcKey};
 
-/// Processes a link may start between two turns' beginnings.
+/// Maximum number of processes that a link may start between the beginnings of two turns.
 const STARTS: u32 = 8;
-/// Processes a link may have at a time: one that leaves and one that comes, and some room.
+/// Maximum number of processes that a link may have at the same time. Two are typical: one that
+/// exits and one that starts.
 const AT_ONCE: usize = 4;
 
-/// See the module. Dropping a process kills everything of its run.
+/// The processes of a link. Dropping a process kills all processes of its run.
 #[derive(Default)]
 pub(super) struct Processes {
     running: BTreeMap<ProcKey, Running>,
-    /// Since the last turn began.
+    /// The number of processes started since the last turn began.
     started: u32,
     records: Records,
 }
 
-/// How much of what held processes said is written down, and who is still to be told.
+/// How much of the processes' output is recorded, and which confirmations are outstanding.
 #[derive(Default)]
 struct Records {
-    /// Lines, and the end as one more, of each process.
+    /// The number of recorded lines of each process. The end of a process counts as one line.
     heard: BTreeMap<ProcKey, u64>,
-    /// Once the recording has so many lines, a process is told that so much of it is there.
+    /// Outstanding confirmations: once the recording has the first number of lines, the process
+    /// gets the second one confirmed.
     due: VecDeque<(u64, ProcKey, u64)>,
-    /// Those whose end is written down and still needed.
+    /// Processes whose end is recorded but not confirmed, because open turns still need them.
     ends: Vec<ProcKey>,
-    /// Those that have ended. Dropped they would be given up, though their turns are not over.
+    /// Processes that have ended. Dropping one would give it up while its turns are still open.
     ended: BTreeMap<ProcKey, Process>,
 }
 
-/// A process of a link.
+/// A running process of a link.
 struct Running {
     process: Process,
-    /// It has exited. The guest hears that in a call of its own, so that what it makes of the end
-    /// is told apart from what it made of the output.
+    /// The exit of the process, which is passed to the guest in a separate call, so that the
+    /// actions for the exit are distinct from those for the output.
     exit: Option<ProcessEvent>,
     endpoint: Option<Endpoint>,
-    /// Cancelled when the link has no such process any more.
+    /// Cancelled when the process is removed from the link.
     ended: CancellationToken,
     _ends: DropGuard,
 }
@@ -55,11 +58,11 @@ pub(super) struct Listener<'a> {
     pub(super) ended: CancellationToken,
 }
 
-/// Where a process listens on loopback.
+/// The loopback port on which a process listens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Endpoint {
     pub(super) port: u16,
-    /// How the host signs in there.
+    /// The credentials with which the host signs in.
     pub(super) auth: Option<BasicAuth>,
 }
 
@@ -71,10 +74,10 @@ impl Running {
 }
 
 impl Processes {
-    /// Whether a process may be started under this key now.
+    /// Checks whether a process may be started under this key now.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the reason for which it may not.
     pub(super) fn may_start(&self, proc: ProcKey) -> Result<(), String> {
         if self.running.contains_key(&proc) {
             return Err(format!("process {proc} is running already"));
@@ -98,7 +101,7 @@ impl Processes {
         }
     }
 
-    /// Goes on with a process of an earlier life, of which so much is written down.
+    /// Adds a process that outlived the gateway, of which `heard` lines are recorded.
     pub(super) fn take_over(
         &mut self,
         proc: ProcKey,
@@ -110,8 +113,8 @@ impl Processes {
         self.running.insert(proc, Running::new(process, endpoint));
     }
 
-    /// Notes that so many more lines of a process, or its end, stand in the recording once that has
-    /// `lines`.
+    /// Notes that `more` lines of a process, or its end, are in the recording once it has `lines`
+    /// lines.
     pub(super) fn recorded(&mut self, proc: ProcKey, more: u64, lines: u64) {
         let heard = self.records.heard.entry(proc).or_default();
         *heard += more;
@@ -121,28 +124,29 @@ impl Processes {
         }
     }
 
-    /// The end of a process of an earlier life stands in the recording, as the last of so much.
+    /// Adds a process that outlived the gateway and whose end is already recorded. `heard` counts
+    /// its lines and its end.
     pub(super) fn ended_before(&mut self, proc: ProcKey, process: Process, heard: u64) {
         self.records.heard.insert(proc, heard.saturating_sub(1));
         self.records.ended.insert(proc, process);
         self.ended(proc);
     }
 
-    /// The end of a process stands in the recording.
+    /// Notes that the end of a process is recorded.
     pub(super) fn ended(&mut self, proc: ProcKey) {
         self.records.ends.push(proc);
     }
 
-    /// No turn needs those processes any more whose end stands in the recording, which has so many
-    /// lines.
+    /// Confirms the recorded ends of processes, because no turn needs these processes any more.
+    /// `lines` is the number of lines in the recording.
     pub(super) fn tell_ends(&mut self, lines: u64) {
         for proc in std::mem::take(&mut self.records.ends) {
             self.recorded(proc, 1, lines);
         }
     }
 
-    /// The recording has so many lines: whoever holds the processes need not keep what stands
-    /// there.
+    /// Confirms to the processes everything that is in the first `lines` lines of the recording, so
+    /// that their holder can forget it.
     pub(super) fn tell_recorded(&mut self, lines: u64) {
         while let Some((_, proc, heard)) = self.records.due.pop_front_if(|due| due.0 <= lines) {
             let recorded = ProcessCommand::Recorded(heard);
@@ -154,34 +158,34 @@ impl Processes {
         }
     }
 
-    /// Repeats how much of what the running processes said is written down, so that whoever holds
-    /// them knows that this life of the gateway goes on with them.
+    /// Repeats the latest confirmations of the running processes, so that their holder knows that
+    /// this gateway process continues with them.
     pub(super) fn repeat_recorded(&self) {
         for (proc, running) in self.running.iter().filter(|(_, running)| running.process.held) {
             let heard = self.records.heard.get(proc).copied().unwrap_or_default();
-            // Fails when it has ended.
+            // Fails if the process has ended.
             let _ = running.process.commands.send(ProcessCommand::Recorded(heard));
         }
     }
 
-    /// Where those listen that do.
+    /// Returns the endpoints of the processes that listen.
     pub(super) fn endpoints(&self) -> BTreeMap<ProcKey, Endpoint> {
         let listens =
             |(proc, running): (&ProcKey, &Running)| Some((*proc, running.endpoint.clone()?));
         self.running.iter().filter_map(listens).collect()
     }
 
-    /// Kills all of them.
+    /// Kills all processes.
     pub(super) fn kill(&mut self) {
         self.running.clear();
     }
 
-    /// A turn begins: it may start as many as the one before.
+    /// Resets the number of started processes at the beginning of a turn.
     pub(super) fn turn_begins(&mut self) {
         self.started = 0;
     }
 
-    /// Whether a process was started since the last turn began.
+    /// Returns whether a process was started since the last turn began.
     pub(super) fn any_started(&self) -> bool {
         self.started > 0
     }
@@ -190,15 +194,15 @@ impl Processes {
         self.running.is_empty()
     }
 
-    /// Whether one of them listens on a port: it does not leave by itself.
+    /// Returns whether a process listens on a port, so that it does not exit by itself.
     pub(super) fn any_listens(&self) -> bool {
         self.running.values().any(|running| running.endpoint.is_some())
     }
 
-    /// Returns where a process listens.
+    /// Returns the endpoint of a process.
     ///
     /// # Errors
-    /// It does not run, or does not listen.
+    /// Returns an error if the process does not run or does not listen.
     pub(super) fn listener(&self, proc: ProcKey) -> Result<Listener<'_>, String> {
         let running = self.running.get(&proc).ok_or("the process is not running")?;
         let endpoint =
@@ -206,8 +210,8 @@ impl Processes {
         Ok(Listener { endpoint, ended: running.ended.clone() })
     }
 
-    /// The next event of any process, none when it went without a last word; never, when there is
-    /// no process. Dropping the future loses nothing.
+    /// Waits for the next event of any process. The event is `None` if the process ended without an
+    /// exit event. Never completes if there is no process. Dropping the future loses nothing.
     pub(super) async fn next_event(&mut self) -> (ProcKey, Option<ProcessEvent>) {
         std::future::poll_fn(|context| {
             for (proc, running) in &mut self.running {
@@ -223,26 +227,26 @@ impl Processes {
         .await
     }
 
-    /// The next event of a process, if it is there already.
+    /// Returns the next event of a process if it has already arrived.
     pub(super) fn try_next_event(&mut self, proc: ProcKey) -> Option<ProcessEvent> {
         self.running.get_mut(&proc)?.process.events.try_recv().ok()
     }
 
-    /// Keeps an exit as the next event of its process.
+    /// Stores an exit as the next event of its process.
     pub(super) fn put_back(&mut self, proc: ProcKey, exit: ProcessEvent) {
         if let Some(running) = self.running.get_mut(&proc) {
             running.exit = Some(exit);
         }
     }
 
-    /// Tells a process to do something; false: it is not running.
+    /// Sends a command to a process. Returns false if the process is not running.
     pub(super) fn command(&self, proc: ProcKey, command: ProcessCommand) -> bool {
         let running = self.running.get(&proc);
-        // A dead process takes no commands; its exit is on the way.
+        // A process that has ended ignores commands; its exit event follows.
         running.map(|running| running.process.commands.send(command)).is_some()
     }
 
-    /// Tells all processes to do something; false: none is alive.
+    /// Sends a command to all processes. Returns false if none of them is running.
     pub(super) fn command_all(&self, command: &ProcessCommand) -> bool {
         let alive = |running: &&Running| running.process.commands.send(command.clone()).is_ok();
         self.running.values().filter(alive).count() > 0

@@ -1,5 +1,5 @@
-//! Replies that callers of a link wait for: the outcome of a message to a running turn, and the answer to a
-//! query.
+//! The replies that callers of a link wait for: outcomes of messages to running turns, and answers
+//! to queries.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use super::QueryReply;
 use aetheel_model::agent::{QueryResult, SessionKey, SessionReady, SteerOutcome};
 
-/// See the module. A caller may give up; what it waited for is then dropped.
+/// The pending replies. If a caller stops waiting, its reply is dropped.
 #[derive(Default)]
 pub(super) struct Replies {
-    /// Keys are unique among messages and queries.
+    /// The last key. Keys are unique among messages and queries.
     last_key: u32,
     steers: HashMap<u32, oneshot::Sender<SteerOutcome>>,
     queries: HashMap<u32, PendingQuery>,
@@ -19,9 +19,9 @@ pub(super) struct Replies {
 
 /// A query without an answer.
 struct PendingQuery {
-    /// The session it is about.
+    /// The session that the query is about.
     session: Option<SessionKey>,
-    /// The agent's new id of that session.
+    /// The agent's new id of that session, if it changed.
     native: Option<String>,
     reply_tx: oneshot::Sender<QueryReply>,
 }
@@ -32,12 +32,12 @@ impl Replies {
         self.last_key
     }
 
-    /// A key was given in an earlier life of the gateway; nobody waits for its reply any more.
+    /// Skips a key that was used before a restart of the gateway.
     pub(super) fn skip(&mut self) {
         self.next_key();
     }
 
-    /// Returns the key of a message to a running turn.
+    /// Registers a message to a running turn and returns its key.
     pub(super) fn steer(&mut self, reply_tx: oneshot::Sender<SteerOutcome>) -> u32 {
         let message = self.next_key();
         self.steers.insert(message, reply_tx);
@@ -50,7 +50,7 @@ impl Replies {
         }
     }
 
-    /// Returns the key of a query.
+    /// Registers a query and returns its key.
     pub(super) fn query(
         &mut self,
         session: Option<SessionKey>,
@@ -67,14 +67,15 @@ impl Replies {
         }
     }
 
-    /// Notes the agent's new id of a session for the query about it; false: there is none.
+    /// Stores the agent's new id of a session for the query about it. Returns false if no query is
+    /// about this session.
     pub(super) fn session_ready(&mut self, ready: SessionReady) -> bool {
         let about = Some(ready.session);
         let pending = self.queries.values_mut().find(|pending| pending.session == about);
         pending.map(|pending| pending.native = Some(ready.native_id)).is_some()
     }
 
-    /// Whether a query has no answer yet.
+    /// Returns whether a query is still unanswered.
     pub(super) fn has_queries(&self) -> bool {
         !self.queries.is_empty()
     }

@@ -1,5 +1,5 @@
-//! The turns of a link: those that are open, those the agent began by itself, their sessions, and
-//! the questions they ask.
+//! The turns of a link: open turns, turns that the agent began by itself, their sessions and their
+//! questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,39 +12,39 @@ use aetheel_model::agent::{Ask, AskKey, AskKind, Decision, Safety, SessionKey, T
 use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
 
-/// Where the keys of turns begin that an agent starts by itself.
+/// The lowest key of turns that an agent begins by itself.
 const UNASKED: u32 = 0x8000_0000;
 
 /// An open turn.
 pub(super) struct OpenTurn {
     pub(super) turn: TurnRef,
-    /// Correlation id.
+    /// The correlation id.
     pub(super) id: String,
     pub(super) event: u64,
     pub(super) reports: mpsc::UnboundedSender<Report>,
-    /// The guest has ended it.
+    /// Whether the guest has ended the turn.
     pub(super) done: bool,
 }
 
-/// A session as its last turn asked for it.
+/// The settings of a session's last turn.
 pub(super) struct Session {
     pub(super) lane: Lane,
     pub(super) cwd: String,
     pub(super) safety: Safety,
 }
 
-/// A question without an answer.
+/// An open question.
 struct OpenAsk {
     turn: TurnKey,
-    /// Which of its questions are answered with a secret.
+    /// The ids of its questions whose answers are secret.
     secrets: Vec<String>,
 }
 
-/// See the module.
+/// The turns of a link.
 #[derive(Default)]
 pub(super) struct Turns {
     open: BTreeMap<TurnKey, OpenTurn>,
-    /// Turns the agent began by itself.
+    /// Turns that the agent began by itself.
     unasked: BTreeMap<TurnKey, (SessionKey, Transcript)>,
     sessions: HashMap<SessionKey, Session>,
     asks: BTreeMap<AskKey, OpenAsk>,
@@ -56,14 +56,14 @@ impl Turns {
         self.open.insert(open.turn.turn, open);
     }
 
-    /// Ends a turn, with the questions it left open.
+    /// Ends a turn and its open questions.
     pub(super) fn end(&mut self, turn: TurnKey) -> Option<OpenTurn> {
         let open = self.open.remove(&turn)?;
         self.asks.retain(|_, ask| ask.turn != turn);
         Some(open)
     }
 
-    /// Lets go of a turn before its end.
+    /// Removes a turn before its end.
     pub(super) fn give_up(&mut self, turn: TurnKey) -> Option<OpenTurn> {
         self.open.remove(&turn)
     }
@@ -80,7 +80,7 @@ impl Turns {
         self.open.contains_key(&turn.turn)
     }
 
-    /// Whether the guest has not ended this turn yet.
+    /// Returns whether the turn is open and the guest has not ended it.
     pub(super) fn is_running(&self, turn: TurnRef) -> bool {
         self.open.get(&turn.turn).is_some_and(|open| !open.done)
     }
@@ -89,7 +89,7 @@ impl Turns {
         self.open.values().any(|open| !open.done)
     }
 
-    /// The only open turn, where there is one, with its session.
+    /// Returns the open turn and its session, if exactly one turn is open.
     pub(super) fn only(&self) -> Option<(&OpenTurn, &Session)> {
         let only = self.open.values().next().filter(|_| self.open.len() == 1)?;
         Some((only, self.sessions.get(&only.turn.session)?))
@@ -99,32 +99,32 @@ impl Turns {
         self.open.values().map(|open| open.id.as_str()).collect()
     }
 
-    /// Notes that the guest has ended a turn.
+    /// Marks a turn as ended by the guest.
     pub(super) fn set_done(&mut self, turn: TurnRef) {
         if let Some(open) = self.open.get_mut(&turn.turn).filter(|open| open.turn == turn) {
             open.done = true;
         }
     }
 
-    /// Reports to all open turns.
+    /// Sends a report to all open turns.
     pub(super) fn report_all(&self, report: impl Fn() -> Report) {
         for open in self.open.values() {
-            // The driver may have gone.
+            // Fails if the driver has already finished.
             let _ = open.reports.send(report());
         }
     }
 
-    /// Examines the output of all turns that the guest has not ended.
+    /// Examines the output of all turns that the guest has not ended, and reports the results.
     pub(super) fn report_examined(&self, examine: impl Fn(TurnKey) -> Examination) {
         for open in self.open.values().filter(|open| !open.done) {
             let _ = open.reports.send(Report::Examined(examine(open.turn.turn)));
         }
     }
 
-    /// Reports to a turn.
+    /// Sends a report to a turn.
     ///
     /// # Errors
-    /// Why it goes to nobody.
+    /// Returns an error if the turn is not open.
     pub(super) fn report(&self, turn: TurnRef, report: Report) -> Result<(), String> {
         match self.open.get(&turn.turn) {
             Some(open) if open.turn == turn && !open.done => {
@@ -139,7 +139,7 @@ impl Turns {
         }
     }
 
-    /// An open turn of a session.
+    /// Returns an open turn of a session.
     pub(super) fn of_session(&self, session: SessionKey) -> Option<&OpenTurn> {
         self.open.values().find(|open| open.turn.session == session)
     }
@@ -148,12 +148,12 @@ impl Turns {
         self.sessions.get(&session)
     }
 
-    /// Forgets a session; false: it is not known.
+    /// Removes a session. Returns false if it is not known.
     pub(super) fn close_session(&mut self, session: SessionKey) -> bool {
         self.sessions.remove(&session).is_some()
     }
 
-    /// Notes a question; false: its turn is not open, or its key is in use.
+    /// Adds a question. Returns false if its turn is not open or its key is in use.
     pub(super) fn ask(&mut self, ask: &Ask) -> bool {
         if !self.open.contains_key(&ask.turn) || self.asks.contains_key(&ask.ask) {
             return false;
@@ -170,13 +170,14 @@ impl Turns {
         true
     }
 
-    /// A question has its answer; returns which of its questions are answered with a secret. None:
-    /// it is not open.
+    /// Closes an answered question. Returns the ids of its parts whose answers are secret, or
+    /// `None` if the question is not open.
     pub(super) fn answered(&mut self, ask: AskKey) -> Option<Vec<String>> {
         self.asks.remove(&ask).map(|ask| ask.secrets)
     }
 
-    /// A question was answered in an earlier life of the gateway.
+    /// Closes a question that was answered before a restart of the gateway, and reports that to its
+    /// turn.
     pub(super) fn answered_before(&mut self, ask: AskKey, decision: Decision) {
         let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
         if let Some(open) = asked_in {
@@ -184,19 +185,19 @@ impl Turns {
         }
     }
 
-    /// Reports to a turn of an earlier life that it knows all that happened then.
+    /// Reports to a continued turn that all of its earlier reports have been sent.
     pub(super) fn caught_up(&self, turn: TurnKey, spent: Duration, elapsed: Duration) {
         if let Some(open) = self.open.get(&turn) {
             let _ = open.reports.send(Report::CaughtUp { spent, elapsed });
         }
     }
 
-    /// The key of an open turn by its correlation id.
+    /// Returns the key of the open turn with a correlation id.
     pub(super) fn by_id(&self, id: &str) -> Option<TurnKey> {
         self.open.values().find(|open| open.id == id).map(|open| open.turn.turn)
     }
 
-    /// Tells the turn that asked a question that nobody needs the answer any more.
+    /// Closes a question that the agent withdrew, and reports that to its turn.
     pub(super) fn withdraw(&mut self, ask: AskKey) {
         let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
         if let Some(open) = asked_in {
@@ -204,7 +205,7 @@ impl Turns {
         }
     }
 
-    /// Withdraws all questions.
+    /// Closes all questions as withdrawn.
     pub(super) fn withdraw_all(&mut self) {
         let asks: Vec<AskKey> = self.asks.keys().copied().collect();
         asks.into_iter().for_each(|ask| self.withdraw(ask));
@@ -214,7 +215,8 @@ impl Turns {
         !self.asks.is_empty()
     }
 
-    /// Begins a turn that nobody asked for; false: its session or its key is not one for it.
+    /// Begins a turn that the agent started by itself. Returns false if its session is not known or
+    /// its key is too low.
     pub(super) fn begin_unasked(&mut self, turn: TurnRef) -> bool {
         let fits = turn.turn >= UNASKED && self.sessions.contains_key(&turn.session);
         if fits {
@@ -223,13 +225,13 @@ impl Turns {
         fits
     }
 
-    /// The transcript of a turn that nobody asked for.
+    /// Returns the transcript of a turn that the agent began by itself.
     pub(super) fn unasked(&mut self, turn: TurnRef) -> Option<&mut Transcript> {
         let (session, transcript) = self.unasked.get_mut(&turn.turn)?;
         (*session == turn.session).then_some(transcript)
     }
 
-    /// Ends a turn that nobody asked for; returns its session and its transcript.
+    /// Ends a turn that the agent began by itself. Returns its session and its transcript.
     pub(super) fn end_unasked(&mut self, turn: TurnKey) -> Option<(SessionKey, Transcript)> {
         self.unasked.remove(&turn)
     }
