@@ -1,7 +1,7 @@
-//! Files as every room treats them: read untorn, replaced as a whole, told apart by what changes
-//! when they change.
+//! Reads and replaces files safely. A reader never sees half a file, and a [`Stamp`] shows whether
+//! a file has changed.
 //!
-//! Knows paths and bytes only; what a file means is its owner's. All of it blocks.
+//! Knows only paths and bytes; the caller defines what a file means. All functions block.
 
 mod ordinary;
 mod probe;

@@ -1,18 +1,19 @@
-//! Reading what must be an ordinary file: a pipe would be waited for without end, a device read
-//! without end.
+//! Reads regular files and refuses everything else. Opening a pipe may block forever, and a device
+//! may never end.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Opens an ordinary file for reading, following links. Never waits.
+/// Opens a regular file for reading, following links. Never waits.
 ///
 /// # Errors
-/// As the system says, and for anything else than a file what it is.
+/// Returns the error of the system, or an error that names the kind of file if it is not a regular
+/// one.
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
-    // Before it is opened: that alone means something to some devices, and a socket cannot be
-    // opened at all.
+    // Checked before opening: opening has side effects on some devices, and a socket cannot be
+    // opened.
     refuse_others(std::fs::metadata(path)?.file_type())?;
     let file = OpenOptions::new()
         .read(true)
@@ -22,26 +23,27 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads all of an ordinary file.
+/// Reads a whole regular file.
 ///
 /// # Errors
-/// As the system says, for anything else than a file what it is, and for one with more bytes than
-/// `limit` how many it has.
+/// Returns the error of the system. Other errors name the kind of file if it is not a regular one,
+/// and its size if it has more than `limit` bytes.
 pub fn read_ordinary(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open_ordinary(path)?;
     let (size, mut bytes) = (file.metadata()?.len(), Vec::new());
     if size > limit {
         return Err(io::Error::other(format!("it has {size} bytes, and {limit} is the most")));
     }
-    // It may be growing.
+    // The file may be growing.
     file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The text of a file that is to be changed: what is no text must not be lost.
+/// Returns the content of a file as text before the file is changed. Other content is refused,
+/// because the change would destroy it.
 ///
 /// # Errors
-/// `InvalidData`, with the place of the first byte that is not UTF-8.
+/// `InvalidData`, with the position of the first byte that is not UTF-8.
 pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_no_file_is_named_and_never_waited_for() {
+    fn anything_but_a_regular_file_is_refused_at_once_with_its_kind() {
         let folder = tempfile::tempdir().expect("a folder");
         let (pipe, socket, file) =
             (folder.path().join("pipe"), folder.path().join("socket"), folder.path().join("file"));

@@ -1,4 +1,4 @@
-//! Whether a folder can be written to.
+//! Checks whether a folder is writable.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// Writes a few bytes into a folder and removes them again.
 ///
 /// # Errors
-/// The file cannot be made or written.
+/// The file cannot be created or written.
 pub fn write_probe(folder: &Path) -> std::io::Result<()> {
     tempfile::Builder::new().prefix(".probe-").tempfile_in(folder)?.write_all(b"aetheel\n")
 }

@@ -1,4 +1,4 @@
-//! Replacing a file as a whole.
+//! Replaces whole files atomically.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -11,36 +11,38 @@ use super::Stamp;
 /// Prefix of the names of files that are still being written.
 const TEMPORARY: &str = ".new-";
 
-/// Permissions of a new file that is the owner's only.
+/// Permissions of a new file that only its owner may read.
 pub const OWNER: u32 = 0o600;
-/// Permissions of a new file that everybody may read: what is shared or committed, without secrets.
+/// Permissions of a new file that everybody may read, for content without secrets that is shared or
+/// committed.
 pub const EVERYBODY: u32 = 0o644;
 
-/// Puts new content under a name; a new file is the owner's only. As [`replace_for`].
+/// Replaces the content of a file as [`replace_for`] does. Only the owner may read a new file.
 ///
 /// # Errors
-/// As [`replace_for`].
+/// See [`replace_for`].
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<Stamp> {
     replace_for(path, content, OWNER)
 }
 
-/// Puts new content under a name: readers, and a machine that loses power, see the old file or the
-/// new one.
+/// Replaces the content of a file. Readers see either the old or the new content, also after a
+/// power failure.
 ///
-/// Written beside it, synced, renamed, and the folder synced. A link is followed and permissions
-/// are kept; a new file has those of `mode`.
+/// The content is written to a temporary file in the same folder, synced and renamed; then the
+/// folder is synced. Links are followed and permissions are kept. A new file gets the permissions
+/// `mode`.
 ///
 /// # Errors
-/// As the system says; the old content is still there.
+/// Returns the error of the system; the old content is unchanged.
 pub fn replace_for(path: &Path, content: &[u8], mode: u32) -> io::Result<Stamp> {
     put(path, mode, |file| file.write_all(content))
 }
 
-/// Puts what is written into a file under its name, as [`replace`] does: for what is too long to be
-/// held. The old file can be read meanwhile.
+/// Replaces the content of a file as [`replace`] does, with the bytes that `write` produces. This
+/// is for content that is too large for memory. The old file can be read while `write` runs.
 ///
 /// # Errors
-/// As [`replace_for`], and whatever `write` returns.
+/// See [`replace_for`]. Errors of `write` are returned unchanged.
 pub fn replace_with(
     path: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
@@ -67,9 +69,8 @@ fn put(
     Ok(Stamp::from(&file.metadata()?))
 }
 
-/// Removes temporary files of replacements that were never finished, as a killed program leaves
-/// them, from a folder; only those not written for at least `age`. Returns how many. A folder that
-/// does not exist has none.
+/// Removes the temporary files that killed programs left in a folder, if they were last written at
+/// least `age` ago. Returns how many were removed: none if the folder does not exist.
 pub fn sweep_temporary(folder: &Path, age: Duration) -> usize {
     let abandoned = |entry: &fs::DirEntry| {
         let name = entry.file_name();
@@ -86,8 +87,8 @@ pub fn sweep_temporary(folder: &Path, age: Duration) -> usize {
     removed.count()
 }
 
-/// Makes a change of names last. The change itself is done: a file system that cannot promise more
-/// is only reported.
+/// Syncs a folder, so that a rename in it survives a power failure. The rename itself is done, so
+/// an error is only logged.
 pub fn sync_folder(folder: &Path) {
     if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
         tracing::debug!(folder = %folder.display(), %error, "cannot sync the folder");

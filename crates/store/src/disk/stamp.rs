@@ -1,11 +1,11 @@
-//! The stamp of a file: it differs when the file was changed.
+//! The stamp of a file, which changes whenever the file changes.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Tells one state of a file from another: device, inode, size, times to the nanosecond.
+/// Identifies one state of a file: device, inode, size, and times to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -16,28 +16,31 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Stamps what a path leads to, links followed; none: there is nothing.
+    /// Returns the stamp of the file at a path, following links, or `None` if it cannot be
+    /// examined.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().map(|metadata| Self::from(&metadata))
     }
 
-    /// The size of the file in bytes.
+    /// Returns the size of the file in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// When its content last changed: seconds and nanoseconds since 1970.
+    /// Returns when the content last changed: seconds and nanoseconds since 1970.
     #[must_use]
     pub fn modified(&self) -> (i64, i64) {
         self.modified
     }
 
-    /// How long nothing has happened to the file; none: the last change lies in the future, as
-    /// after a clock that was put back. Clocks of file systems tick every few milliseconds: of two
-    /// writes within one tick the second leaves no trace, so a stamp stands for a content only once
-    /// the file has been left alone for a while.
+    /// Returns the time since the last change of the file, or `None` if that lies in the future,
+    /// for example after a clock was set back.
+    ///
+    /// Clocks of file systems tick every few milliseconds, and the second of two writes within one
+    /// tick leaves the stamp unchanged. So a stamp identifies the content only if the file has been
+    /// unchanged for a while.
     #[must_use]
     pub fn age(&self, now: SystemTime) -> Option<Duration> {
         let (seconds, nanoseconds) = self.changed.max(self.modified);
@@ -65,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_changes_with_the_file_and_knows_how_long_it_was_left_alone() {
+    fn a_stamp_changes_with_the_file_and_has_an_age() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         assert_eq!(Stamp::of(&path), None);
@@ -80,6 +83,6 @@ mod tests {
                 .age(now + Duration::from_secs(60))
                 .is_some_and(|age| age > Duration::from_secs(50))
         );
-        assert_eq!(after.age(now - Duration::from_secs(60)), None, "a clock that was put back");
+        assert_eq!(after.age(now - Duration::from_secs(60)), None, "a clock that was set back");
     }
 }

@@ -1,5 +1,5 @@
-//! What nodes leave to one another: which of another's pages are news here, and what is taken out
-//! for another. Pure.
+//! Moves lines of the journal between nodes: selects the lines of another node that are unknown
+//! here, and the lines about some lanes for another node. Pure.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,8 @@ use super::record::Finished;
 use aetheel_model::event::{Event, Lane, Sequence};
 
 impl Pages {
-    /// What of another node's pages is not known here. An event is known by its number or its key.
+    /// Returns the part of another node's journal that is unknown here. An event is known by its
+    /// number or its key.
     pub(super) fn news(&self, mut theirs: Self) -> Self {
         let over: HashSet<Sequence> = self.finished.iter().map(|(sequence, _)| *sequence).collect();
         let is_known = |sequence: Sequence, key: Option<&String>| {
@@ -26,7 +27,7 @@ impl Pages {
         theirs
     }
 
-    /// Takes over what is news.
+    /// Adds the part that [`Pages::news`] returned.
     pub(super) fn absorb(&mut self, news: &Self) {
         let open = news.open.iter().map(|(sequence, entry)| (*sequence, entry.event.key.clone()));
         let over = news.finished.iter().map(|(sequence, over)| (*sequence, over.key.clone()));
@@ -39,7 +40,7 @@ impl Pages {
         self.unread.extend(news.unread.iter().cloned());
     }
 
-    /// Undoes that: it could not be written.
+    /// Undoes [`Pages::absorb`], because its record could not be written.
     pub(super) fn give_back(&mut self, news: &Self) {
         news.open.keys().for_each(|sequence| self.forget(*sequence));
         self.finished.retain(|known| !news.finished.contains(known));
@@ -47,12 +48,11 @@ impl Pages {
         self.unread.retain(|line| !news.unread.contains(line));
     }
 
-    /// Whether there is anything in it.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.finished.is_empty() && self.unread.is_empty()
     }
 
-    /// What there is of some lanes.
+    /// Returns the part of the journal about some lanes.
     pub(super) fn of(&self, lanes: impl Fn(&Lane) -> bool) -> Self {
         let mut of = Self::default();
         for (sequence, entry) in self.open.iter().filter(|(_, entry)| lanes(&entry.event.lane)) {
@@ -66,7 +66,7 @@ impl Pages {
         of
     }
 
-    /// Forgets which messages were finished in some lanes: another node catches up there.
+    /// Forgets which messages of some lanes were finished, because another node catches up there.
     pub(super) fn forget_messages_in(&mut self, lanes: impl Fn(&Lane) -> bool) {
         for (_, finished) in &mut self.finished {
             finished.message =
@@ -74,14 +74,14 @@ impl Pages {
         }
     }
 
-    /// The events that are open in some lanes.
+    /// Returns the open events of some lanes.
     pub(super) fn open_in(&self, lanes: impl Fn(&Lane) -> bool) -> Vec<Event> {
         let open = self.open.values().filter(|entry| lanes(&entry.event.lane));
         open.map(|entry| entry.event.clone()).collect()
     }
 }
 
-/// The lane of an event that is over, as far as can be told.
+/// Returns the lane of a finished event, if its message or its key names one.
 fn lane_of(finished: &Finished) -> Option<Lane> {
     if let Some((channel, _)) = finished.message {
         return Some(Lane::Channel(channel));

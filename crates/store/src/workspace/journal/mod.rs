@@ -1,10 +1,10 @@
-//! `state/queue.md`: every accepted event and how far it came, so that none is lost when the
+//! `state/queue.md`: every accepted event and its progress, so that no event is lost when the
 //! program dies.
 //!
-//! Owns the file and what it says; decides nothing about what becomes of events after a restart. An
-//! event that was reported as saved is on disk (fdatasync). Writing happens on one thread: what
-//! waits is written at once and synced once. Pinned by the tests below (the file cut at every
-//! byte), `tests/dispatch/kept.rs` and `tests/gateway/chaos.rs`.
+//! Owns the file and its format. It does not decide what happens to open events after a restart. An
+//! event that was reported as saved is on disk (fdatasync). One thread writes all waiting records
+//! together and syncs once. Tested below (with the file cut at every byte), in
+//! `tests/dispatch/kept.rs` and in `tests/gateway/chaos.rs`.
 
 mod leaving;
 mod pages;
@@ -33,7 +33,7 @@ use crate::disk::{read_ordinary, replace};
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_model::vigil;
 
-/// Largest file of an earlier life that is read.
+/// Size limit, in bytes, of a file of an earlier process.
 const MOST: u64 = 1 << 30;
 
 /// The journal of one gateway. Cheap to clone; clones share everything.
@@ -41,27 +41,27 @@ const MOST: u64 = 1 << 30;
 pub struct Journal {
     pages: Arc<Mutex<Pages>>,
     jobs: Arc<Mutex<Sender<Job>>>,
-    /// The last try to write failed.
+    /// Whether the last attempt to write failed.
     failing: Arc<AtomicBool>,
 }
 
-/// Tells whether something reached the disk.
+/// Reports whether a record reached the disk.
 #[derive(Clone, Debug)]
 pub struct Saving(watch::Receiver<Option<bool>>);
 
 impl Saving {
-    /// Waits until it is on disk; false when it cannot be written.
+    /// Waits until the record is on disk. Returns false if it cannot be written.
     pub async fn done(mut self) -> bool {
-        // A writer that is gone has written nothing.
+        // A writer that has ended has not written the record.
         self.0.wait_for(Option::is_some).await.is_ok_and(|done| *done == Some(true))
     }
 }
 
 impl Journal {
-    /// Reads the file of an earlier life, makes it short, and goes on with it.
+    /// Reads the file of an earlier process, compacts it and continues it.
     ///
     /// # Errors
-    /// [`FileError`] when it cannot be read or written.
+    /// [`FileError`] if it cannot be read or written.
     pub(super) async fn open(folder: PathBuf) -> Result<Self, FileError> {
         blocking(move || {
             Self::begin(&folder.join("queue.md"), jiff::Timestamp::now().as_millisecond())
@@ -80,12 +80,12 @@ impl Journal {
         Self::go_on(path, (&text, 0), Box::new(file), (now_ms, whole))
     }
 
-    /// Goes on with lines that are kept elsewhere, by whoever is the only one to write there.
-    /// Numbers are given above `first`, which is that of a block of [`aetheel_model::event::BLOCK_BITS`]
-    /// bits that nobody else gives numbers of.
+    /// Continues a journal whose lines are in another store, to which only this process writes. New
+    /// numbers are above `first`, the start of a block of [`aetheel_model::event::BLOCK_BITS`] bits
+    /// that belongs to this process.
     ///
     /// # Errors
-    /// [`FileError`] when they cannot be read or written.
+    /// [`FileError`] if the lines cannot be read or written.
     pub(super) async fn open_in(
         text: String,
         store: Box<dyn LineStore>,
@@ -118,7 +118,7 @@ impl Journal {
             );
         }
         for event in pages.prune(now_ms) {
-            tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier life of the gateway is given up: nobody waits for it");
+            tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier gateway process is dropped: nobody waits for it");
             pages
                 .apply(&Record::Mark(event.sequence, Mark::Finished(Finished::of(&event, now_ms))));
         }
@@ -134,8 +134,9 @@ impl Journal {
         Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
     }
 
-    /// Reads the file as a start would, and changes nothing: how many events are open, and what
-    /// cannot be read, a line each. What is just being written at its end is left out. Blocks.
+    /// Reads the file as a start would, without changing it. Returns the number of open events, and
+    /// a line for each part that cannot be read. A last line that is still being written is
+    /// ignored. Blocks.
     pub(super) fn look(path: &Path) -> Result<(usize, Vec<String>), FileError> {
         let text = read_text(path)?;
         let tail = text.rfind('\n').map_or(0, |end| end + 1);
@@ -144,24 +145,25 @@ impl Journal {
         Ok((pages.open().count(), warnings))
     }
 
-    /// Whether nothing can be written at the moment. It is found out by trying, once a second.
+    /// Returns whether the journal currently cannot be written. The writer retries once a second.
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.failing.load(Ordering::SeqCst)
     }
 
-    /// The first number of the block that numbers are given of; zero: there are no blocks.
+    /// Returns the start of the block from which numbers are assigned, or zero if there are no
+    /// blocks.
     #[must_use]
     pub fn first(&self) -> Sequence {
         self.pages.lock().first()
     }
 
-    /// Numbers are given of another block from now on, if it is a later one.
+    /// Assigns numbers from another block from now on, if it comes after the current one.
     pub fn number_from(&self, first: Sequence) {
         self.pages.lock().number_from(first);
     }
 
-    /// Returns the lanes in which lines of a journal have open events.
+    /// Returns the lanes that have open events in the lines of a journal.
     #[must_use]
     pub fn open_lanes(text: &str) -> Vec<Lane> {
         let (pages, _) = Pages::read(text, 0);
@@ -169,13 +171,13 @@ impl Journal {
         lanes.into_iter().collect()
     }
 
-    /// Takes over the lines of another node's journal about some lanes, but for what is known here
-    /// and what never leaves a node. Events that are over count whatever their lane: they are only
-    /// known by their keys. Returns the events that are open now and were not before, oldest first, once
-    /// all of it is safe; none: it cannot be written, and nothing was taken over.
+    /// Imports the lines of another node's journal about some lanes, except events that are known
+    /// here and lanes that never leave a node. Finished events are imported whatever their lane,
+    /// because only their keys are known. Returns the newly opened events, oldest first, once
+    /// everything is on disk. Returns `None` if it cannot be written; then nothing is imported.
     pub async fn absorb(&self, text: &str, lanes: impl Fn(&Lane) -> bool) -> Option<Vec<Sequence>> {
         let (news, saving) = {
-            // Held until it is on its way, so that the file says it in the same order.
+            // Locked until the job is sent, so that the file has the records in the same order.
             let mut pages = self.pages.lock();
             let (mut theirs, warnings) = Pages::read(text, 0);
             theirs.open.retain(|_, entry| lanes(&entry.event.lane));
@@ -199,15 +201,16 @@ impl Journal {
         Some(news.open().map(|entry| entry.event.sequence).collect())
     }
 
-    /// The lines about some lanes, for another node: what is open there and what was finished
-    /// lately.
+    /// Returns the lines about some lanes, for another node: the open events and the recently
+    /// finished ones.
     #[must_use]
     pub fn lines_of(&self, lanes: impl Fn(&Lane) -> bool) -> String {
         self.pages.lock().of(lanes).lines()
     }
 
-    /// Another node has what is open in some lanes now. Waits until that is on disk; false when it
-    /// cannot be written, and is tried again. What was finished there is known by its key only.
+    /// Removes the open events of some lanes, which another node has now. Finished events of these
+    /// lanes stay known by their keys only. Returns once this is on disk, or false if it cannot be
+    /// written; the write is then retried.
     pub async fn given(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         let open = {
             let mut pages = self.pages.lock();
@@ -220,43 +223,44 @@ impl Journal {
         self.flush().await
     }
 
-    /// The highest sequence number given so far.
+    /// Returns the highest sequence number assigned so far.
     #[must_use]
     pub fn last(&self) -> Sequence {
         self.pages.lock().last()
     }
 
-    /// Whether an event with this key is open, or was finished lately (the last 4,096 of 24 hours).
+    /// Returns whether an event with this key is open or was finished recently (the last 4,096
+    /// within 24 hours).
     #[must_use]
     pub fn knows(&self, key: &str) -> bool {
         self.pages.lock().knows(key)
     }
 
-    /// The events that are not finished, oldest first.
+    /// Returns the events that are not finished, oldest first.
     #[must_use]
     pub fn open_events(&self) -> Vec<Entry> {
         self.pages.lock().open().cloned().collect()
     }
 
-    /// How far an event came; none: it is not open.
+    /// Returns the progress of an event, or `None` if it is not open.
     #[must_use]
     pub fn entry(&self, sequence: Sequence) -> Option<Entry> {
         self.pages.lock().entry(sequence).cloned()
     }
 
-    /// Channel and id of every Discord message that was taken and is still known.
+    /// Returns channel and id of every Discord message that was accepted and is still known.
     #[must_use]
     pub fn messages(&self) -> Vec<(u64, u64)> {
         self.pages.lock().messages().collect()
     }
 
-    /// Keeps an accepted event. When it cannot be written, [`Journal::forget`] it.
+    /// Records an accepted event. If it cannot be written, [`Journal::forget`] undoes that.
     pub fn accepted(&self, event: &Event) -> Saving {
         self.write(Record::Accepted(Box::new(event.clone()), None), true)
     }
 
-    /// Keeps an event together with what it came to, so that it is only delivered, whatever dies
-    /// when.
+    /// Records an accepted event together with its answer, so that it is only delivered, even if
+    /// the program dies.
     pub fn accepted_answered(&self, event: &Event, answer: String) -> Saving {
         self.write(Record::Accepted(Box::new(event.clone()), Some(answer)), true)
     }
@@ -266,63 +270,64 @@ impl Journal {
         self.pages.lock().forget(sequence);
     }
 
-    /// Notes that a turn begins.
+    /// Records that a turn begins.
     pub fn started(&self, sequence: Sequence) -> Saving {
         self.mark(sequence, Mark::Started)
     }
 
-    /// Notes that the agent used a tool.
+    /// Records that the agent used a tool.
     pub fn used_tool(&self, sequence: Sequence) -> Saving {
         self.mark(sequence, Mark::Tool)
     }
 
-    /// Notes that the agent may have used a tool that nobody saw.
+    /// Records that the agent may have used a tool without being observed.
     pub fn doubt(&self, sequence: Sequence) -> Saving {
         self.mark(sequence, Mark::Doubtful)
     }
 
-    /// Notes the messages of the reply.
+    /// Records the messages of the reply.
     pub fn posted(&self, sequence: Sequence, messages: &[u64]) {
         self.mark(sequence, Mark::Posted(messages.to_vec()));
     }
 
-    /// Notes what the turn came to, before anybody is told.
+    /// Records the answer of a turn, before it is delivered.
     pub fn answered(&self, sequence: Sequence, answer: String) -> Saving {
         self.mark(sequence, Mark::Answered(answer))
     }
 
-    /// Notes that a turn was given up and begins again with the next start.
+    /// Records that a turn was interrupted and will begin again with the next process.
     pub fn waits(&self, sequence: Sequence) {
         self.mark(sequence, Mark::Waiting);
     }
 
-    /// Notes that the agent of another event's turn took it in.
+    /// Records that the event was passed to the agent of another event's running turn.
     pub fn heard(&self, sequence: Sequence, turn: Sequence) {
         self.mark(sequence, Mark::Heard(turn));
     }
 
-    /// Notes that people were asked whether to do it again; `aside` when it was set aside.
+    /// Records that people were asked whether to repeat the event. `aside` tells whether the event
+    /// was set aside because the gateway died too often while it ran.
     pub fn offered(&self, sequence: Sequence, now_ms: i64, aside: bool) {
         self.mark(sequence, Mark::Offered { at_ms: now_ms, aside });
     }
 
-    /// Makes an offered event one that waits, as if nothing had happened to it, but for the
-    /// messages of its reply. When it cannot be written, [`Journal::put_back`] what it was.
+    /// Lets an offered event wait as if it were new, except that it keeps the messages of its
+    /// reply. If this cannot be written, [`Journal::put_back`] restores the entry.
     pub fn again(&self, sequence: Sequence) -> Saving {
         self.write(Record::Mark(sequence, Mark::Again), true)
     }
 
-    /// Makes an event what it was before something that could not be written.
+    /// Restores an entry after a change of it could not be written.
     pub fn put_back(&self, entry: Entry) {
         self.pages.lock().put_back(entry);
     }
 
-    /// Checks an event off.
+    /// Records that an event is finished.
     pub fn finished(&self, event: &Event, now_ms: i64) -> Saving {
         self.mark(event.sequence, Mark::Finished(Finished::of(event, now_ms)))
     }
 
-    /// Waits until everything so far is on disk; false when it cannot be written.
+    /// Waits until everything recorded so far is on disk. Returns false if it cannot be written.
     pub async fn flush(&self) -> bool {
         let (told, saving) = watch::channel(None);
         self.send(Job { line: String::new(), or_never: true, told: Some(told) });
@@ -336,7 +341,7 @@ impl Journal {
     fn write(&self, record: Record, or_never: bool) -> Saving {
         let line = record.write();
         let (told, saving) = watch::channel(None);
-        // Held until it is on its way, so that the file says it in the same order.
+        // Locked until the job is sent, so that the file has the records in the same order.
         let mut pages = self.pages.lock();
         pages.apply(&record);
         self.send(Job { line, or_never, told: Some(told) });
@@ -344,13 +349,13 @@ impl Journal {
     }
 
     fn send(&self, job: Job) {
-        // The writer lives as long as we do; where it panicked, whoever waits is told that nothing
-        // was written.
+        // The writer runs as long as a journal exists. If it panicked, this job is dropped, and its
+        // caller learns that nothing was written.
         let _ = self.jobs.lock().send(job);
     }
 }
 
-/// The text of the file; a missing one is an empty one.
+/// Reads the text of the file; a missing file is empty.
 fn read_text(path: &Path) -> Result<String, FileError> {
     match read_ordinary(path, MOST) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -359,12 +364,12 @@ fn read_text(path: &Path) -> Result<String, FileError> {
     }
 }
 
-/// What the file says, and what of it cannot be read, a line each.
+/// Parses the file. Also returns a line for each part that cannot be read.
 fn read(path: &Path, text: &str, first: Sequence) -> Result<(Pages, Vec<String>), FileError> {
     let (pages, warnings) = Pages::read(text, first);
     if pages.highest() > LARGEST {
         let fault = format!(
-            "an event has the number {}, which no gateway gave it; mend or remove that line",
+            "an event has the number {}, which no gateway assigned; correct or remove that line",
             pages.highest()
         );
         let fault = std::io::Error::new(std::io::ErrorKind::InvalidData, fault);

@@ -1,51 +1,52 @@
-//! The journal's content: which events are open and how far each came, and which are over. Pure.
+//! The content of the journal: open events with their progress, and recently finished events. Pure.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::record::{Finished, Mark, Record};
 use aetheel_model::event::{ASIDE, Event, Sequence, is_of_block};
 
-/// Events that are over and remembered, so that none is taken twice.
+/// Finished events that are remembered, so that none is accepted twice.
 const FINISHED_MOST: usize = 4_096;
-/// The same of a node, which has also those of others.
+/// The same for a node of a cluster, which also remembers events of other nodes.
 const FINISHED_MOST_OF_NODE: usize = 4 * FINISHED_MOST;
 const FINISHED_SPAN_MS: i64 = 24 * 3_600_000;
-/// An offer that nobody took for so long is withdrawn.
+/// Time after which an offer to repeat an event expires.
 pub const OFFER_SPAN_MS: i64 = 7 * 24 * 3_600_000;
 
-/// The largest number an event may have: there is room behind it for all that come.
+/// The largest number that an event in the file may have, so that there are enough larger ones.
 pub(super) const LARGEST: Sequence = ASIDE - u32::MAX as Sequence;
 
 const HEADING: &str = "# Queue
 
-Events that were accepted and are not finished yet, each a task with its JSON, and below them what happened to them. Written by
-Aetheel; to mend it, stop Aetheel first. Taking a task's line out forgets the event, `[x]` in place of `[ ]` checks it off. After a
-change inside a line take the check at its end (`#` and eight digits) away.
+Accepted events that are not finished yet, each as a task with its JSON, followed by lines about its progress. Written by Aetheel;
+stop Aetheel before you edit it. Removing the line of a task forgets the event; `[x]` instead of `[ ]` marks it as finished. After a
+change within a line, remove the checksum at its end (`#` and eight digits).
 
 ";
 
 /// An event that is not finished.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// As it was accepted.
+    /// The event as it was accepted.
     pub event: Event,
-    /// How often its turn began and did not come to an end.
+    /// How often its turn began without coming to an end.
     pub started: u32,
-    /// Its agent used a tool.
+    /// Whether its agent used a tool.
     pub tool: bool,
-    /// Its agent may have used a tool: the journal could not be written.
+    /// Whether its agent may have used a tool, because the journal could not be written.
     pub doubtful: bool,
-    /// The messages of its reply; of the attempts before, too: the next one goes on in them.
+    /// The messages of its reply, including those of earlier attempts; the next attempt continues
+    /// in them.
     pub posted: Vec<u64>,
-    /// Its answer, while nobody knows whether that was delivered.
+    /// Its answer, while it is unknown whether that was delivered.
     pub answer: Option<String>,
-    /// People were asked whether to do it again; milliseconds since 1970.
+    /// When people were asked whether to repeat it, in milliseconds since 1970.
     pub offered: Option<i64>,
-    /// It was set aside because the gateway died too often while it ran.
+    /// Whether it was set aside because the gateway died too often while it ran.
     pub aside: bool,
-    /// How often people had it done again.
+    /// How often people had it repeated.
     pub again: u32,
-    /// The event whose agent took it in while it worked; none again once it is a prompt of its own.
+    /// The event whose running turn received it; `None` again once it has a turn of its own.
     pub heard: Option<Sequence>,
 }
 
@@ -65,8 +66,8 @@ impl Entry {
         }
     }
 
-    /// Notes that the agent may have used a tool if the turn had begun and has no answer. Returns
-    /// whether that is new.
+    /// Marks the entry as doubtful if its turn had begun and has no answer. Returns whether this is
+    /// new.
     pub(super) fn doubt(&mut self) -> bool {
         let running = self.started > 0 && self.answer.is_none() && self.offered.is_none();
         let doubt = running && !self.tool && !self.doubtful;
@@ -75,34 +76,35 @@ impl Entry {
     }
 }
 
-/// Everything the journal says.
+/// The content of the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pages {
     pub(super) open: BTreeMap<Sequence, Entry>,
     pub(super) finished: VecDeque<(Sequence, Finished)>,
-    /// Whether an event with this key is open, or over and remembered.
+    /// The events by their keys: those that are open, and those that are finished and remembered.
     pub(super) keys: HashMap<String, Sequence>,
-    /// The first number of the block that numbers are given of; zero: there are no blocks.
+    /// The start of the block from which numbers are assigned, or zero if there are no blocks.
     first: Sequence,
     last: Sequence,
-    /// Lines that could not be read, kept for whoever mends them.
+    /// Lines that could not be read, kept so that the operator can correct them.
     pub(super) unread: Vec<String>,
 }
 
 impl Pages {
-    /// Reads a file for a process that numbers from `first` on. Returns what is wrong with it, too:
-    /// a line each.
+    /// Parses a file for a process that assigns numbers from `first` on. Also returns a warning for
+    /// each line that cannot be read.
     pub(super) fn read(text: &str, first: Sequence) -> (Self, Vec<String>) {
         let (mut pages, mut warnings) =
             (Self { first, last: first, ..Self::default() }, Vec::new());
         for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-            // An editor may leave the last end out; what a crash cut off has no check that fits.
+            // An editor may omit the last line end. A line that a crash cut off has no matching
+            // checksum.
             let whole = line
                 .strip_suffix('\n')
                 .or_else(|| Some(line).filter(|line| Record::is_checked(line)));
             let Some(whole) = whole else {
                 warnings
-                    .push(format!("line {number} has neither an end nor a check that fits and is left out: the last write was cut off"));
+                    .push(format!("line {number} has neither a line end nor a matching checksum and is left out: the last write was cut off"));
                 break;
             };
             match Record::read(whole) {
@@ -118,7 +120,7 @@ impl Pages {
         (pages, warnings)
     }
 
-    /// The file as short as may be.
+    /// Returns the shortest text of the file.
     pub(super) fn render(&self) -> String {
         let mut text = HEADING.to_owned();
         text.push_str(&Record::Mark(self.last, Mark::Last).write());
@@ -126,7 +128,7 @@ impl Pages {
         text
     }
 
-    /// The lines about events.
+    /// Returns the lines about events.
     pub(super) fn lines(&self) -> String {
         let mut text = String::new();
         for (sequence, finished) in &self.finished {
@@ -153,7 +155,7 @@ impl Pages {
         text
     }
 
-    /// Takes in a record. One about an event that is not open changes nothing.
+    /// Applies a record. A mark for an event that is not open changes nothing.
     pub(super) fn apply(&mut self, record: &Record) {
         let sequence = record.sequence();
         if is_of_block(sequence, self.first) {
@@ -167,7 +169,7 @@ impl Pages {
                 if let Some(key) = &event.key {
                     self.keys.insert(key.clone(), sequence);
                 }
-                // Said again, it was changed while it waited.
+                // A second record of the same event changed it while it waited.
                 let changed = |entry: &mut Entry| (**event).clone_into(&mut entry.event);
                 let entry = self
                     .open
@@ -182,8 +184,8 @@ impl Pages {
                 if self.is_over(sequence) {
                     return;
                 }
-                // Where it was checked off by hand, what is known of it stands in its own line
-                // only.
+                // A line that a person marked as finished has neither key nor message, but the open
+                // entry has both.
                 let finished = match self.open.remove(&sequence) {
                     Some(entry) => Finished::of(&entry.event, finished.at_ms),
                     None => finished.clone(),
@@ -223,7 +225,7 @@ impl Pages {
         }
     }
 
-    /// Undoes what was said of an event since, because it could not be written.
+    /// Restores an entry after a change of it could not be written.
     pub(super) fn put_back(&mut self, entry: Entry) {
         if let Some(now) = self.open.get_mut(&entry.event.sequence) {
             *now = entry;
@@ -238,8 +240,8 @@ impl Pages {
         }
     }
 
-    /// Forgets what is over for long, and returns what has waited in vain: offers nobody took, and
-    /// what belonged to an earlier life of the gateway.
+    /// Forgets events that were finished long ago. Returns the open events that nobody waits for:
+    /// offers that expired, and events that belonged to an earlier gateway process.
     pub(super) fn prune(&mut self, now_ms: i64) -> Vec<Event> {
         while self
             .finished
@@ -262,7 +264,7 @@ impl Pages {
     }
 
     fn is_over(&self, sequence: Sequence) -> bool {
-        // Lately finished ones are asked about most.
+        // Most lookups are for recently finished events.
         self.finished.iter().rev().any(|(over, _)| *over == sequence)
     }
 
@@ -278,19 +280,18 @@ impl Pages {
         self.keys.contains_key(key)
     }
 
-    /// The first number of the block that numbers are given of.
     pub(super) fn first(&self) -> Sequence {
         self.first
     }
 
-    /// Numbers are given of another block from now on, if it is a later one.
+    /// Assigns numbers from another block from now on, if it comes after the current one.
     pub(super) fn number_from(&mut self, first: Sequence) {
         if first > self.first {
             (self.first, self.last) = (first, first);
         }
     }
 
-    /// The highest number of all events, of whichever block.
+    /// Returns the highest number of all events in any block.
     pub(super) fn highest(&self) -> Sequence {
         let open = self.open.keys().next_back().copied();
         let over = self.finished.iter().map(|(sequence, _)| *sequence).max();
@@ -309,7 +310,7 @@ impl Pages {
         self.open.values()
     }
 
-    /// Channel and id of every message that was taken and is still known.
+    /// Returns channel and id of every message that was accepted and is still known.
     pub(super) fn messages(&self) -> impl Iterator<Item = (u64, u64)> {
         let open = self.open.values().filter_map(|entry| Finished::of(&entry.event, 0).message);
         open.chain(self.finished.iter().filter_map(|(_, finished)| finished.message))

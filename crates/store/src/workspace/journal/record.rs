@@ -1,8 +1,8 @@
 //! One line of `state/queue.md`.
 //!
-//! An accepted event is a task (`- [ ]`), a finished one a task that is checked off (`- [x]`), and
-//! what happened between stands in lines of its own. A line ends in a check of what stands before
-//! it; one without a check was written by hand and is believed.
+//! An accepted event is an open task (`- [ ]`), a finished event is a completed task (`- [x]`), and
+//! each change in between has a line of its own. A line ends with a checksum of the text before it.
+//! A line without a checksum was written by hand and is accepted.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use aetheel_model::plain::hex;
 /// Something that happened to an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Record {
-    /// With what it came to, where that was known before: then nobody is asked.
+    /// An accepted event, and its answer if that is already known; then its agent does not run.
     Accepted(Box<Event>, Option<String>),
     Mark(Sequence, Mark),
 }
@@ -28,37 +28,38 @@ pub(super) enum Mark {
     Tool,
     /// Its agent may have used a tool.
     Doubtful,
-    /// The messages of its reply.
+    /// The messages of its reply, by id.
     Posted(Vec<u64>),
-    /// Its answer, in the form of whoever keeps it.
+    /// Its answer, as the dispatcher encoded it.
     Answered(String),
-    /// Its turn was given up without anybody being refused.
+    /// Its turn was interrupted and does not count as started.
     Waiting,
-    /// The agent of this event's turn took it in.
+    /// It was passed to the agent of this event's running turn.
     Heard(Sequence),
-    /// People were asked whether it is to be done again, at this time.
+    /// People were asked at this time whether to repeat it.
     Offered {
         at_ms: i64,
-        /// Because it ended the gateway too often.
+        /// Whether it was set aside because it ended the gateway too often.
         aside: bool,
     },
-    /// Somebody wants it done again.
+    /// Somebody had it repeated.
     Again,
     Finished(Finished),
-    /// Another node has it now, and nothing is known of it here.
+    /// Another node has it now, and this node forgets it.
     Given,
-    /// What another node left, its lines: in one of ours, so that all of it is there or nothing.
+    /// Lines that another node exported. They are one line of this journal, so that either all of
+    /// them are in the file or none.
     Absorbed(String),
-    /// Sequence numbers were given up to here.
+    /// The highest sequence number that was assigned.
     Last,
 }
 
-/// The part that is kept of an event that is over.
+/// The part of a finished event that is remembered.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finished {
     pub(super) at_ms: i64,
     pub(super) key: Option<String>,
-    /// Channel and id of the message that asked.
+    /// Channel and id of the message that it came from.
     pub(super) message: Option<(u64, u64)>,
 }
 
@@ -80,8 +81,9 @@ impl Record {
         }
     }
 
-    /// Has an event of a machine that served alone numbered in a block. A button of it is about no
-    /// event any more, so people are asked again.
+    /// Moves the number of an event into a block, if the event comes from a gateway that did not
+    /// share its bot. The buttons of an earlier offer name the old number, so the offer is dropped
+    /// and people are asked again.
     pub(super) fn lifted(self, first: Sequence) -> Self {
         let lift =
             |number: Sequence| if number >> BLOCK_BITS == 0 { number | first } else { number };
@@ -101,7 +103,7 @@ impl Record {
         }
     }
 
-    /// The line, with its end.
+    /// Returns the line with its end.
     pub(super) fn write(&self) -> String {
         let number = code(&self.sequence().to_string());
         let mut line = match self {
@@ -155,7 +157,8 @@ impl Record {
         line
     }
 
-    /// Whether a line, without its end, has the check that fits it: then nothing of it is missing.
+    /// Returns whether a line, given without its end, has a matching checksum, so that it is
+    /// complete.
     pub(super) fn is_checked(line: &str) -> bool {
         let parts = line
             .trim_end()
@@ -164,7 +167,7 @@ impl Record {
         parts.is_some_and(|(content, noted)| noted == check(content))
     }
 
-    /// Reads a line without its end. None: it is no entry.
+    /// Parses a line without its end. Returns `None` if it is not an entry.
     pub(super) fn read(line: &str) -> Option<Result<Self, String>> {
         let item = line.trim_end().strip_prefix("- ")?;
         let (task, rest) = match (item.strip_prefix("[ ] "), item.strip_prefix("[x] ")) {
@@ -189,7 +192,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
         let content = line.rsplit_once(" `#").map_or(line, |(content, _)| content);
         if noted != check(content) {
             return Err(
-                "its check does not fit; take the check at its end away if this was mended by hand"
+                "its checksum does not match; remove the checksum if the line was edited by hand"
                     .to_owned(),
             );
         }
@@ -260,7 +263,7 @@ fn read(line: &str, task: Option<bool>, tokens: &[Token]) -> Result<Record, Stri
         (None, Some("given"), []) => Mark::Given,
         (None, Some("absorbed"), [lines]) => Mark::Absorbed((*lines).to_owned()),
         (None, Some("last"), []) => Mark::Last,
-        _ => return Err("it says nothing that is known".to_owned()),
+        _ => return Err("it is not a known kind of record".to_owned()),
     };
     Ok(Record::Mark(sequence, mark))
 }

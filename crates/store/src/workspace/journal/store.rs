@@ -1,8 +1,8 @@
-//! Where the journal's lines are kept: in a file of this machine, or wherever the program says.
+//! The store of the journal's lines: a file of this machine, or a store that the program provides.
 //!
 //! The file `complete.md` exists beside the journal while the journal contains every line that it
-//! should. Removing it needs no room, so this works on a full disk. A start that does not find it
-//! knows that lines may be missing.
+//! should. It can be removed even if the disk is full. A start that does not find it knows that
+//! lines may be missing.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,35 +14,35 @@ use crate::disk::{replace, sync_folder};
 const COMPLETE: &str = "complete.md";
 const MEANING: &str = "# Complete
 
-While this file is here, `queue.md` says everything that happened. Written and removed by Aetheel.
+While this file exists, `queue.md` is complete. Written and removed by Aetheel.
 ";
 
-/// Keeps lines. Called on a thread of its own; blocks.
+/// Stores the lines of a journal. One thread calls it; all methods block.
 pub trait LineStore: Send {
-    /// Adds whole lines; they are safe when this returns. After an error any part of them may be
-    /// there, until a later call succeeds.
+    /// Appends whole lines and returns once they are safe. After an error, any part of them may be
+    /// in the store until a later call succeeds.
     ///
     /// # Errors
-    /// Why they may not be there.
+    /// The lines may not be stored.
     fn append(&mut self, lines: &str) -> io::Result<()>;
 
-    /// Puts these lines in the place of all.
+    /// Replaces all lines by these.
     ///
     /// # Errors
-    /// Why all are as they were.
+    /// The lines were not replaced.
     fn replace(&mut self, lines: &str) -> io::Result<()>;
 
-    /// Its name, for the log.
+    /// Returns the name of the store, for the log.
     fn name(&self) -> String;
 }
 
-/// The end of a file, as far as the journal uses it.
+/// The end of a file, with the operations that the journal needs.
 pub(super) trait Tail: Send {
-    /// Appends bytes; when this fails, any part of them may be there.
+    /// Appends bytes. After an error, any part of them may be in the file.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Waits until what was appended is on disk.
+    /// Waits until the appended bytes are on disk.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts off what is behind this length.
+    /// Truncates the file to a length.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -64,9 +64,9 @@ impl Tail for File {
 pub(super) struct LineFile {
     path: PathBuf,
     tail: Box<dyn Tail>,
-    /// Up to where the file holds whole lines that are on disk.
+    /// The length of the part that contains whole lines and is on disk.
     length: u64,
-    /// Something of a write that failed may stand behind that.
+    /// Whether a part of a failed write may follow after `length`.
     torn: bool,
     /// Whether `complete.md` is missing.
     incomplete: bool,
@@ -79,19 +79,19 @@ impl LineFile {
         is_empty || path.with_file_name(COMPLETE).exists()
     }
 
-    /// Goes on with a file that is there.
+    /// Opens a file that exists.
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
         let file = for_appending(&path)?;
         let length = file.metadata()?.len();
         Ok(Self::on(Box::new(file), length, path))
     }
 
-    /// Makes one that appends to a file of this length.
+    /// Appends to a file of this length.
     pub(super) fn on(tail: Box<dyn Tail>, length: u64, path: PathBuf) -> Self {
         Self { path, tail, length, torn: false, incomplete: true }
     }
 
-    /// Cuts off what a failed write left: half a line would spoil the next one.
+    /// Removes the rest of a failed write, which would corrupt the next line.
     fn mend(&mut self) -> io::Result<()> {
         if self.torn {
             self.tail.cut(self.length)?;
@@ -138,9 +138,9 @@ impl LineStore for LineFile {
             Err(_) => {
                 self.torn = true;
                 self.note_incomplete();
-                // Where this fails too, it is done before anything else is written.
+                // If this fails too, it is repeated before the next write.
                 if let Err(error) = self.mend() {
-                    tracing::debug!(%error, "cannot cut half a line off state/queue.md yet");
+                    tracing::debug!(%error, "cannot remove an incomplete line from state/queue.md yet");
                 }
             }
         }

@@ -40,7 +40,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
     proptest::collection::vec(record, 1..12)
 }
 
-/// A file of these lines, cut at any byte, says what its whole lines say.
+/// Checks that a file of these lines, cut at any byte, has the content of its whole lines.
 fn whole_lines_count(records: &[Record], first: u64) -> Result<(), TestCaseError> {
     let lines: Vec<String> = records.iter().map(Record::write).collect();
     let text = lines.concat();
@@ -48,7 +48,7 @@ fn whole_lines_count(records: &[Record], first: u64) -> Result<(), TestCaseError
         let (mut wanted, mut length) = (Pages::read("", first).0, 0);
         for (record, line) in records.iter().zip(&lines) {
             length += line.len();
-            // Of a line that lacks but its end nothing is missing.
+            // A line that lacks only its end is complete.
             if length > cut + 1 {
                 break;
             }
@@ -63,16 +63,16 @@ fn whole_lines_count(records: &[Record], first: u64) -> Result<(), TestCaseError
 }
 
 proptest! {
-    // Each byte of long lines is one cut.
+    // Each byte of a long line is a place to cut.
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
-    fn of_a_file_cut_anywhere_a_handover_is_taken_over_whole_or_not_at_all(
+    fn a_handover_in_a_file_cut_anywhere_is_imported_whole_or_not_at_all(
         mine in records(),
         theirs in records(),
     ) {
         let mut of_theirs = Pages::default();
-        // Of a block of their own, as nodes number events.
+        // They have a block of their own, as nodes do.
         theirs.into_iter().for_each(|record| of_theirs.apply(&record.lifted(7 << BLOCK_BITS)));
         let absorbed = Record::Mark(0, Mark::Absorbed(of_theirs.lines()));
         let first = 5 << BLOCK_BITS;
@@ -86,16 +86,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_file_cut_anywhere_says_exactly_what_its_whole_lines_say(records in records()) {
+    fn a_file_cut_anywhere_has_the_content_of_its_whole_lines(records in records()) {
         whole_lines_count(&records, 0)?;
     }
 
     #[test]
-    fn of_several_blocks_each_number_stays_and_the_next_one_is_of_the_own_block(
+    fn numbers_of_all_blocks_stay_and_the_next_one_is_in_the_own_block(
         events in proptest::collection::btree_map((0..3_u64, 1..9_u64), any::<bool>(), 0..12),
         own in 0..4_u64,
     ) {
-        // The first is that of a machine that served alone; the last has no event yet.
+        // The first block is that of a gateway that serves alone; the last one has no event yet.
         let blocks = [0, 1 << 8, 1 << 20, (1 << 20) + 1].map(|start: u64| start << BLOCK_BITS);
         let first = blocks[usize::try_from(own).unwrap()];
         let mut text = String::new();
@@ -109,7 +109,7 @@ proptest! {
                 let over = Mark::Finished(Finished::of(&event, 1_700_000_000_000));
                 text += &Record::Mark(sequence, over).write();
             }
-            // Where there are blocks, it is one more of them.
+            // If there are blocks, such an event moves into one of them.
             let lifted = if block == 0 { sequence | first } else { sequence };
             if block == 0 || block == own {
                 last = last.max(lifted);
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_made_short_says_the_same(records in records()) {
+    fn a_compacted_file_has_the_same_content(records in records()) {
         let mut pages = Pages::default();
         records.iter().for_each(|record| pages.apply(record));
         let (again, warnings) = Pages::read(&pages.render(), 0);
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_letter_is_noticed(at in 0..200_usize, letter in "[a-z]") {
+    fn a_changed_character_is_detected(at in 0..200_usize, letter in "[a-z]") {
         let line = Record::Accepted(Box::new(event(7, "hello there")), None).write();
         let at = at % (line.len() - 1);
         prop_assume!(line.is_char_boundary(at) && line.is_char_boundary(at + 1) && !line[at..].starts_with(&letter));
@@ -151,14 +151,14 @@ proptest! {
         changed.replace_range(at..=at, &letter);
         let (pages, _) = Pages::read(&changed, 0);
         let found = pages.entry(7).map(|entry| entry.event.clone());
-        // The check's own mark gone, it looks as if it were written by hand; the event is the same
-        // then.
+        // Without the mark of its checksum, the line looks as if it were written by hand; then the
+        // event must be the same.
         prop_assert!(found.is_none() || found == Some(event(7, "hello there")), "{}", changed);
     }
 }
 
 #[test]
-fn a_line_mended_by_hand_needs_no_check_and_a_spoiled_one_is_named_and_kept() {
+fn a_line_edited_by_hand_needs_no_checksum_and_a_corrupt_one_is_reported_and_kept() {
     let line = Record::Accepted(Box::new(event(7, "helo")), None).write();
     let spoiled = line.replace("helo", "hello");
     let (pages, warnings) = Pages::read(&spoiled, 0);
@@ -166,19 +166,19 @@ fn a_line_mended_by_hand_needs_no_check_and_a_spoiled_one_is_named_and_kept() {
         pages.entry(7).is_none() && warnings.len() == 1 && warnings[0].contains("line 1"),
         "{warnings:?}"
     );
-    assert!(pages.render().contains(spoiled.trim_end()), "it is kept for whoever mends it");
+    assert!(pages.render().contains(spoiled.trim_end()), "it is kept so that it can be corrected");
     let mended = spoiled.rsplit_once(" `#").unwrap().0.to_owned() + "\n";
     let (pages, warnings) = Pages::read(&mended, 0);
     assert_eq!((pages.entry(7).unwrap().event.prompt.as_str(), warnings.len()), ("hello", 0));
     let (pages, _) = Pages::read(&format!("{mended}- [x] `7`\n"), 0);
     assert!(
         pages.entry(7).is_none() && pages.knows(event(7, "").key.as_ref().unwrap()),
-        "checked off by hand"
+        "marked as finished by hand"
     );
 }
 
 #[tokio::test]
-async fn numbers_and_keys_go_on_after_a_restart() {
+async fn numbers_and_keys_continue_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue.md");
     let now = 1_800_000_000_000;
@@ -199,14 +199,14 @@ async fn numbers_and_keys_go_on_after_a_restart() {
     assert_eq!(open, [(1, 1), (2, 0)]);
     assert_eq!(second.messages().len(), 3);
     drop(second);
-    // A day later the finished one is forgotten, and its number is not given again.
+    // A day later the finished event is forgotten, but its number is not assigned again.
     let third = Journal::begin(&path, now + 25 * 3_600_000).unwrap();
     assert_eq!(third.last(), 3);
     assert!(!third.knows(event(3, "").key.as_ref().unwrap()));
 }
 
 #[tokio::test]
-async fn a_number_behind_which_none_can_come_is_a_fault_at_the_start() {
+async fn a_number_without_room_for_larger_ones_is_an_error_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("queue.md"),
@@ -224,7 +224,7 @@ async fn a_number_behind_which_none_can_come_is_a_fault_at_the_start() {
 }
 
 #[tokio::test]
-async fn an_offer_nobody_took_for_a_week_is_withdrawn() {
+async fn an_offer_expires_after_a_week() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue.md");
     let now = 1_800_000_000_000;
@@ -241,8 +241,8 @@ async fn an_offer_nobody_took_for_a_week_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_said_and_goes_on_once_it_can() {
-    // Nothing can be written to a full device; the journal is pointed at one by a link.
+async fn a_failing_write_is_reported_and_the_journal_continues_once_it_succeeds() {
+    // Nothing can be written to a full device, so the journal is linked to one.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue.md");
     let journal = Journal::begin(&path, 0).unwrap();
@@ -266,23 +266,23 @@ async fn what_cannot_be_written_is_said_and_goes_on_once_it_can() {
 }
 
 #[test]
-fn a_last_line_without_an_end_is_whole_when_its_check_fits_and_torn_when_it_does_not() {
+fn a_last_line_without_an_end_is_complete_only_if_its_checksum_matches() {
     let line = Record::Accepted(Box::new(event(7, "hello")), None).write();
     let (pages, warnings) = Pages::read(line.trim_end(), 0);
     assert_eq!(
         (pages.entry(7).map(|entry| entry.event.clone()), warnings.len()),
         (Some(event(7, "hello")), 0),
-        "an editor took the end away"
+        "an editor removed the line end"
     );
     let without_check = line.rsplit_once(" `#").unwrap().0;
     let (pages, warnings) = Pages::read(without_check, 0);
     assert!(
         pages.entry(7).is_none() && warnings.len() == 1,
-        "nobody can tell it from a line that a crash cut off: {warnings:?}"
+        "it looks like a line that a crash cut off: {warnings:?}"
     );
 }
 
-/// A file of which so many writes fail in the middle, and so many cuts fail.
+/// A file in which a number of writes fail halfway, and a number of truncations fail.
 #[derive(Clone, Default)]
 struct Spoiled {
     text: std::sync::Arc<parking_lot::Mutex<Vec<u8>>>,
@@ -317,7 +317,7 @@ impl super::store::Tail for Spoiled {
     }
 }
 
-/// A journal on such a file, and its folder.
+/// Returns a journal in such a file, and its folder.
 fn spoiled() -> (Journal, Spoiled, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue.md");
@@ -341,8 +341,7 @@ fn spoiled() -> (Journal, Spoiled, tempfile::TempDir) {
 }
 
 #[tokio::test]
-async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_also_when_cutting_failed_at_first()
- {
+async fn the_rest_of_a_failed_write_is_removed_before_the_next_write_even_if_that_fails_at_first() {
     use std::sync::atomic::Ordering::SeqCst;
     let (journal, file, folder) = spoiled();
     let complete = folder.path().join("complete.md");
@@ -351,7 +350,7 @@ async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_als
     file.cuts.store(2, SeqCst);
     assert!(!journal.accepted(&event(2, "hello")).done().await && !complete.exists());
     journal.forget(2);
-    // By itself: nothing else has to come.
+    // No further record is needed for this.
     let again = async {
         while journal.is_failing() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -359,7 +358,7 @@ async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_als
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), again)
         .await
-        .expect("it tries by itself");
+        .expect("it retries without a further record");
     assert!(journal.accepted(&event(3, "hello")).done().await && complete.exists());
     let text = String::from_utf8(file.text.lock().clone()).unwrap();
     let (pages, warnings) = Pages::read(&text, 0);
@@ -371,7 +370,7 @@ async fn what_a_failed_write_left_is_cut_off_before_anything_else_is_written_als
 }
 
 #[tokio::test]
-async fn what_could_not_be_done_again_is_still_on_offer() {
+async fn an_event_that_could_not_be_repeated_is_still_offered() {
     let (journal, file, _folder) = spoiled();
     assert!(journal.accepted(&event(1, "hello")).done().await);
     journal.offered(1, 5, false);
@@ -388,7 +387,7 @@ async fn what_could_not_be_done_again_is_still_on_offer() {
 }
 
 #[tokio::test]
-async fn thousands_of_prompts_leave_a_small_file_that_says_what_is_open() {
+async fn thousands_of_prompts_leave_a_small_file_with_the_open_events() {
     const PROMPTS: u64 = 6_000;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue.md");
@@ -403,7 +402,7 @@ async fn thousands_of_prompts_leave_a_small_file_that_says_what_is_open() {
         drop(journal.answered(sequence, answer.clone()));
         drop(journal.finished(&event, now));
         written += prompt.len() + answer.len();
-        // What is written together must not be what bounds the file.
+        // A batch of records must not be what limits the file.
         if sequence % 50 == 0 {
             assert!(journal.flush().await);
             largest = largest.max(std::fs::metadata(&path).unwrap().len());

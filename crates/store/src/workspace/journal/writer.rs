@@ -1,5 +1,5 @@
-//! The thread that writes the journal: takes what waits, writes it at once, syncs once, and tells
-//! everybody.
+//! The thread that writes the journal. It takes all waiting jobs, writes their lines at once, syncs
+//! once and notifies all callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,22 +13,22 @@ use super::pages::Pages;
 use super::record::{Mark, Record};
 use super::store::LineStore;
 
-/// Lines written together at most.
+/// Most lines that are written together.
 const TOGETHER: usize = 4_096;
-/// After which what could not be written is tried again.
+/// Delay before a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The journal is compacted once it is larger than this and twice its size after the last time.
 /// The finished events that it keeps take up to 0.7 MiB (`FINISHED_MOST`).
 pub(super) const COMPACTION_BYTES: usize = 1 << 20;
 
-/// A line to write, and whoever waits for it to be on the disk.
+/// A line to write, and the caller that waits until it is on disk.
 pub(super) struct Job {
-    /// A whole line; empty to be told when everything before is written.
+    /// A whole line. It is empty if the caller only waits for the lines before it.
     pub(super) line: String,
-    /// It is given up when it cannot be written: nobody relies on it then. Otherwise it is tried
-    /// again.
+    /// Whether the line is dropped if it cannot be written, because its caller then undoes the
+    /// change. Other lines are retried.
     pub(super) or_never: bool,
-    /// Told whether it is on disk.
+    /// Receives whether the line is on disk.
     pub(super) told: Option<watch::Sender<Option<bool>>>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Writer {
     pages: Arc<Mutex<Pages>>,
     jobs: Receiver<Job>,
     store: Box<dyn LineStore>,
-    /// Bytes that are kept.
+    /// Size of the store in bytes.
     length: usize,
     /// Lines that must still be written.
     owed: String,
@@ -46,7 +46,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Makes one that adds to a store with so many bytes.
+    /// Appends to a store of this many bytes.
     pub(super) fn on(
         store: Box<dyn LineStore>,
         length: usize,
@@ -58,7 +58,7 @@ impl Writer {
         Self { pages, jobs, store, length, owed: String::new(), failing, compact_above }
     }
 
-    /// Runs until the journal is gone.
+    /// Runs until the journal is dropped.
     pub(super) fn run(mut self) {
         loop {
             let first = if self.owed.is_empty() && !self.is_failing() {
@@ -69,7 +69,7 @@ impl Writer {
             let mut batch = match first {
                 Ok(job) => vec![job],
                 Err(RecvTimeoutError::Timeout) => {
-                    // Something has to be written to find out whether that is possible again.
+                    // Only a write shows whether writing works again.
                     let line = if self.owed.is_empty() {
                         Record::Mark(self.pages.lock().last(), Mark::Last).write()
                     } else {
@@ -108,7 +108,7 @@ impl Writer {
             }
             Err(error) => {
                 if !self.failing.swap(true, Ordering::SeqCst) {
-                    tracing::error!(%error, place = self.store.name(), "cannot write the queue: nothing new is taken until it can be; make room or mend its place");
+                    tracing::error!(%error, place = self.store.name(), "cannot write the queue, so new events are refused; hint: free disk space or repair the place it is stored in");
                 }
                 text.truncate(owed);
                 batch.iter().filter(|job| !job.or_never).for_each(|job| text.push_str(&job.line));
@@ -120,11 +120,11 @@ impl Writer {
         }
     }
 
-    /// Replaces the lines in the store by what the journal says now, in one step.
+    /// Replaces the lines in the store by the present content, in one step.
     fn compact(&mut self) {
         let (text, rest) = {
             let pages = self.pages.lock();
-            // Jobs are sent under this lock, so these pages contain every one of them.
+            // Jobs are sent under this lock, so these pages contain all of them.
             let rest: Vec<Job> = self.jobs.try_iter().collect();
             (pages.render(), rest)
         };
