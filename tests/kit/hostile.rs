@@ -118,7 +118,7 @@ fn undeclared_programs_and_flags_are_found() {
 #[test]
 fn a_guest_that_only_looks_at_the_first_input_of_a_call_is_found() {
     let found = found(&forgetful(), "batching");
-    mentions(&found, "trial", "7 inputs a call");
+    mentions(&found, "trial", "7 inputs per call");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn people_read_what_was_tried_and_what_to_do() {
     done.says("FAIL  hostile input")
         .says("ends-once")
         .says("tried")
-        .says("expected  one turn-done a turn")
+        .says("expected  one turn-done per turn")
         .says("hint");
     done.says("note: without recordings of its agent");
     assert!(!done.out.contains('\x1b'), "colour is for terminals: {}", done.out);

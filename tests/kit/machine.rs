@@ -216,7 +216,7 @@ fn steps_have_what_was_told_and_made_and_where_something_happened() {
     assert_eq!(texts, ["", "", "Hello ", "Hello ", "Hello there"]);
     assert!(film.read(5).is_err() && film.read(usize::MAX).is_err());
     assert_eq!(folded(&film, usize::MAX, None).text(), "Hello there");
-    assert!(self::film(&text, "other").unwrap_err().contains("does not tell of this turn"));
+    assert!(self::film(&text, "other").unwrap_err().contains("does not contain this turn"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Recordings as cases: finding them, reading them, and what is to come of them.
+//! Test cases: recordings with the actions that are expected for them.
 
 use std::fs;
 use std::io;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 use aetheel_model::agent::Action;
 use aetheel_turn::replay::Tape;
 
-/// Ending of the files that say what is to come of a recording.
+/// Suffix of the files with expected actions.
 const ACTIONS: &str = ".actions.jsonl";
 
-/// A recording and what is to come of it.
+/// A recording and its expected actions.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Where the recording is.
+    /// The path of the recording.
     pub path: PathBuf,
-    /// The recording, as read from that file.
+    /// The content of that file.
     pub tape: Tape,
-    /// The actions it must give, from the file beside it; none, when there is no such file.
+    /// The expected actions, from the file beside it; `None` if there is no such file.
     pub actions: Option<Vec<Action>>,
 }
 
 impl Case {
-    /// Reads a recording and, if it is there, the file of actions beside it.
+    /// Reads a recording and, if it exists, the file with expected actions beside it.
     ///
     /// # Errors
-    /// Names the file, the line where there is one, and what is wrong.
+    /// Returns a message with the file, the line if known, and the problem.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text =
             fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -39,7 +39,7 @@ impl Case {
         Ok(Self { path: path.to_owned(), tape, actions })
     }
 
-    /// `file:line` of an entry.
+    /// Returns the position of an entry as `file:line`.
     #[must_use]
     pub fn place(&self, entry: usize) -> String {
         match self.tape.lines.get(entry) {
@@ -49,7 +49,7 @@ impl Case {
     }
 }
 
-/// Where the actions stand that must come of a recording: `NAME.actions.jsonl` for `NAME.jsonl`.
+/// Returns the path of the expected actions: `NAME.actions.jsonl` for `NAME.jsonl`.
 #[must_use]
 pub fn actions_beside(recording: &Path) -> PathBuf {
     let name = recording.file_name().unwrap_or_default().to_string_lossy();
@@ -65,7 +65,7 @@ fn read_actions(path: &Path, text: &str) -> Result<Vec<Action>, String> {
     parsed.collect()
 }
 
-/// A fault of the reader, which begins with `line N`, as `file:N`.
+/// Adds the path to an error of the reader: `line N: …` becomes `PATH:N: …`.
 fn pointed(path: &Path, fault: &str) -> String {
     let number = fault.strip_prefix("line ").and_then(|rest| {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -79,10 +79,11 @@ fn pointed(path: &Path, fault: &str) -> String {
     }
 }
 
-/// The recordings that were named: files as they are, folders with everything below them, sorted.
+/// Returns the recordings at these paths, sorted within each folder. Folders are searched
+/// recursively.
 ///
 /// # Errors
-/// A path that does not exist, a folder without recordings.
+/// Returns an error if a path does not exist, or if a folder has no recordings.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for path in paths {
@@ -126,7 +127,7 @@ mod tests {
     const HEADER: &str = r#"{"aetheel-recording":1,"link":"l","backend":"b","backend-version":"1","generation":1,"digest":"","agent-version":null,"started":""}"#;
 
     #[test]
-    fn folders_give_their_recordings_and_no_actions() {
+    fn folders_give_their_recordings_without_expected_actions() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("in")).unwrap();
         for name in ["b.jsonl", "a.jsonl", "a.actions.jsonl", "in/c.jsonl", "readme.md"] {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_file_and_line() {
+    fn errors_name_file_and_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         fs::write(&path, format!("{HEADER}\n{{\"t\":0,\"in\":{{\"timer\":1}}}}\n{{\"t\":1}}\n"))

@@ -1,5 +1,5 @@
-//! Finds the piece of input that a value came from: the line and the field. A guess by equality,
-//! good enough to point. Pure.
+//! Finds the input line and the field that a value of an action comes from. It compares texts, so
+//! the result is a guess, good enough for a hint. Pure.
 
 use std::ops::RangeInclusive;
 
@@ -9,10 +9,10 @@ use super::damage::{field, nodes};
 use aetheel_model::agent::{Action, Input};
 use aetheel_turn::recording::{Entry, What};
 
-/// Shorter texts are found everywhere.
+/// Minimum length of a text in bytes. Shorter texts would match everywhere.
 const MIN_LENGTH: usize = 3;
 
-/// The texts of an action that are worth looking for, the longest first.
+/// Returns the texts of an action that are worth searching for, longest first.
 pub(super) fn texts(action: &Action) -> Vec<String> {
     let Ok(value) = serde_json::to_value(action) else { return Vec::new() };
     let mut places = Vec::new();
@@ -27,7 +27,8 @@ pub(super) fn texts(action: &Action) -> Vec<String> {
     texts
 }
 
-/// The entry and the field of it that hold one of these values, the first value first.
+/// Returns the entry, and the field in it, that contains one of these values. Earlier values have
+/// priority.
 pub(super) fn among(
     entries: &[Entry],
     range: RangeInclusive<usize>,
@@ -44,10 +45,10 @@ pub(super) fn among(
         .find_map(|value| inputs().find_map(|(at, input)| Some((at, holder(input, value)?))))
 }
 
-/// The field of an input that holds a value.
+/// Returns the field of an input that contains a value.
 fn holder(input: &Input, value: &str) -> Option<String> {
     match input {
-        // What an agent prints is looked into.
+        // Output of an agent is searched by field.
         Input::Line(line) => match serde_json::from_str::<Value>(&line.text) {
             Ok(said) => inside(&said, value),
             Err(_) => line.text.contains(value).then(|| "the line itself".to_owned()),
@@ -86,7 +87,7 @@ mod tests {
     use crate::trial::stdout_line;
 
     #[test]
-    fn a_value_is_found_in_the_field_of_the_line_that_holds_it() {
+    fn a_value_is_found_in_the_line_and_field_that_contains_it() {
         let entry = |text: &str| Entry { t: 0.0, what: What::In(stdout_line(1, text)) };
         let entries = [
             entry(r#"{"type":"init"}"#),

@@ -1,10 +1,10 @@
-//! Broken lines of output, as agents print them when they are updated or killed. Pure.
+//! Damaged lines of output, such as agents print after an update or when they are killed. Pure.
 
 use serde_json::Value;
 
 use super::seeded_rng::SeededRng;
 
-/// Lines that no agent should print, and that every parser has to survive.
+/// Lines that no agent should print, but that every parser must survive.
 pub(super) const GARBAGE: &[(&str, &str)] = &[
     ("an empty line", ""),
     ("half an object", "{"),
@@ -24,15 +24,15 @@ pub(super) const GARBAGE: &[(&str, &str)] = &[
     ),
     ("a `type` that is an object", "{\"type\":{\"a\":1},\"method\":[],\"params\":7,\"id\":{}}"),
     (
-        "an answer to a question never asked",
+        "a response to a request that was never made",
         "{\"jsonrpc\":\"2.0\",\"id\":987654,\"result\":{\"kit\":[]}}",
     ),
     (
-        "an error to a question never asked",
+        "an error in response to a request that was never made",
         "{\"jsonrpc\":\"2.0\",\"id\":\"kit\",\"error\":{\"code\":-32603,\"message\":null,\"data\":[]}}",
     ),
     (
-        "a request nobody knows",
+        "an unknown request",
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"kit/unknown\",\"params\":null}",
     ),
     ("binary", "\u{0}\u{1}\u{7f}\u{fffd}PNG\u{fffd}\u{1b}[2J\u{fffe}"),
@@ -41,12 +41,13 @@ pub(super) const GARBAGE: &[(&str, &str)] = &[
     ("a byte order mark", "\u{feff}{\"type\":\"text\"}"),
 ];
 
-/// Lists in lists, deeper than a parser that calls itself may go.
+/// Returns nested lists, deeper than the stack of a recursive parser allows.
 pub(super) fn deep() -> String {
     "[".repeat(20_000)
 }
 
-/// At most `most` ways to break a line of JSON; none, when it is not JSON.
+/// Damages a line of JSON in at most `most` ways. Returns a description and the damaged line for
+/// each; nothing if the line is not JSON.
 pub(super) fn broken(text: &str, most: usize, rng: &mut SeededRng) -> Vec<(String, String)> {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
     let mut places = Vec::new();
@@ -63,7 +64,7 @@ pub(super) fn broken(text: &str, most: usize, rng: &mut SeededRng) -> Vec<(Strin
         .collect()
 }
 
-/// A JSON pointer as people write a field: `message.content[0].text`.
+/// Formats a JSON pointer for people, for example `message.content[0].text`.
 pub(super) fn field(pointer: &str) -> String {
     let mut name = String::new();
     for part in pointer.split('/').skip(1) {
@@ -80,7 +81,7 @@ pub(super) fn field(pointer: &str) -> String {
     name
 }
 
-/// Pointers to everything inside a value.
+/// Collects the JSON pointers of everything inside a value.
 pub(super) fn nodes(value: &Value, at: &mut String, found: &mut Vec<String>) {
     let length = at.len();
     let mut visit = |key: String, value: &Value, at: &mut String| {
@@ -94,7 +95,7 @@ pub(super) fn nodes(value: &Value, at: &mut String, found: &mut Vec<String>) {
         Value::Object(map) => map
             .iter()
             .for_each(|(key, value)| visit(key.replace('~', "~0").replace('/', "~1"), value, at)),
-        // Of long lists the beginning stands for the rest.
+        // Long lists are represented by their first items.
         Value::Array(list) => list
             .iter()
             .take(8)
@@ -104,7 +105,7 @@ pub(super) fn nodes(value: &Value, at: &mut String, found: &mut Vec<String>) {
     }
 }
 
-/// All texts in a JSON text, whole and word by word.
+/// Returns all strings in a JSON text, whole and word by word.
 pub(super) fn words(json: &str) -> Vec<String> {
     let Ok(value) = serde_json::from_str::<Value>(json) else { return Vec::new() };
     let mut places = Vec::new();
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_break_is_valid_json_that_differs_and_names_its_field() {
+    fn damaged_lines_are_valid_json_and_their_descriptions_name_the_field() {
         let line = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"Hi"}],"usage":{"n":3}},"a/b":true}"#;
         let broken = broken(line, 100, &mut SeededRng::new(1));
         assert_eq!(broken.len(), 9, "{broken:?}");

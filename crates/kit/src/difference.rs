@@ -1,4 +1,4 @@
-//! The differences between two components that read the same recording, line by line.
+//! Compares how two components read the same recording, line by line.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use aetheel_model::agent::Action;
 use aetheel_turn::recording::What;
 use aetheel_turn::replay::{Replayed, Tape};
 
-/// A line of a recording that two components understand differently.
+/// A line of a recording for which two components return different actions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LineDifference {
@@ -24,15 +24,15 @@ pub struct LineDifference {
     pub first: Vec<Action>,
     /// The actions of the second component.
     pub second: Vec<Action>,
-    /// How they failed there, if they did.
+    /// The failures of both components at this line.
     pub failures: [Option<String>; 2],
 }
 
-/// Longer lists of actions are not compared.
+/// The longest lists of actions that are compared in detail.
 const SIDE_BY_SIDE: usize = 200;
 
-/// Merges two lists of actions in order: equal ones once, the first list's as
-/// [`ChangeTag::Delete`], the second's as [`ChangeTag::Insert`].
+/// Merges two lists of actions in order. Common actions appear once as [`ChangeTag::Equal`], those
+/// of the first list as [`ChangeTag::Delete`], and those of the second as [`ChangeTag::Insert`].
 #[must_use]
 pub fn edits<'a>(first: &'a [Action], second: &'a [Action]) -> Vec<(ChangeTag, &'a Action)> {
     if first.len().max(second.len()) > SIDE_BY_SIDE {
@@ -47,7 +47,7 @@ pub fn edits<'a>(first: &'a [Action], second: &'a [Action]) -> Vec<(ChangeTag, &
         .collect()
 }
 
-/// Compares two readings, each made one input a call.
+/// Compares two replays. Both must have been made with one input per call.
 #[must_use]
 pub fn between(tape: &Tape, first: &Replayed, second: &Replayed) -> Vec<LineDifference> {
     let actions = |replayed: &Replayed| -> BTreeMap<usize, Vec<Action>> {
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn equal_actions_appear_once_and_in_order() {
         let list = |keys: &[u32]| keys.iter().map(|key| Action::CloseStdin(*key)).collect();
-        let told = |first: &[u32], second: &[u32]| -> String {
+        let merged = |first: &[u32], second: &[u32]| -> String {
             let (first, second): (Vec<Action>, Vec<Action>) = (list(first), list(second));
             edits(&first, &second)
                 .into_iter()
@@ -106,11 +106,11 @@ mod tests {
                 })
                 .collect()
         };
-        assert_eq!(told(&[1, 2, 3], &[1, 4, 3]), "=1-2+4=3");
-        assert_eq!(told(&[], &[1]), "+1");
-        assert_eq!(told(&[1, 2], &[2]), "-1=2");
-        assert_eq!(told(&[1], &[]), "-1");
+        assert_eq!(merged(&[1, 2, 3], &[1, 4, 3]), "=1-2+4=3");
+        assert_eq!(merged(&[], &[1]), "+1");
+        assert_eq!(merged(&[1, 2], &[2]), "-1=2");
+        assert_eq!(merged(&[1], &[]), "-1");
         let many: Vec<u32> = (0..300).collect();
-        assert!(told(&many, &many).starts_with("-0-1"), "too many to lay side by side");
+        assert!(merged(&many, &many).starts_with("-0-1"), "too long for a detailed comparison");
     }
 }

@@ -1,59 +1,60 @@
-//! The faults found in a component, told so that its author can act on them.
+//! Faults of components, described so that their authors can fix them.
 
 use serde::Serialize;
 
-/// A rule that components must keep to.
+/// A rule that components must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// No input makes a guest fail.
     NeverFails,
-    /// Every turn ends exactly once after its agent has exited.
+    /// Every turn ends exactly once, at the latest when its agent has exited.
     EndsOnce,
-    /// Only what the descriptor declares is started, and prompts stay out of the command line.
+    /// Only declared programs, flags and variables are used, and prompts stay out of the command
+    /// line.
     Plan,
-    /// Its actions stay within the contract's limits and forms.
+    /// Actions stay within the limits and formats of the contract.
     Limits,
-    /// Its actions name only things that exist: its own keys, turns that run.
+    /// Actions use only keys that exist: those of the guest and of running turns.
     Keys,
-    /// The same inputs give the same actions.
+    /// The same inputs produce the same actions.
     Determinism,
-    /// However inputs are batched, the actions are the same.
+    /// The batching of inputs does not change the actions.
     Batching,
-    /// A guest that took over another's state goes on as that one would have.
+    /// A guest that took over another guest's state behaves as that guest would have.
     Handover,
-    /// What the agent says is shown or reported.
+    /// Output of the agent is shown or reported.
     Reads,
-    /// A field that the agent no longer sends is reported.
+    /// A field that disappears from the agent's output is reported.
     Notices,
 }
 
 impl Rule {
-    /// The author's next step for this rule.
+    /// Returns the author's next step after a violation of this rule.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
             Self::NeverFails => {
-                "answer what cannot be read with `unrecognised` or with nothing; never index, unwrap or throw on the agent's output"
+                "report output that cannot be read as `unrecognised`, or ignore it; never index, unwrap or throw on the agent's output"
             }
             Self::EndsOnce => {
-                "at `exited` end every open turn of that process (`lost`, unless the agent said how it ended), and remember which have ended"
+                "at `exited` end every open turn of that process (`lost`, unless the agent reported another outcome), and remember which turns have ended"
             }
             Self::Plan => {
-                "declare program, flags, words and variables in the descriptor; hand the prompt over on stdin or in a protocol message"
+                "declare program, flags, words and variables in the descriptor; pass the prompt on stdin or in a protocol message"
             }
-            Self::Limits => "cut it down before it is returned; wit/types.wit has the limits",
+            Self::Limits => "shorten it before it is returned; wit/types.wit has the limits",
             Self::Keys => {
-                "use a key only for what was asked for, a fresh one every time, and speak of turns between their `start-turn` and `turn-done`"
+                "use a new key for each request, only keys that were requested, and report on a turn only between its `start-turn` and `turn-done`"
             }
             Self::Determinism => {
                 "keep state in the guest only: no addresses, hash orders, clocks or counters that outlive a link"
             }
             Self::Batching => {
-                "decide by the inputs alone, one after the other; the end of a call means nothing"
+                "decide by the inputs alone, in their order; the end of a call means nothing"
             }
             Self::Handover => {
-                "save everything that decides what comes next, or return none from `save`"
+                "save everything that affects later actions, or return none from `save`"
             }
             Self::Reads => {
                 "compare the names of the fields that the parser reads with the recording"
@@ -65,31 +66,31 @@ impl Rule {
     }
 }
 
-/// Something a component did that it must not, where, and what to do about it.
+/// A violation of a rule by a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Finding {
     /// The rule that was broken.
     pub rule: Rule,
-    /// The trial that showed it, for people.
+    /// The trial that found it, for people.
     pub trial: String,
-    /// The recording it was made of; none: made of the descriptor.
+    /// The recording that the trial is based on, or `None` if it is based on the descriptor.
     pub recording: Option<String>,
-    /// The line of the recording that the last input is from.
+    /// The line of the recording with the last input.
     pub line: Option<usize>,
-    /// The last input the guest got.
+    /// The last input that the guest received.
     pub input: String,
-    /// The behaviour of the guest.
+    /// The guest's behaviour.
     pub got: String,
-    /// The behaviour the rule asks for.
+    /// The behaviour that the rule requires.
     pub expected: String,
-    /// The author's next step, as [`Rule::advice`] has it.
+    /// The author's next step, from [`Rule::advice`].
     pub advice: &'static str,
-    /// How many trials found the same.
+    /// The number of trials with the same result.
     pub times: usize,
 }
 
-/// Adds a finding, or counts it when the same was found before.
+/// Adds a finding, or counts it if the same one was found before.
 pub(super) fn add(findings: &mut Vec<Finding>, finding: Finding) {
     match findings.iter_mut().find(|known| {
         known.rule == finding.rule && known.got == finding.got && known.expected == finding.expected

@@ -1,5 +1,5 @@
-//! Compares the actions that a recording gives with those agreed on: the first that differs, the line
-//! and the field of the input it came of, and both lists side by side.
+//! Compares the actions of a replay with the expected ones. Reports the first difference with the
+//! line and the field of the input that caused it, and a diff of both lists.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,61 +14,61 @@ use aetheel_turn::recording::What;
 use aetheel_turn::replay::{Batches, Replayed, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
-/// Letters of a value that are shown.
+/// The largest number of characters of a value that are shown.
 const MAX_SHOWN: usize = 300;
 
-/// Where two lists of actions first differ.
+/// The first difference of two lists of actions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FirstDifference {
-    /// Number of the action, from 1.
+    /// The number of the action, from 1.
     pub(super) number: usize,
-    /// The field of the action; none: one of them is not there at all, or is another one.
+    /// The field of the action; `None` if an action is missing or has another type.
     pub(super) path: Option<String>,
     pub(super) expected: Option<String>,
     pub(super) got: Option<String>,
 }
 
-/// How a recording did not give what it must.
+/// The difference between the actual and the expected actions of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Difference {
-    /// The first action that differs, from 1.
+    /// The number of the first different action, from 1.
     pub action: usize,
-    /// The line of the recording that made it, or should have.
+    /// The line of the recording that caused the action, or should have.
     pub line: Option<usize>,
     /// The input on that line.
     pub input: String,
-    /// The field of the input that holds the value, where it can be found.
+    /// The field of the input that contains the value, if it was found.
     pub field: Option<String>,
     /// The field of the action that differs.
     pub path: Option<String>,
-    /// The value in the kept actions; none: it is not there.
+    /// The expected value; `None` if the field or action is not expected.
     pub expected: Option<String>,
-    /// The value the component gave; none: it is not there.
+    /// The actual value; `None` if it is missing.
     pub got: Option<String>,
-    /// Both lists, as a unified difference.
+    /// A unified diff of both lists.
     pub diff: String,
 }
 
-/// The outcome of a case.
+/// The result of a case.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// It gives what it must.
+    /// The actions are the expected ones.
     Same,
-    /// It gives something else.
+    /// The actions are different.
     Differs(Box<Difference>),
-    /// The guest failed at an entry.
+    /// The guest failed at this entry (index).
     Failed(usize, GuestFailure),
-    /// Its actions depend on how the inputs are batched.
+    /// The actions depend on how the inputs are batched. The string describes the batching.
     Batching(String),
-    /// The case has no kept actions to compare with.
+    /// The case has no expected actions.
     Unknown,
 }
 
-/// Reads a recording and compares.
+/// Replays a case and compares its actions with the expected ones. Also returns the actions.
 ///
 /// # Errors
-/// When no guest can be opened.
+/// Returns the failure if no guest can be opened.
 pub async fn judge(
     backend: &dyn Backend,
     case: &Case,
@@ -79,7 +79,7 @@ pub async fn judge(
         return Ok((Verdict::Failed(*at, failure.clone()), actions));
     }
     for (how, batches) in
-        [("7 inputs a call", Batches::Of(7)), ("everything in a call", Batches::Whole)]
+        [("7 inputs per call", Batches::Of(7)), ("all inputs in one call", Batches::Whole)]
     {
         let other = replay(backend, &case.tape.entries, batches).await?;
         if !other.actions().eq(replayed.actions()) {
@@ -94,7 +94,7 @@ pub async fn judge(
     Ok((verdict, actions))
 }
 
-/// Compares the actions a guest gave (one input a call) with those it must give.
+/// Compares the actions of a replay (with one input per call) with the expected ones.
 pub(super) fn difference(
     case: &Case,
     replayed: &Replayed,
@@ -108,7 +108,8 @@ pub(super) fn difference(
         .flat_map(cause::texts)
         .collect();
     let (entry, field) = match (got.get(differ.number - 1), expected.get(differ.number - 1)) {
-        // An action too few: it should have come of a line between those of its neighbours.
+        // An action is missing. It should have been caused by a line between those of its
+        // neighbours.
         (_, Some(_)) if differ.path.is_none() => {
             let after = if differ.number == 1 {
                 0
@@ -148,7 +149,7 @@ pub(super) fn difference(
     })
 }
 
-/// Actions as they stand in `NAME.actions.jsonl`.
+/// Formats actions as in `NAME.actions.jsonl`.
 #[must_use]
 pub fn written(actions: &[Action]) -> String {
     actions
@@ -163,7 +164,7 @@ fn unified(expected: &str, got: &str) -> String {
     diff.unified_diff().context_radius(2).header("expected", "got").to_string()
 }
 
-/// Where two lists first differ.
+/// Returns the first difference of two lists.
 pub(super) fn actions_differ(expected: &[Action], got: &[Action]) -> Option<FirstDifference> {
     let at = (0..expected.len().max(got.len())).find(|at| expected.get(*at) != got.get(*at))?;
     let value =
@@ -172,7 +173,7 @@ pub(super) fn actions_differ(expected: &[Action], got: &[Action]) -> Option<Firs
     let number = at + 1;
     if let (Some(wanted), Some(is)) = (&wanted, &is)
         && let Some((path, wanted, is)) = first_difference(wanted, is, String::new())
-        // Of two different kinds of action no field is the same.
+        // Actions of different types have no fields in common.
         && path.contains('.')
     {
         return Some(FirstDifference {

@@ -1,5 +1,5 @@
-//! Hostile input: recordings disturbed in every way that happens, and prompts with every setting
-//! there is.
+//! Creates trials with hostile input: recordings with all kinds of disturbances, and prompts with
+//! every setting.
 
 use super::damage::{self, GARBAGE};
 use super::seeded_rng::SeededRng;
@@ -12,16 +12,16 @@ use aetheel_model::agent::{
     Spawned, StartTurn, Steer, StreamClosed, StreamEvent, StreamOpened, TurnRef,
 };
 
-/// A key that no guest uses.
+/// A key that guests do not use.
 const UNKNOWN_KEY: u32 = 987_654;
-/// The host's longest line, unless the descriptor has a shorter one.
+/// The longest line that the host passes on, in bytes, unless the descriptor has a lower limit.
 const MAX_LINE: usize = 8 << 20;
 
-/// How processes may end.
+/// The ways in which a process can end.
 const EXITS: [Exit; 5] =
     [Exit::Code(0), Exit::Code(1), Exit::Code(127), Exit::Signal(9), Exit::Unknown];
 
-/// The trials made of a recording, at most `most`; the first is the recording as it is.
+/// Creates at most `most` trials from a recording. The first is the unchanged recording.
 pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> Vec<Trial> {
     let mut trials = vec![Trial::new("as recorded", base.to_vec())];
     let lines: Vec<usize> = (0..base.len()).filter(|at| base[*at].output().is_some()).collect();
@@ -34,7 +34,7 @@ pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> V
             ));
         }
     }
-    // Only the first turn surely starts one.
+    // Only the first turn certainly starts an agent.
     if let Some(at) = base.iter().position(|step| step.start().is_some()) {
         let failed =
             SpawnFailed { proc: 1, message: "program not found: kit".into(), not_found: true };
@@ -54,7 +54,8 @@ pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> V
             ));
         }
     }
-    // A turn begins once, and before everything that is about it: of that a host takes care.
+    // The start of a turn is not moved, because a host starts a turn once, before all its other
+    // inputs.
     let others: Vec<usize> = (0..base.len()).filter(|at| base[*at].start().is_none()).collect();
     for at in rng.pick(others.len(), 5).into_iter().map(|at| others[at]) {
         let name = format!("line {} ", number(base, at));
@@ -77,7 +78,7 @@ pub(super) fn of_recording(base: &[Step], rng: &mut SeededRng, most: usize) -> V
     {
         trials.push(Trial::new("the agent exits twice", with_more(base, at, [exited.clone()])));
     }
-    // Always the first, and of the others as many as there is time for, from everywhere.
+    // Keeps the first trial, and a random selection of the others.
     let kept = rng.pick(trials.len() - 1, most.saturating_sub(1));
     let mut all: Vec<Option<Trial>> = trials.into_iter().map(Some).collect();
     std::iter::once(0)
@@ -138,7 +139,7 @@ fn commands(base: &[Step], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
         };
         add("interrupted", vec![interrupt()]);
         add("interrupted twice", vec![interrupt(), interrupt()]);
-        add("a turn interrupted that never was", vec![foreign_turn()]);
+        add("a nonexistent turn interrupted", vec![foreign_turn()]);
         add(
             "steered",
             [DeliveryWish::Steer, DeliveryWish::Queue, DeliveryWish::Replace]
@@ -161,7 +162,7 @@ fn commands(base: &[Step], rng: &mut SeededRng, trials: &mut Vec<Trial>) {
     }
 }
 
-/// Makes the trials that need no recording: the descriptor says what may come.
+/// Creates the trials that need only the descriptor.
 pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Trial> {
     let mut trials = Vec::new();
     for start in starts(descriptor) {
@@ -234,7 +235,7 @@ pub(super) fn of_descriptor(descriptor: &Descriptor) -> Vec<Trial> {
     trials
 }
 
-/// A first prompt, and everything there is of garbage for an answer.
+/// Returns a first prompt that is answered with all kinds of garbage.
 pub(super) fn of_nothing(descriptor: &Descriptor) -> Vec<Step> {
     let start =
         StartTurn { one_shot: one_shot(descriptor), ..StartTurn::plain(PROMPT, Safety::Default) };
@@ -247,7 +248,7 @@ pub(super) fn of_nothing(descriptor: &Descriptor) -> Vec<Step> {
     begun.into_iter().chain(garbage).chain([Input::Exited(exited)]).map(Step::own).collect()
 }
 
-/// The longest text of a recording's line, made as long as lines get.
+/// Extends the longest string in a recording to the maximum line length.
 pub(super) fn oversized(base: &[Step], descriptor: &Descriptor) -> Option<Trial> {
     let longest = descriptor.line_limit.map_or(MAX_LINE, |limit| MAX_LINE.min(limit as usize));
     let (at, line) = base
@@ -269,8 +270,8 @@ pub(super) fn oversized(base: &[Step], descriptor: &Descriptor) -> Option<Trial>
     ))
 }
 
-/// A first turn for every level, with everything chosen that the descriptor offers, and with
-/// nothing.
+/// Returns first turns for every safety level and mode: with all settings that the descriptor
+/// offers, and with none.
 fn starts(descriptor: &Descriptor) -> Vec<StartTurn> {
     let mut starts = Vec::new();
     let has = |feature| descriptor.has(feature);
@@ -338,7 +339,7 @@ fn one_shot(descriptor: &Descriptor) -> bool {
     descriptor.sharing == Sharing::Turn
 }
 
-/// The line of the recording, or the place in the trial.
+/// Returns the line of the recording, or the position in the trial.
 fn number(base: &[Step], at: usize) -> usize {
     base.get(at).and_then(|step| step.line).unwrap_or(at + 1)
 }
@@ -401,7 +402,7 @@ fn queries(session: u32) -> Vec<Step> {
     kinds.into_iter().enumerate().map(ask).collect()
 }
 
-/// Inputs that refer to keys no guest has.
+/// Returns inputs with keys that no guest has.
 fn about_unknown_keys() -> Vec<Step> {
     let key = UNKNOWN_KEY;
     let inputs = [

@@ -1,4 +1,4 @@
-//! The test kit for backends: everything that it finds out about a component, without a terminal.
+//! The test kit for backends: analyses components, without a terminal.
 //!
 //! Uses the ports of the turn driver, and recordings. Must not know wasmtime or how results are
 //! printed. `tests/kit` tests this crate with real components, and with guests that misbehave on
@@ -9,7 +9,7 @@
 //! * [`golden`] compares the output with the accepted output, and `cause` finds the input that
 //!   causes a difference.
 //! * [`unread()`] finds answers that the component shows nowhere.
-//! * [`selftest`] reads the recordings that a component includes.
+//! * [`selftest`] replays the recordings that come with a component.
 //! * [`summary`] and [`difference`] format results for readers.
 //! * [`machine`] steps through recorded turns.
 
@@ -22,7 +22,7 @@ mod finding;
 pub mod golden;
 mod hostile;
 pub mod machine;
-// Shared with the SDK, whose tests change recordings in the same way.
+// The SDK uses the same file to change recordings in its tests.
 #[path = "../../../guest-backends/sdk/src/mutation/mod.rs"]
 pub mod mutation;
 mod seeded_rng;
@@ -44,7 +44,7 @@ pub fn brief(input: &Input) -> String {
     shortened(&serde_json::to_string(input).unwrap_or_default(), 200)
 }
 
-/// The beginning of a text, on one line.
+/// Returns the beginning of a text, on one line.
 #[must_use]
 pub fn shortened(text: &str, most: usize) -> String {
     let text = aetheel_model::plain::clean_text(text).replace('\n', "⏎").replace('\t', " ");

@@ -1,6 +1,6 @@
-//! Random numbers that are the same every time.
+//! A deterministic random number generator.
 
-/// A generator that gives the same numbers for the same seed on every machine.
+/// Returns the same numbers for the same seed on every machine.
 #[derive(Clone, Debug)]
 pub(super) struct SeededRng(u64);
 
@@ -9,15 +9,15 @@ impl SeededRng {
         Self(seed)
     }
 
-    /// A number below `limit`; 0 where the limit is 0.
+    /// Returns a number below `limit`, or 0 if the limit is 0.
     pub(super) fn below(&mut self, limit: usize) -> usize {
-        // Knuth's MMIX generator; its upper bits are the good ones.
+        // Knuth's MMIX generator. Only its upper bits are of good quality.
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize).checked_rem(limit).unwrap_or(0)
     }
 
-    /// At most `most` different numbers below `limit`, in ascending order.
+    /// Returns at most `most` different numbers below `limit`, in ascending order.
     pub(super) fn pick(&mut self, limit: usize, most: usize) -> Vec<usize> {
         if limit <= most {
             return (0..limit).collect();

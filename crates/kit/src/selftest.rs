@@ -1,6 +1,6 @@
-//! The recordings a component brings along: `X.cases/*.jsonl` beside `X.wasm`, read again whenever
-//! it is loaded. A component that does not make of them what it should does not serve. Bounded,
-//! because loading waits for it.
+//! The self-test of a component: the recordings in `X.cases/*.jsonl` beside `X.wasm` are replayed
+//! at every load. A component that fails is not used. Time and size are limited, because loading
+//! waits for the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,23 @@ use aetheel_turn::Backend;
 use aetheel_turn::recording::What;
 use aetheel_turn::replay::{Batches, Replayed, replay};
 
-/// Recordings, and bytes of all of them.
+/// The largest number of recordings, and their largest total size in bytes.
 const MAX_RECORDINGS: usize = 64;
 const MAX_BYTES: u64 = 8 << 20;
-/// How long all of them together may take.
+/// Time limit for all of them.
 const SELFTEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The folder of a component's own recordings.
+/// Returns the folder with a component's recordings.
 #[must_use]
 pub fn folder_of(component: &Path) -> PathBuf {
     component.with_extension("cases")
 }
 
-/// Reads the recordings of a folder; a missing one has none. Blocks.
+/// Reads the recordings of a folder; returns none if the folder is missing. Blocks.
 ///
 /// # Errors
-/// More than there may be, or one that is not a recording; names the file and the line.
+/// Returns an error if there are too many recordings, or if one is invalid; it names the file and
+/// the line.
 pub fn read(folder: &Path) -> Result<Vec<Case>, String> {
     if !folder.is_dir() || fs::read_dir(folder).is_ok_and(|mut files| files.next().is_none()) {
         return Ok(Vec::new());
@@ -39,17 +40,17 @@ pub fn read(folder: &Path) -> Result<Vec<Case>, String> {
     if paths.len() > MAX_RECORDINGS || bytes > MAX_BYTES {
         let (many, most) = (paths.len(), MAX_BYTES >> 20);
         return Err(format!(
-            "{}: {many} recordings of {bytes} bytes, at most {MAX_RECORDINGS} of {most} MiB together are read",
+            "{}: {many} recordings with {bytes} bytes; at most {MAX_RECORDINGS} with {most} MiB in total are allowed",
             folder.display()
         ));
     }
     paths.iter().map(|path| Case::read(path)).collect()
 }
 
-/// Has a component read them.
+/// Runs the self-test of a component.
 ///
 /// # Errors
-/// The first one it fails: file, line and reason.
+/// Returns the first failure, with file, line and reason.
 pub async fn run(backend: &dyn Backend, cases: &[Case]) -> Result<(), String> {
     let all = async {
         for case in cases {
@@ -57,7 +58,7 @@ pub async fn run(backend: &dyn Backend, cases: &[Case]) -> Result<(), String> {
         }
         Ok(())
     };
-    let late = || Err(format!("they were not read within {} s", SELFTEST_TIMEOUT.as_secs()));
+    let late = || Err(format!("the self-test took longer than {} s", SELFTEST_TIMEOUT.as_secs()));
     tokio::time::timeout(SELFTEST_TIMEOUT, all).await.unwrap_or_else(|_| late())
 }
 
@@ -94,7 +95,8 @@ async fn one(backend: &dyn Backend, case: &Case) -> Result<(), String> {
     }
 }
 
-/// A turn that ended when it was recorded, or whose agent exited, and that this guest does not end.
+/// Returns a turn that the guest does not end although it ended in the recording or its agent
+/// exited.
 fn unended(case: &Case, replayed: &Replayed) -> Option<u32> {
     let entries = &case.tape.entries;
     let ended = |turn: u32| {

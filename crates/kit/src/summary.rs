@@ -1,4 +1,5 @@
-//! A summary of a recording for people: one entry for each thing the agent did, texts joined.
+//! A summary of a recording for people: one entry for each action of the agent. Parts of a text are
+//! joined.
 
 use super::shortened;
 use super::unread::unread;
@@ -7,18 +8,18 @@ use aetheel_model::agent::{
 };
 use aetheel_turn::replay::{Replayed, Tape};
 
-/// One thing the agent did, or its backend had done.
+/// One entry of a summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SummaryEntry {
     /// Milliseconds since the link was opened.
     pub t: f64,
-    /// The line of the recording it came of; of a joined text, the first.
+    /// The line of the recording that caused it. For joined texts, the first line.
     pub line: usize,
-    /// The turn, where it belongs to one.
+    /// The turn that it belongs to, if any.
     pub turn: Option<u32>,
-    /// `text`, `bash`, `usage` …
+    /// The type of the entry: `text`, `bash`, `usage` …
     pub what: String,
-    /// The text to read. May have several lines.
+    /// The content. It may have several lines.
     pub text: String,
     /// How it is shown.
     pub style: Style,
@@ -27,21 +28,21 @@ pub struct SummaryEntry {
 /// How an entry is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Text that people would read.
+    /// Text for users.
     Plain,
-    /// Work that happens behind it.
+    /// Work in the background.
     Quiet,
-    /// Something ended well, shown in green.
+    /// Success, shown in green.
     Good,
-    /// Something is wrong, shown in red.
+    /// A problem, shown in red.
     Bad,
 }
 
-/// Summarizes what a guest made of a recording, read one input a call.
+/// Summarizes a replay that was made with one input per call.
 #[must_use]
 pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
     let mut entries: Vec<SummaryEntry> = Vec::new();
-    // The text that is still going on: turn, thinking or not, part.
+    // The text that may continue: its turn, whether it is thinking, and its part.
     let mut open: Option<(u32, bool, u32)> = None;
     for step in &replayed.steps {
         let (t, line) = (tape.entries[step.entry].t, tape.lines[step.entry]);
@@ -91,7 +92,8 @@ pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
         let entry = SummaryEntry { t, line, turn, what, text, style: Style::Bad };
         entries.insert(after.unwrap_or(entries.len()), entry);
     }
-    // A part that came in pieces and then whole, with something else between, is shown once.
+    // A part that was sent in pieces and then as a whole, with other events in between, is shown
+    // once.
     entries.retain(|entry| !entry.text.is_empty() || entry.what != "text");
     if let Some((at, failure)) = &replayed.failure {
         let (t, line) = (tape.entries[*at].t, tape.lines[*at]);
@@ -107,7 +109,7 @@ pub fn summarize(tape: &Tape, replayed: &Replayed) -> Vec<SummaryEntry> {
     entries
 }
 
-/// An action in a few words: what it is, and what of it.
+/// Returns a short description of an action: its type and its content.
 #[must_use]
 pub fn line(action: &Action) -> (String, String) {
     if let Action::Event(event) = action {
@@ -123,7 +125,7 @@ pub fn line(action: &Action) -> (String, String) {
         Some((_, what, text, _)) => (what, text),
         None => {
             let json = serde_json::to_string(action).unwrap_or_default();
-            ("wants".to_owned(), shortened(&json, 160))
+            ("action".to_owned(), shortened(&json, 160))
         }
     }
 }
@@ -157,7 +159,7 @@ fn one(action: &Action) -> Option<Line> {
         Action::TurnBegun(turn) => Some((
             Some(turn.turn),
             "begun".into(),
-            "the agent began a turn by itself".into(),
+            "the agent began a turn on its own".into(),
             Style::Quiet,
         )),
         Action::Event(event) => {
@@ -220,7 +222,7 @@ fn one(action: &Action) -> Option<Line> {
 fn event_line(event: &EventKind) -> Option<(String, String, Style)> {
     let line = |what: &str, text: String, style| Some((what.to_owned(), text, style));
     match event {
-        // SummaryEntry joined, by the caller.
+        // The caller joins these.
         EventKind::Text(_) | EventKind::Thinking(_) => None,
         EventKind::ToolStart(tool) => {
             let about =

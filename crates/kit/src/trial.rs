@@ -1,4 +1,4 @@
-//! A trial: the inputs a guest gets, and how everything still open ends afterwards.
+//! A trial: a list of inputs for a guest, and how everything that is still open ends after them.
 
 use aetheel_model::agent::{Command, Decision, Exit, Input, Line, Pipe, StartTurn, TurnRef};
 use aetheel_turn::recording::{Entry, What};
@@ -8,28 +8,29 @@ use aetheel_turn::replay::Tape;
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) input: Input,
-    /// The line of the recording it is from.
+    /// The line of the recording that it comes from.
     pub(super) line: Option<usize>,
-    /// Its keys are sent as they are, not translated to those of the guest.
+    /// Whether its keys are sent unchanged. Otherwise they are translated to those of the guest.
     pub(super) foreign: bool,
 }
 
-/// A series of inputs that one guest is tried with.
+/// A list of inputs with which one guest is tested.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
-    /// The host's part in it, for people.
+    /// A description for people.
     pub(super) name: String,
     pub(super) steps: Vec<Step>,
     pub(super) endings: Endings,
-    /// The agent's own words were changed: the host has to refuse the ids in them.
+    /// Whether output of the agent was changed. Ids in it are then not checked, because the host
+    /// refuses invalid ones.
     pub(super) forged: bool,
 }
 
-/// How everything ends that is still open after the last input.
+/// How processes, requests and questions end that are open after the last input.
 #[derive(Clone, Debug)]
 pub(super) struct Endings {
     pub(super) exit: Exit,
-    /// The body of every response; none: requests fail.
+    /// The body of every HTTP response, or `None` if requests fail.
     pub(super) body: Option<&'static str>,
     pub(super) decision: Decision,
 }
@@ -45,12 +46,12 @@ impl Trial {
         Self { name: name.into(), steps, endings: Endings::default(), forged: false }
     }
 
-    /// As `new`; the agents exit in this way.
+    /// Creates a trial whose agents exit in this way.
     pub(super) fn exiting(name: impl Into<String>, steps: Vec<Step>, exit: Exit) -> Self {
         Self { endings: Endings { exit, ..Endings::default() }, ..Self::new(name, steps) }
     }
 
-    /// As `new`, with changed words of the agent in it.
+    /// Creates a trial with changed output of the agent.
     pub(super) fn forged(name: impl Into<String>, steps: Vec<Step>) -> Self {
         Self { forged: true, ..Self::new(name, steps) }
     }
@@ -80,12 +81,12 @@ impl Step {
     }
 }
 
-/// A line that a process prints.
+/// Returns a line of a process's stdout as an input.
 pub(super) fn stdout_line(proc: u32, text: &str) -> Input {
     Input::Line(Line { proc, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false })
 }
 
-/// The inputs of a recording, up to where its link went over to another guest.
+/// Returns the inputs of a recording, up to the point where its link moved to another guest.
 pub(super) fn steps(tape: &Tape) -> Vec<Step> {
     let before_move = tape
         .entries
@@ -99,7 +100,7 @@ pub(super) fn steps(tape: &Tape) -> Vec<Step> {
     steps.collect()
 }
 
-/// The entries a recording of these steps would have.
+/// Returns the entries that a recording of these steps would have.
 pub(super) fn entries(steps: &[Step]) -> Vec<Entry> {
     steps
         .iter()
@@ -108,7 +109,7 @@ pub(super) fn entries(steps: &[Step]) -> Vec<Entry> {
         .collect()
 }
 
-/// The turn that was begun last before a step.
+/// Returns the last turn that began before a step.
 pub(super) fn turn_at(steps: &[Step], at: usize) -> Option<TurnRef> {
     let start = steps[..at].iter().rev().find_map(Step::start)?;
     Some(TurnRef { session: start.session, turn: start.turn })

@@ -6,7 +6,7 @@ use aetheel_model::agent::{Action, Input, Outcome, TurnKey};
 use aetheel_turn::recording::{Entry, What};
 use aetheel_turn::replay::{Replayed, Tape, lost_text};
 
-/// The position of a line that is no JSON.
+/// The position of a line that is not JSON.
 const PLAIN: &str = "plain text";
 
 /// An answer that no action shows.
@@ -16,14 +16,14 @@ pub struct Unread {
     pub turn: TurnKey,
     /// The entry of the recording that holds it.
     pub entry: usize,
-    /// Where the text stands in the agent's output, for example `message.content[].text`.
+    /// The position of the text in the agent's output, for example `message.content[].text`.
     pub position: String,
     /// The text; empty if it is spread over several lines.
     pub text: String,
 }
 
-/// Returns the answers that turns lost although they ended well, by the same rule as the gateway's
-/// `docs/drift.md`. A turn for which the component reported `unrecognised` is left out.
+/// Returns the answers that turns lost although they completed, by the rule that the gateway uses
+/// (see `docs/drift.md`). Skips turns for which the component reported `unrecognised`.
 #[must_use]
 pub fn unread(tape: &Tape, replayed: &Replayed) -> Vec<Unread> {
     let actions: Vec<Value> =
@@ -56,7 +56,7 @@ pub(super) fn holds(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Finds the last text at a position that no action holds.
+/// Finds the last text at a position that is in no action.
 fn locate(entries: &[Entry], position: &str, actions: &[Value]) -> (usize, String) {
     let mut last_output = 0;
     for (at, output) in
@@ -98,7 +98,7 @@ fn texts_at<'v>(value: &'v Value, path: &str, found: &mut Vec<&'v str>) {
     if path.is_empty() {
         return found.extend(value.as_str());
     }
-    // Keys may hold dots and brackets themselves.
+    // Keys may contain dots and brackets themselves.
     let Some(map) = value.as_object() else { return };
     for (key, item) in map {
         if let Some(rest) = path.strip_prefix(key.as_str())

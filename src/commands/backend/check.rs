@@ -151,7 +151,7 @@ fn tell(page: Paper, finding: &Finding) {
     let place = match (&finding.recording, finding.line) {
         (Some(path), Some(line)) => format!("{path}:{line}"),
         (Some(path), None) => path.clone(),
-        (None, _) => "made of the descriptor".to_owned(),
+        (None, _) => "made from the descriptor".to_owned(),
     };
     let times = if finding.times > 1 {
         format!(" (and {} more times)", finding.times - 1)

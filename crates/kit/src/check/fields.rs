@@ -1,5 +1,5 @@
-//! Fields of the agent's output that the component does not read, or whose loss it would not
-//! notice: an author's typo, and what a later version of the agent may rename.
+//! Finds fields of the agent's output that the component does not read, or whose loss it would not
+//! report: typos of the author, and fields that a later version of the agent may rename.
 
 use std::collections::BTreeSet;
 
@@ -15,15 +15,15 @@ use aetheel_turn::recording::Entry;
 use aetheel_turn::replay::{Batches, Replayed, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
-/// Changed recordings that are read in one check, over all recordings.
+/// The largest number of changed recordings in one check.
 const MAX_CHANGES: usize = 1500;
-/// Inputs in a call; what a component does must not depend on it.
+/// Inputs per call. The component's actions must not depend on it.
 const BATCH: usize = 64;
-/// Shortest text that counts as prose, in bytes.
+/// Minimum length of a text that counts as prose, in bytes.
 const PROSE_BYTES: usize = 12;
 
-/// Renames every field of every recording, one after the other, and looks for turns that show
-/// nothing although the agent said something.
+/// Renames each field of each recording, one at a time, and searches for turns that show nothing
+/// although the agent wrote something.
 pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
     let mut area = Area::new("fields", "fields renamed");
     if cases.is_empty() {
@@ -67,7 +67,7 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
         }
     }
     if shows_something {
-        // Other answers are read; the rule may be wrong about one that stands elsewhere.
+        // If other answers are read, the rule may be wrong about one at another position.
         area.notes.extend(lost);
     } else if lost.is_empty() {
         silent.into_iter().for_each(|silent| add(&mut area.findings, silent));
@@ -78,9 +78,9 @@ pub(super) async fn fields(backend: &dyn Backend, cases: &[Case]) -> Result<Area
 }
 
 enum Seen {
-    /// People see a text, a thought, a tool, a question or a failure.
+    /// A turn shows a text, a thought, a tool, a question or a failure.
     Answer,
-    /// A turn ended well, and people see nothing of it.
+    /// Turns ended successfully, and show nothing.
     Nothing,
     /// No turn ended.
     NoTurn,
@@ -101,7 +101,7 @@ fn seen(actions: &[Value]) -> Seen {
     if turns.values().any(shows) { Seen::Answer } else { Seen::Nothing }
 }
 
-/// The longest prose that the agent says in a recording of which people see nothing.
+/// Returns the longest prose in a recording that no turn shows.
 fn unread_prose(case: &Case, recording: &Recording, before: &[Value]) -> Option<Finding> {
     let (position, entry) = recording
         .texts()
@@ -110,11 +110,11 @@ fn unread_prose(case: &Case, recording: &Recording, before: &[Value]) -> Option<
         .max_by_key(|(_, _, text)| text.len())
         .map(|(position, entry, _)| (position.path.clone(), entry))?;
     let at = case.tape.lines.get(entry).copied();
-    let got = format!("turns end well and show nothing; `{position}` has text that is never shown");
-    Some(finding(case, at, "read as it is".to_owned(), got, Rule::Reads))
+    let got = format!("turns complete and show nothing; `{position}` has text that is never shown");
+    Some(finding(case, at, "read unchanged".to_owned(), got, Rule::Reads))
 }
 
-/// The answer of a turn that the component lost although the turn ended well.
+/// Reports an answer that the component lost although the turn ended successfully.
 fn lost_answer(case: &Case, unread: &Unread) -> Finding {
     let Unread { turn, entry, position, text } = unread;
     let at = case.tape.lines.get(*entry).copied();
@@ -122,7 +122,7 @@ fn lost_answer(case: &Case, unread: &Unread) -> Finding {
     let got = format!(
         "turn {turn} shows no answer; the agent's text at `{position}` is not shown: {text}"
     );
-    finding(case, at, "read as it is".to_owned(), got, Rule::Reads)
+    finding(case, at, "read unchanged".to_owned(), got, Rule::Reads)
 }
 
 fn finding(case: &Case, line: Option<usize>, trial: String, got: String, rule: Rule) -> Finding {
@@ -135,7 +135,7 @@ fn finding(case: &Case, line: Option<usize>, trial: String, got: String, rule: R
         got,
         expected: match rule {
             Rule::Reads => "an answer, or `unrecognised` for the lines that cannot be read",
-            _ => "the same for people, or `unrecognised` for the line that lacks the field",
+            _ => "the same output for users, or `unrecognised` for the line without the field",
         }
         .to_owned(),
         advice: rule.advice(),
@@ -147,8 +147,8 @@ fn entries(entries: &[Entry]) -> Vec<Value> {
     entries.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect()
 }
 
-/// Returns the actions that a component makes of the entries; `None` if it fails on them, which
-/// other areas report.
+/// Returns the actions of a component for these entries. Returns `None` if it fails, because other
+/// areas report that.
 async fn read(
     backend: &dyn Backend,
     entries: &[Value],

@@ -1,4 +1,4 @@
-//! Proving that a component can serve: everything that is tried with it, one area after the other.
+//! Checks whether a component follows the contract, one area after the other.
 
 mod fields;
 
@@ -17,18 +17,20 @@ use aetheel_turn::recording::{FORMAT, Header, What};
 use aetheel_turn::replay::{Batches, Keys, Replayed, Tape, replay, replay_moving};
 use aetheel_turn::{Backend, GuestFailure};
 
-/// Findings after which no more is tried: they will have one cause.
+/// The number of findings at which an area stops, because further ones probably have the same
+/// cause.
 const MAX_FINDINGS: usize = 20;
-/// Inputs a trial hands over in a call, until something is found; then it is run again one by one.
+/// Inputs per call. If a trial finds something, it is repeated with one input per call.
 const TRIAL_BATCH: usize = 64;
-/// Inputs all trials together are about; many long recordings get fewer trials each.
+/// The total number of inputs of all trials. If there are many long recordings, each gets fewer
+/// trials.
 const INPUT_BUDGET: usize = 150_000;
-/// Trials of a recording.
+/// The largest number of trials for a recording.
 const MAX_TRIALS: usize = 100;
-/// Places in a recording at which a guest hands its state over.
+/// The largest number of handovers that are tried for a recording.
 const MAX_HANDOVERS: usize = 4;
 
-/// One area and what was found in it.
+/// An area and its results.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Area {
@@ -36,14 +38,14 @@ pub struct Area {
     pub name: &'static str,
     /// How many trials there were.
     pub trials: usize,
-    /// The plural of the things tried, for people.
+    /// A plural noun for the things tried, for people.
     pub of: &'static str,
-    /// Why there was nothing to try, where that is so.
+    /// Why nothing was tried, if nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The faults that its trials found.
+    /// The violations that were found.
     pub findings: Vec<Finding>,
-    /// Weaknesses that its trials found. They do not make the check fail.
+    /// Weaknesses that were found. They do not make the check fail.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Finding>,
 }
@@ -53,7 +55,8 @@ impl Area {
         Self { name, trials: 0, of, why: None, findings: Vec::new(), notes: Vec::new() }
     }
 
-    /// A guest that is cut off takes its second every time.
+    /// Returns whether the area should stop. A guest that is cut off costs a second each time, so
+    /// it counts more.
     fn is_done(&self) -> bool {
         let cost =
             |finding: &Finding| finding.times * if is_cut_off(&finding.got) { 20 } else { 1 };
@@ -61,18 +64,18 @@ impl Area {
     }
 }
 
-/// Whether the guest was stopped at a limit.
+/// Returns whether the guest was stopped at a limit.
 fn is_cut_off(got: &str) -> bool {
     got.contains("cut off")
 }
 
-/// Tries everything: hostile input, determinism, batching, and taking over state where the backend
-/// lives long enough.
+/// Runs all checks: hostile input, determinism, batching, handover of state where the backend's
+/// guests live longer than a turn, and renamed fields.
 ///
 /// # Errors
-/// When no guest can be opened.
+/// Returns the failure if no guest can be opened.
 pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, GuestFailure> {
-    // Without a single recording there is still what the descriptor promises.
+    // The descriptor can be tested even without recordings.
     let mut all = vec![made(backend.descriptor())];
     all.extend_from_slice(cases);
     Ok(vec![
@@ -84,7 +87,7 @@ pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, G
     ])
 }
 
-/// A recording of every kind of garbage in answer to a first prompt.
+/// Creates a recording of a first prompt that is answered with all kinds of garbage.
 fn made(descriptor: &Descriptor) -> Case {
     let steps = hostile::of_nothing(descriptor);
     let lines = (1..=steps.len()).collect();
@@ -99,7 +102,7 @@ fn made(descriptor: &Descriptor) -> Case {
         started: String::new(),
     };
     let tape = Tape { header, entries: trial::entries(&steps), lines };
-    Case { path: "made of the descriptor".into(), tape, actions: None }
+    Case { path: "made from the descriptor".into(), tape, actions: None }
 }
 
 async fn hostile(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
@@ -125,7 +128,8 @@ async fn hostile(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFai
     Ok(area)
 }
 
-/// Runs a trial, and once more input by input when something is wrong, to find out at which.
+/// Runs a trial. If it finds something, repeats it with one input per call to find the responsible
+/// input.
 async fn run_trial(
     backend: &dyn Backend,
     keys: &Keys,
@@ -139,7 +143,7 @@ async fn run_trial(
     area.trials += 1;
     let mut violations = simulator::run(backend, keys.clone(), trial, TRIAL_BATCH).await?;
     if violations.iter().any(|violation| is_cut_off(&violation.got)) {
-        // The limit is of real time, and the machine may have been busy.
+        // The time limit is in real time, and the machine may have been busy.
         violations = simulator::run(backend, keys.clone(), trial, TRIAL_BATCH).await?;
     }
     if !violations.is_empty() {
@@ -175,7 +179,7 @@ async fn determinism(backend: &dyn Backend, cases: &[Case]) -> Result<Area, Gues
             add(
                 &mut area,
                 Rule::NeverFails,
-                "read as it is",
+                "read unchanged",
                 case,
                 Some(*at),
                 failure.to_string(),
@@ -188,15 +192,15 @@ async fn determinism(backend: &dyn Backend, cases: &[Case]) -> Result<Area, Gues
 }
 
 async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
-    let mut area = Area::new("batching", "recordings batched otherwise");
+    let mut area = Area::new("batching", "recordings in other batches");
     for (number, case) in cases.iter().enumerate() {
         let single = replay(backend, &case.tape.entries, Batches::Single).await?;
         let seed = number as u64;
         let ways = [
-            ("7 inputs a call", Batches::Of(7)),
-            ("everything in a call", Batches::Whole),
-            ("calls of 1 to 16 inputs", Batches::Seeded(seed)),
-            ("other calls of 1 to 16 inputs", Batches::Seeded(!seed)),
+            ("7 inputs per call", Batches::Of(7)),
+            ("all inputs in one call", Batches::Whole),
+            ("1 to 16 inputs per call", Batches::Seeded(seed)),
+            ("1 to 16 inputs per call, in other batches", Batches::Seeded(!seed)),
         ];
         for (how, batches) in ways {
             area.trials += 1;
@@ -208,10 +212,11 @@ async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
 }
 
 async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
-    let mut area = Area::new("handover", "times a guest handed its state to another");
+    let mut area = Area::new("handover", "handovers of state to a new guest");
     if backend.descriptor().sharing == Sharing::Turn {
-        area.why =
-            Some("its agent runs once a turn, so there is never anything to hand over".to_owned());
+        area.why = Some(
+            "its agent runs once per turn, so there is never any state to hand over".to_owned(),
+        );
         return Ok(area);
     }
     let (mut places, mut kept_still) = (0, 0);
@@ -244,15 +249,15 @@ async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
             match replay_moving(backend, &case.tape.entries, before).await {
                 Ok(Some(moved)) => {
                     area.trials += 1;
-                    // It may number what it asks its agent anew; the recorded agent answers the old
-                    // numbers.
+                    // The new guest may number its requests differently, but the recorded agent
+                    // answers with the old numbers.
                     if asks_otherwise(&still, &moved) {
                         continue;
                     }
                     compare(
                         &mut area,
                         Rule::Handover,
-                        "handed over to a fresh guest",
+                        "moved to a new guest",
                         case,
                         &still,
                         &moved,
@@ -261,11 +266,11 @@ async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
                 Ok(None) => kept_still += 1,
                 Err(failure) => {
                     area.trials += 1;
-                    let expected = "its own state taken over".to_owned();
+                    let expected = "its own state loaded".to_owned();
                     add(
                         &mut area,
                         Rule::Handover,
-                        "handed over to a fresh guest",
+                        "moved to a new guest",
                         case,
                         Some(before),
                         failure.to_string(),
@@ -278,11 +283,11 @@ async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
     if area.trials == 0 {
         area.why = Some(match (cases.is_empty(), places) {
             (true, _) => "there is no recording".to_owned(),
-            (false, 0) => "no recording goes on after the end of a turn".to_owned(),
+            (false, 0) => "no recording continues after the end of a turn".to_owned(),
             (false, _) => {
                 format!(
-                    "at each of {kept_still} places where it was idle `save` returned none: every reload restarts its agent \
-                     (hint: where `save` should return something, is the state where it sees it?)"
+                    "at each of {kept_still} idle places `save` returned none: every reload restarts its agent \
+                     (hint: if `save` should return a state, check that it can access it)"
                 )
             }
         });
@@ -290,7 +295,7 @@ async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
     Ok(area)
 }
 
-/// Whether what differs first is something said to the agent.
+/// Returns whether the first difference is in a message to the agent.
 fn asks_otherwise(first: &Replayed, second: &Replayed) -> bool {
     let (actions, others): (Vec<_>, Vec<_>) =
         (first.actions().cloned().collect(), second.actions().cloned().collect());
@@ -298,7 +303,7 @@ fn asks_otherwise(first: &Replayed, second: &Replayed) -> bool {
     path.is_some_and(|path| path.starts_with("write.") || path.starts_with("http."))
 }
 
-/// The entries before which a guest is idle after a turn, a few of them.
+/// Returns some entries before which the guest is idle after a turn.
 fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
     let mut steps = replayed.steps.iter().peekable();
     let (mut open, mut begun, mut found) = (0_usize, false, Vec::new());
@@ -323,13 +328,13 @@ fn idle(case: &Case, replayed: &Replayed) -> Vec<usize> {
     let starts = |at: &usize| {
         matches!(&case.tape.entries[*at].what, What::In(Input::Command(Command::StartTurn(_))))
     };
-    // What comes before the next turn tells most: the agent goes on.
+    // The most useful places are directly before the next turn, because the agent then continues.
     found.sort_by_key(|at| !starts(at));
     found.truncate(MAX_HANDOVERS);
     found
 }
 
-/// Compares what two readings of a recording gave; `first` got one input a call.
+/// Compares two replays of a recording. `first` was made with one input per call.
 fn compare(
     area: &mut Area,
     rule: Rule,
@@ -358,12 +363,12 @@ fn compare(
             case,
             Some(*at),
             failure.to_string(),
-            "no failure, as with one input a call".into(),
+            "no failure, as with one input per call".into(),
         );
     }
 }
 
-/// The entry an action (counted from 1) came of.
+/// Returns the entry that caused an action (counted from 1).
 pub(super) fn entry_of(replayed: &Replayed, number: usize) -> Option<usize> {
     let mut before = 0;
     for step in &replayed.steps {

@@ -10,7 +10,7 @@ use aetheel_model::agent::{
 };
 use aetheel_turn::{Generation, Guest};
 
-/// The fault built into a guest.
+/// The fault that is built into a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -22,7 +22,8 @@ enum Fault {
     TalksAfterwards,
     SavesNothing,
     ShowsNothing,
-    /// None of its own: the machine is busy when the first guest of all is told of `null`.
+    /// The guest has no fault, but the first guest that gets the line `null` exceeds its time
+    /// limit.
     SlowOnce,
 }
 
@@ -73,7 +74,7 @@ impl Backend for Agent {
     }
 }
 
-/// Says every line of its agent, numbered.
+/// Repeats every line of its agent, numbered.
 struct Talker {
     fault: Fault,
     slow: Arc<AtomicU32>,
@@ -219,7 +220,7 @@ impl Guest for Talker {
     }
 }
 
-/// Two turns with one agent.
+/// A recording of two turns with one agent.
 fn case() -> Case {
     let mut text = r#"{"aetheel-recording":1,"link":"l","backend":"x","backend-version":"1","generation":1,"digest":"","agent-version":null,"started":""}"#.to_owned();
     let start = |turn| {
@@ -258,7 +259,7 @@ fn found(fault: Fault) -> Vec<Finding> {
 }
 
 #[test]
-fn a_guest_that_keeps_to_the_contract_passes() {
+fn a_guest_that_follows_the_contract_passes() {
     for fault in [Fault::None, Fault::SlowOnce] {
         let found = found(fault);
         assert!(found.is_empty(), "{fault:?}: {found:#?}");
@@ -286,7 +287,7 @@ fn each_fault_is_found_by_its_rule_and_its_line() {
 }
 
 #[test]
-fn where_no_state_can_be_handed_over_it_is_said_why() {
+fn the_report_explains_why_no_handover_was_tried() {
     let why = |fault: Fault, cases: &[Case]| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let areas = runtime.block_on(check(&agent(fault), cases)).unwrap();
@@ -298,7 +299,7 @@ fn where_no_state_can_be_handed_over_it_is_said_why() {
     cut.tape.entries.truncate(3);
     assert_eq!(
         why(Fault::None, &[cut]),
-        (0, "no recording goes on after the end of a turn".to_owned())
+        (0, "no recording continues after the end of a turn".to_owned())
     );
     let (trials, said) = why(Fault::SavesNothing, &[case()]);
     assert!(
@@ -309,7 +310,7 @@ fn where_no_state_can_be_handed_over_it_is_said_why() {
 }
 
 #[test]
-fn a_failure_names_the_very_input_it_came_of() {
+fn a_failure_names_the_input_that_caused_it() {
     let all = found(Fault::GivesUp);
     let failure = all.iter().find(|finding| finding.rule == Rule::NeverFails).unwrap();
     assert!(

@@ -1,5 +1,5 @@
-//! Cutting one turn out of the entries of a recording: where its steps begin and end, and whose what
-//! stands in them is. Pure.
+//! Extracts one turn from the entries of a recording: the file positions of its steps, and which
+//! entries belong to it. Pure.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,10 +7,10 @@ use aetheel_model::agent::{Action, Command, EventKind, Input, SessionKey, TurnKe
 use aetheel_turn::recording::{Entry, SPARSE, What};
 use aetheel_turn::replay::Keys;
 
-/// Steps of a turn that are held; what follows is counted.
+/// The largest number of steps that are kept of a turn. Further ones are only counted.
 pub const STEPS: usize = 200_000;
 
-/// Where a step stands, and what it is like.
+/// The position of a step in the file, and its flags.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) start: u64,
@@ -21,16 +21,16 @@ pub(super) struct Mark {
     pub(super) is: u8,
 }
 
-/// Actions were recorded with it.
+/// The step has recorded actions.
 pub(super) const SAYS: u8 = 1;
-/// People saw something of it.
+/// Users saw something of the step.
 pub(super) const SEEN: u8 = 2;
-/// Something in it is unknown to the backend.
+/// The step has output that the backend does not know.
 pub(super) const UNKNOWN: u8 = 4;
-/// It came together with something of another turn.
+/// The step is mixed with inputs or actions of another turn.
 pub(super) const MIXED: u8 = 8;
 
-/// The session and the turn that something names.
+/// The session and the turn that an action belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whose(Option<SessionKey>, Option<TurnKey>);
 
@@ -40,7 +40,7 @@ impl Whose {
     }
 }
 
-/// Whose an action is; none: it does not say.
+/// Returns the session and turn of an action, or `None` if it names neither.
 pub(super) fn whose(action: &Action) -> Option<Whose> {
     let (session, turn) = match action {
         Action::Event(of) => (Some(of.session), Some(of.turn)),
@@ -54,7 +54,8 @@ pub(super) fn whose(action: &Action) -> Option<Whose> {
     (session.is_some() || turn.is_some()).then_some(Whose(session, turn))
 }
 
-/// Whether a command of the host is about this turn; none: it does not say, or is no command.
+/// Returns whether a command of the host belongs to this turn, or `None` if the input is not a
+/// command or does not name a turn.
 pub(super) fn is_own_command(
     input: &Input,
     (session, turn): (SessionKey, TurnKey),
@@ -72,17 +73,17 @@ pub(super) fn is_own_command(
     }
 }
 
-/// Cuts a turn out of the lines of a recording.
+/// Extracts a turn from the entries of a recording.
 pub(super) struct Cutter<'a> {
     turn: &'a str,
     cut: Option<Cut>,
     keys: Keys,
     began: f64,
-    /// The turns that run, by their ids.
+    /// The running turns, by their ids.
     open: BTreeMap<String, TurnKey>,
-    /// Where the steps begin whose actions are not all there yet.
+    /// Index of the first step of the open group: the steps whose actions may still follow.
     group: usize,
-    /// None of these: nothing was told since the last one was closed.
+    /// Whether a group is open: an input was read since the last group was closed.
     is_open: bool,
     answered: bool,
     alone: bool,
@@ -90,7 +91,7 @@ pub(super) struct Cutter<'a> {
     of_others: bool,
 }
 
-/// A turn, cut out.
+/// An extracted turn.
 #[derive(Default)]
 pub(super) struct Cut {
     pub(super) marks: Vec<Mark>,
@@ -122,13 +123,14 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Takes the next entry in, which stands between these bytes; true: the turn is over.
+    /// Processes the next entry, which lies between these byte positions. Returns `true` when the
+    /// turn has ended.
     pub(super) fn take(&mut self, entry: &Entry, (start, end): (u64, u64), number: usize) -> bool {
         self.keys.record(entry);
         let began = self.began;
         match &entry.what {
             What::Turn { turn, lane, session, key, .. } => {
-                // What was told until now was answered before.
+                // All inputs up to here were answered before this entry.
                 self.close();
                 self.open.insert(turn.clone(), *key);
                 if turn == self.turn && self.cut.is_none() {
@@ -189,7 +191,7 @@ impl<'a> Cutter<'a> {
         false
     }
 
-    /// An input begins a step.
+    /// Begins a step with an input.
     fn tell(&mut self, input: &Input, t: f64, (start, end): (u64, u64), number: usize) {
         let Some(cut) = &mut self.cut else { return };
         if cut.marks.len() >= STEPS {
@@ -212,7 +214,7 @@ impl<'a> Cutter<'a> {
         });
     }
 
-    /// The last step goes on to this byte.
+    /// Extends the last step to this position, and adds flags.
     fn extend(&mut self, end: u64, is: u8) {
         if let Some(mark) = self.cut.as_mut().and_then(|cut| cut.marks.last_mut()) {
             mark.length = u32::try_from(end - mark.start).unwrap_or(u32::MAX);
@@ -220,14 +222,15 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// The steps whose actions are all there are this turn's, or not.
+    /// Closes the open group: its actions are complete. Drops its steps if they belong to other
+    /// turns.
     fn close(&mut self) {
         let Some(cut) = &mut self.cut else { return };
         if !self.alone && !self.of_us {
             cut.of_others += cut.marks.len() - self.group;
             cut.marks.truncate(self.group);
         } else if !self.alone && (self.of_others || cut.marks.len() - self.group > 1) {
-            // Of several inputs nobody can tell whose each is.
+            // If the group has several inputs, it is unknown which action belongs to which input.
             cut.marks[self.group..].iter_mut().for_each(|mark| mark.is |= MIXED);
         }
         self.group = cut.marks.len();
@@ -238,7 +241,7 @@ impl<'a> Cutter<'a> {
         self.of_others = false;
     }
 
-    /// The turn; none: the recording does not tell of it.
+    /// Returns the turn, or `None` if the recording does not contain it.
     pub(super) fn finish(mut self) -> Option<Cut> {
         self.close();
         let Self { cut, keys, .. } = self;
@@ -246,7 +249,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// What an action makes of its step.
+/// Returns the flags that an action gives its step.
 fn marks_of(action: &Action) -> u8 {
     match action {
         Action::Event(event) => match &event.kind {

@@ -1,10 +1,10 @@
-//! One turn of a recording as steps: where each stands in the file, and what is in it when somebody
-//! looks.
+//! One turn of a recording, divided into steps.
 //!
-//! A step is an input and what was recorded because of it, until the next input. Of a recording
-//! only places and marks are held, 24 bytes a step; it is read again for whoever looks at one. A
-//! link may serve several turns at a time: what is of another one alone is no step, and of what
-//! came together with another one only this turn's part is told. Everything here blocks.
+//! A step is an input, and everything that was recorded until the next input. Only the positions
+//! and flags of the steps are kept in memory, 24 bytes each; the content of a step is read from the
+//! file on demand. A link may serve several turns at a time: inputs that belong only to other turns
+//! are left out, and a step that is mixed with another turn shows only this turn's part. All
+//! functions here block.
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata};
@@ -17,29 +17,29 @@ use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
 use aetheel_turn::recording::{Entry, FORMAT, Header, What};
 use aetheel_turn::replay::Keys;
 
-/// Bytes of a recording that are read, and of a step.
+/// The largest recording that is read, in bytes.
 const LARGEST: u64 = 256 << 20;
-/// Notes of the host that are told with a step.
+/// The largest number of the host's notes that a step shows.
 const NOTES: usize = 20;
 
-/// What is known of a recorded turn beside its steps.
+/// Properties of a recorded turn.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The recording's first line.
     pub header: Header,
     /// The lane, as recorded.
     pub lane: String,
-    /// Steps beyond those that are held.
+    /// The number of further steps that are not kept.
     pub left_out: usize,
-    /// Inputs of other turns of the link, which are no steps.
+    /// The number of inputs that belong to other turns of the link.
     pub of_others: usize,
-    /// Lines that were lost because the disk was too slow.
+    /// The number of lines that were lost because the disk was too slow.
     pub lost: u64,
-    /// From this step on (index) agent-events were not written down.
+    /// The step (index) from which on agent events were not recorded.
     pub sparse: Option<usize>,
-    /// How the turn ended, in the host's words, and after how many milliseconds.
+    /// How the turn ended, as the host recorded it, and its duration in milliseconds.
     pub ended: Option<(String, f64)>,
-    /// Why the recording does not go on to the turn's end.
+    /// Why the recording does not reach the turn's end.
     pub fault: Option<String>,
 }
 
@@ -47,49 +47,49 @@ pub struct Facts {
 #[derive(Debug)]
 pub struct Film {
     file: File,
-    /// Bytes of the file when it was opened, and which file it is.
+    /// Size of the file in bytes when it was opened.
     size: u64,
     inode: u64,
-    /// Where the turn's part of it ends.
+    /// The position at which the turn ends.
     pub(super) end: u64,
     pub(super) keys: Keys,
     turn: TurnKey,
     session: SessionKey,
-    /// Questions of this turn.
+    /// The keys of the turn's questions.
     asks: HashSet<u32>,
     marks: Vec<Mark>,
     facts: Facts,
 }
 
-/// One step, whole.
+/// The content of a step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The line of the file its input stands in, from 1.
+    /// The line number of its input in the file, from 1.
     pub line: usize,
     /// Milliseconds since the turn began.
     pub t_ms: u32,
-    /// What the guest was told; none: it came together with something of another turn.
+    /// The input, or `None` if it is not shown because the step is mixed with another turn.
     pub input: Option<Input>,
-    /// What the host did meanwhile.
+    /// Notes about the host's activity during the step.
     pub notes: Vec<String>,
-    /// What the guest wanted done.
+    /// The guest's actions.
     pub actions: Vec<Action>,
 }
 
-/// What a step is looked for by.
+/// A property by which steps can be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// People saw something of it.
+    /// Users saw something of it.
     Seen,
-    /// Its backend met something it does not know.
+    /// It has output that the backend does not know.
     Unknown,
 }
 
 impl Film {
-    /// Reads through a recording for a turn.
+    /// Reads a recording and finds the steps of a turn.
     ///
     /// # Errors
-    /// Why there is nothing to look at, in words for an owner.
+    /// Returns a message for an owner if the turn cannot be shown.
     pub fn open(file: File, turn: &str) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("the recording cannot be read: {error}");
         let metadata = file.metadata().map_err(unreadable)?;
@@ -138,7 +138,7 @@ impl Film {
         let end = lines.at();
         let Some(cut) = cutter.finish() else {
             let why = fault.map(|fault| format!(" ({fault})")).unwrap_or_default();
-            return Err(format!("the recording does not tell of this turn{why}"));
+            return Err(format!("the recording does not contain this turn{why}"));
         };
         let Cut { marks, keys, ours, asks, lane, left_out, of_others, lost, sparse, ended } = cut;
         let facts = Facts { header, lane, left_out, of_others, lost, sparse, ended, fault };
@@ -146,31 +146,31 @@ impl Film {
         Ok(Self { file, size, inode, end, keys, turn, session, asks, marks, facts })
     }
 
-    /// What is known beside the steps.
+    /// Returns the properties of the turn.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Whether it still tells what is in the file that is found where its recording is.
+    /// Returns whether the file that is found at the recording's path still has this content.
     pub(super) fn still_fits(&self, found: &Metadata) -> bool {
         let grown = self.facts.ended.is_some() && found.len() >= self.end;
         found.ino() == self.inode && (found.len() == self.size || grown)
     }
 
-    /// How many steps there are.
+    /// Returns the number of steps.
     #[must_use]
     pub fn len(&self) -> usize {
         self.marks.len()
     }
 
-    /// Whether there is no step at all.
+    /// Returns whether there are no steps.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.marks.is_empty()
     }
 
-    /// Whether a step (index) has this sign.
+    /// Returns whether a step (index) has a property.
     #[must_use]
     pub fn has(&self, step: usize, sign: Sign) -> bool {
         let is = match sign {
@@ -180,18 +180,18 @@ impl Film {
         self.marks.get(step).is_some_and(|mark| mark.is & is != 0)
     }
 
-    /// The next step (index) after this one with a sign.
+    /// Returns the next step (index) after this one that has a property.
     #[must_use]
     pub fn next_with(&self, step: usize, sign: Sign) -> Option<usize> {
         (step + 1..self.len()).find(|at| self.has(*at, sign))
     }
 
-    /// The step whose input stands in this line.
+    /// Returns the step whose input is on this line.
     pub(super) fn step_of(&self, line: usize) -> Option<usize> {
         self.marks.binary_search_by_key(&line, |mark| mark.line as usize).ok()
     }
 
-    /// Whether actions were recorded with a step.
+    /// Returns whether a step (index) has recorded actions.
     #[must_use]
     pub fn says(&self, step: usize) -> bool {
         self.marks.get(step).is_some_and(|mark| mark.is & SAYS != 0)
@@ -201,21 +201,21 @@ impl Film {
         &self.file
     }
 
-    /// Whether an action is of this turn; none: it does not say.
+    /// Returns whether an action belongs to this turn, or `None` if it does not name a turn.
     #[must_use]
     pub fn is_ours(&self, action: &Action) -> Option<bool> {
         whose(action).map(|whose| whose.is(self.session, self.turn))
     }
 
-    /// Whether a step came together with something of another turn.
+    /// Returns whether a step (index) is mixed with another turn.
     pub(super) fn is_mixed(&self, step: usize) -> bool {
         self.marks.get(step).is_some_and(|mark| mark.is & MIXED != 0)
     }
 
-    /// Reads a step (index).
+    /// Reads the content of a step (index).
     ///
     /// # Errors
-    /// There is none, or the file cannot be read any more.
+    /// Returns an error if there is no such step, or if the file cannot be read any more.
     pub fn read(&self, step: usize) -> io::Result<Step> {
         let mark = *self.marks.get(step).ok_or(io::ErrorKind::NotFound)?;
         let mut read = Step {
@@ -253,10 +253,10 @@ impl Film {
         Ok(read)
     }
 
-    /// Hands on the recorded actions of the steps up to this one (index), in order.
+    /// Calls `take` with each recorded action of the steps up to this one (index), in order.
     ///
     /// # Errors
-    /// The file cannot be read any more.
+    /// Returns an error if the file cannot be read any more.
     pub fn actions(&self, upto: usize, mut take: impl FnMut(usize, Action)) -> io::Result<()> {
         let mut bytes = Vec::new();
         for (at, mark) in self.marks.iter().enumerate().take(upto.saturating_add(1)) {
@@ -274,7 +274,7 @@ impl Film {
         Ok(())
     }
 
-    /// What stands in the lines of a step.
+    /// Reads the entries of a step.
     fn entries(&self, mark: Mark, bytes: &mut Vec<u8>) -> io::Result<Vec<What>> {
         bytes.resize(mark.length as usize, 0);
         self.file.read_exact_at(bytes, mark.start)?;

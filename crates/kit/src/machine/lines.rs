@@ -1,13 +1,13 @@
-//! The lines of a part of a file, one after the other, without holding more than one. Blocks.
+//! Reads the lines of a part of a file, one at a time. Blocks.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::os::unix::fs::FileExt as _;
 
-/// Bytes that are read at a time.
+/// Size of the read buffer in bytes.
 const PIECE: usize = 256 << 10;
 
-/// Lines of a file between two places.
+/// An iterator over the lines between two positions of a file.
 pub(super) struct Lines<'a> {
     reader: BufReader<Part<'a>>,
     line: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct Lines<'a> {
     number: usize,
 }
 
-/// A part of a file, read without moving the file's own place.
+/// Reads a part of a file without changing the file's own position.
 struct Part<'a> {
     file: &'a File,
     at: u64,
@@ -39,13 +39,13 @@ impl<'a> Lines<'a> {
         Self { reader, line: Vec::new(), at: start, number: 0 }
     }
 
-    /// Where the next line begins.
+    /// Returns the position of the next line.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next line that says something: where it begins, its number from 1, and what it says;
-    /// none: the last one that is whole was read.
+    /// Returns the next line that is not blank: its position, its number (from 1) and its bytes.
+    /// Returns `None` after the last complete line.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, usize, &[u8])>> {
         loop {
             self.line.clear();

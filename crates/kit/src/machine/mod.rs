@@ -1,18 +1,18 @@
-//! The time machine: a recorded turn step by step, and the same turn as another component would
-//! have understood it.
+//! The time machine: shows a recorded turn step by step, and how another component would have
+//! handled the same turn.
 //!
-//! Owns what is held of recordings that somebody looks at, and the one reading that may go on at a
-//! time. Only components that the operator let in read anything, each under the limits of serving
-//! and on trial: how they fail is nothing to what serves. Nothing is kept when nobody looks.
-//! Pinned by `tests/kit/machine.rs` and `tests/gateway/dashboard/machine.rs`.
+//! Owns the caches of step lists and of replays, and runs at most one replay at a time. Only
+//! components that the operator admitted can replay a turn. A replay has the limits of normal
+//! operation, and its failures do not affect the serving component. Unused entries are dropped
+//! after a while. Pinned by `tests/kit/machine.rs` and `tests/gateway/dashboard/machine.rs`.
 //!
-//! | room | owns |
+//! | module | content |
 //! |---|---|
-//! | [`cutter`] | one turn out of the entries of a recording |
-//! | [`film`] | where the steps of a turn stand, and what is in one |
-//! | [`lines`] | lines of a file |
-//! | [`reading`] | another component's reading |
-//! | [`search`] | words in steps |
+//! | [`cutter`] | extracts one turn from the entries of a recording |
+//! | [`film`] | the steps of a turn, and their content |
+//! | [`lines`] | reads the lines of a file |
+//! | [`reading`] | replays a turn with another component |
+//! | [`search`] | searches steps for words |
 
 mod cutter;
 mod film;
@@ -37,21 +37,22 @@ use aetheel_model::redact::Redactor;
 use aetheel_turn::recording::Recorder;
 use aetheel_turn::{Backends, KnownComponent};
 
-/// Recorded turns that are held, and readings.
+/// Capacities of the caches for recorded turns and for replays.
 const FILMS: usize = 4;
 const READINGS: usize = 2;
-/// How many read files at a time: a slow disk holds no more threads up.
+/// The number of tasks that may read files at the same time, so that a slow disk blocks only so
+/// many threads.
 const READERS: usize = 4;
-/// How long something is held that nobody looks at.
+/// How long an unused entry stays in the caches.
 const HELD: Duration = Duration::from_secs(600);
-/// Longest time for a reading.
+/// Time limit for a replay.
 const READING_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long somebody waits for a reading before it is said that it goes on.
+/// How long a request waits for a replay before it reports the progress instead.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Steps after which it is said how far a reading is.
+/// The progress of a replay is updated after this number of steps.
 const TELL_EVERY: usize = 500;
 
-/// See the module. Cheap to clone.
+/// Shows recorded turns step by step. Cheap to clone.
 #[derive(Clone)]
 pub struct Machine {
     inner: Arc<Inner>,
@@ -61,15 +62,15 @@ struct Inner {
     recorder: Recorder,
     backends: Arc<dyn Backends>,
     redactor: Redactor,
-    /// Places of those who read files at a time.
+    /// Limits how many tasks read files at the same time.
     readers: Arc<Semaphore>,
     films: Mutex<Films>,
     readings: Mutex<Readings>,
 }
 
-/// Films by file and turn.
+/// Step lists by file and turn.
 type Films = Vec<Held<(PathBuf, String), Arc<Film>>>;
-/// Readings by turn and digest, each while it comes about.
+/// Replays by turn and digest of the component, including unfinished ones.
 type Readings = Vec<Held<(String, String), watch::Receiver<Compared>>>;
 
 struct Held<K, V> {
@@ -78,31 +79,31 @@ struct Held<K, V> {
     looked: Instant,
 }
 
-/// How far the comparison with another component is.
+/// The state of a comparison with another component.
 #[derive(Clone, Debug)]
 pub enum Compared {
-    /// It reads; it has come to this step (index).
+    /// The replay is running, and has reached this step (index).
     Reads(usize),
-    /// It has read the turn.
+    /// The replay is complete.
     Done(Arc<Reading>),
-    /// It cannot read it; why.
+    /// The replay failed, for this reason.
     Failed(String),
-    /// Another reading goes on, and there is only one at a time.
+    /// Another replay is running, and only one may run at a time.
     Busy,
 }
 
-/// The place of a reading.
+/// The result of a request for a replay.
 enum Place {
-    /// It has begun, or is done.
+    /// The replay is running or complete.
     Held(watch::Receiver<Compared>),
-    /// Another one goes on.
+    /// Another replay is running.
     Busy,
-    /// It may begin.
+    /// The replay may begin.
     Free(watch::Sender<Compared>, watch::Receiver<Compared>),
 }
 
 impl Machine {
-    /// Makes one for the recordings of this recorder.
+    /// Creates a step viewer for the recordings of this recorder.
     #[must_use]
     pub fn new(recorder: Recorder, backends: Arc<dyn Backends>, redactor: Redactor) -> Self {
         let (films, readings) = (Mutex::default(), Mutex::default());
@@ -110,21 +111,22 @@ impl Machine {
         Self { inner: Arc::new(Inner { recorder, backends, redactor, readers, films, readings }) }
     }
 
-    /// Keeps secrets out of what is shown: there may be some that were none when it was recorded.
+    /// Returns the redactor for everything that is shown. A recording may contain strings that
+    /// became secrets only later.
     #[must_use]
     pub fn redactor(&self) -> &Redactor {
         &self.inner.redactor
     }
 
-    /// Opens a turn of a recording, named by its path below the folder of recordings.
+    /// Opens a turn of a recording, given by its path in the folder of recordings.
     ///
     /// # Errors
-    /// Why there is nothing to look at, in words for an owner.
+    /// Returns a message for an owner if the turn cannot be shown.
     pub async fn open(&self, recording: &str, turn: &str) -> Result<Arc<Film>, String> {
         let (recorder, named) = (self.inner.recorder.clone(), recording.to_owned());
         let (machine, turn) = (self.clone(), turn.to_owned());
         let opened = self.work(move || {
-            // What was recorded last may not be with the system yet.
+            // The latest entries may still be in the recorder's buffer.
             recorder.flush();
             let kept = format!("lost/{turn}.jsonl");
             let path = inside(recorder.folder(), &named)
@@ -136,21 +138,21 @@ impl Machine {
         Ok(film)
     }
 
-    /// Does what blocks because it reads recordings, when there is a place for it.
+    /// Runs a function that reads recordings on the blocking pool, as soon as the limit allows it.
     ///
     /// # Errors
-    /// When the gateway is going away.
+    /// Returns an error if the gateway is shutting down.
     pub async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, String> {
         let place = Arc::clone(&self.inner.readers).acquire_owned().await;
         let worked = tokio::task::spawn_blocking(move || {
-            // Until it is done, whether or not anybody still waits for it.
+            // Held until the work is done, even if the caller has stopped waiting.
             let _place = place;
             work()
         });
-        worked.await.map_err(|_| "the gateway is going away".to_owned())
+        worked.await.map_err(|_| "the gateway is shutting down".to_owned())
     }
 
     fn open_now(&self, path: PathBuf, turn: String) -> Result<Arc<Film>, String> {
@@ -171,13 +173,13 @@ impl Machine {
         Ok(film)
     }
 
-    /// The components that are known of a backend.
+    /// Returns the known components of a backend.
     pub async fn components(&self, backend: &str) -> Vec<KnownComponent> {
         self.inner.backends.components(backend).await
     }
 
-    /// How far another component's reading of a turn is; it begins to read where it has not yet.
-    /// `digest` is that of one of [`Machine::components`].
+    /// Returns the state of the comparison with another component, and starts the replay if
+    /// necessary. `digest` must belong to one of [`Machine::components`].
     pub async fn compare(
         &self,
         film: &Arc<Film>,
@@ -196,16 +198,16 @@ impl Machine {
         };
         let over = async {
             let over = state.wait_for(|state| !matches!(state, Compared::Reads(_))).await;
-            // It was dropped on its way.
+            // The sender was dropped before the end.
             over.map_or_else(
-                |_| Compared::Failed("the reading broke off".to_owned()),
+                |_| Compared::Failed("the replay was interrupted".to_owned()),
                 |it| it.clone(),
             )
         };
         let told = tokio::time::timeout(PATIENCE, over).await.ok();
         let told = told.unwrap_or_else(|| state.borrow().clone());
         if matches!(told, Compared::Failed(_)) {
-            // Whoever asks again tries again.
+            // The next request tries again.
             self.inner.readings.lock().retain(|held| held.key != key);
         }
         self.sweep_later();
@@ -246,7 +248,7 @@ impl Machine {
             };
             let read = tokio::time::timeout(READING_TIMEOUT, reads).await;
             let read = read.unwrap_or_else(|_| {
-                Err(format!("reading it takes longer than {} s", READING_TIMEOUT.as_secs()))
+                Err(format!("the replay took longer than {} s", READING_TIMEOUT.as_secs()))
             });
             tell.send_replace(match read {
                 Ok(reading) => Compared::Done(Arc::new(reading)),
@@ -255,11 +257,11 @@ impl Machine {
         });
     }
 
-    /// The first step (index) after this one with all these words in it, in what was told or in
-    /// what came of it, there or in the other reading.
+    /// Returns the first step (index) after this one that contains all these words, in its input or
+    /// in its actions, including those of the other replay.
     ///
     /// # Errors
-    /// The file cannot be read any more.
+    /// Returns an error if the file cannot be read any more.
     pub async fn search(
         &self,
         film: &Arc<Film>,
@@ -275,7 +277,7 @@ impl Machine {
         found.map_err(|error| format!("the recording cannot be read any more: {error}"))
     }
 
-    /// Lets go of what nobody looks at, once it was held long enough.
+    /// Drops unused cache entries after [`HELD`].
     fn sweep_later(&self) {
         let inner = Arc::downgrade(&self.inner);
         tokio::spawn(async move {
@@ -288,11 +290,11 @@ impl Machine {
     }
 }
 
-/// Hands on what a component wants done at the steps up to this one (index): as recorded, or, where
-/// another reading has something else, that.
+/// Calls `take` with the actions of the steps up to this one (index): the recorded ones or, where
+/// `other` differs, those of the other replay.
 ///
 /// # Errors
-/// The file cannot be read any more.
+/// Returns an error if the file cannot be read any more.
 pub fn retell(
     film: &Film,
     upto: usize,
@@ -300,7 +302,7 @@ pub fn retell(
     mut take: impl FnMut(&Action),
 ) -> std::io::Result<()> {
     let mut told = 0;
-    // Steps without recorded actions at which the other one has some.
+    // Steps without recorded actions for which the other replay has some.
     let between = |from: usize, to: usize, take: &mut dyn FnMut(&Action)| {
         let mut at = from;
         while let Some(step) = other.and_then(|other| other.next(at)).filter(|step| *step < to) {
@@ -331,9 +333,9 @@ fn hold<K: PartialEq, V>(all: &mut Vec<Held<K, V>>, key: K, value: V, most: usiz
     all.push(Held { key, value, looked: Instant::now() });
 }
 
-/// The file of a recording, if its name leads nowhere else.
+/// Returns the path of a recording, if its name does not lead out of the folder.
 fn inside(folder: &Path, named: &str) -> Result<PathBuf, String> {
-    let gone = || "the recording is not there any more: recordings go with their age, and for want of room";
+    let gone = || "the recording is not there any more: recordings are deleted by age and when they take too much space";
     let named = Path::new(named);
     let plain = named.components().all(|part| matches!(part, Component::Normal(_)));
     if !plain || named.extension().is_none_or(|extension| extension != "jsonl") {

@@ -1,8 +1,9 @@
-//! The same recording read by another component: the steps at which it wants something else done.
+//! Replays a recording with another component, and finds the steps with different actions.
 //!
-//! One input a call, from the beginning of the link to the end of the turn. What a gateway told its
-//! guest in one call was answered in one: compared is what came of the inputs of a call together,
-//! and a difference stands at the last of them. Only where something differs is anything kept.
+//! The replay uses one input per call, from the beginning of the link to the end of the turn. When
+//! the gateway passed several inputs to its guest in one call, the recorded actions belong to all
+//! of them. So the actions of all inputs of a call are compared together, and a difference is
+//! assigned to the last of them. Only different actions are kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,49 +18,51 @@ use aetheel_turn::Backend;
 use aetheel_turn::recording::{Entry, UNSEEN, What};
 use aetheel_turn::replay::{Batches, Player};
 
-/// Bytes of what another component wants done that are kept.
+/// The largest total size of the kept actions, in bytes.
 const KEPT: usize = 16 << 20;
-/// Actions that wait to be compared; where there are more, they are compared as they are.
+/// The largest number of actions that are collected before they are compared.
 const WAITING: usize = 10_000;
-/// Entries that are read ahead of the guest.
+/// The number of entries that are read ahead of the guest.
 const AHEAD: usize = 8;
 
-/// What another component made of a turn.
+/// The replay of a turn by another component.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// The version its descriptor gives.
+    /// The version in its descriptor.
     pub version: String,
     /// SHA-256 of the component.
     pub digest: String,
-    /// Where it failed (step, index; none: before the turn), and how. It was told nothing after.
+    /// Where it failed (step index, or `None` if before the turn), and the failure. The replay ends
+    /// there.
     pub failure: Option<(Option<usize>, String)>,
-    /// Inputs of the turn about things it never asked for. It was not told of them.
+    /// The number of inputs of the turn that were withheld because they answer requests that this
+    /// component never made.
     pub withheld: usize,
-    /// What it wants done at each step where that is something else, as a JSON list; none: there
-    /// was no room to keep it.
+    /// Its actions at each step where they differ, as a JSON list; `None` if they were too large to
+    /// keep.
     other: BTreeMap<usize, Option<Box<str>>>,
 }
 
 impl Reading {
-    /// Whether it wants something else done at a step (index).
+    /// Returns whether its actions differ at a step (index).
     #[must_use]
     pub fn differs(&self, step: usize) -> bool {
         self.other.contains_key(&step)
     }
 
-    /// At how many steps it does.
+    /// Returns the number of steps with different actions.
     #[must_use]
     pub fn count(&self) -> usize {
         self.other.len()
     }
 
-    /// The first step (index) where it does, from this one on.
+    /// Returns the first step (index) with different actions, from this one on.
     #[must_use]
     pub fn next(&self, from: usize) -> Option<usize> {
         self.other.range(from..).next().map(|(step, _)| *step)
     }
 
-    /// What it wants done at a step where that is something else; `Some(None)`: it is not kept.
+    /// Returns its actions at a step (index) where they differ; `Some(None)` if they were not kept.
     #[must_use]
     pub fn actions(&self, step: usize) -> Option<Option<Vec<Action>>> {
         let kept = self.other.get(&step)?;
@@ -67,10 +70,11 @@ impl Reading {
     }
 }
 
-/// Has a backend read a turn, and compares.
+/// Replays a turn with another backend, and compares.
 ///
 /// # Errors
-/// Why that cannot be; how its guest fails on the way is part of the reading.
+/// Returns a message if the replay is not possible. A failure of the guest is part of the result
+/// instead.
 pub(super) async fn read(
     film: Arc<Film>,
     backend: &dyn Backend,
@@ -113,7 +117,7 @@ pub(super) async fn read(
     Ok(reading)
 }
 
-/// Reads the entries up to the turn's end for whoever takes them, each with its line. Blocks.
+/// Sends the entries up to the turn's end to a channel, each with its line number. Blocks.
 fn tell(film: &Film, entries: &mpsc::Sender<(usize, Entry)>) -> Result<(), String> {
     let mut lines = Lines::of(film.file(), 0, film.end);
     let gone = |error: std::io::Error| format!("the recording cannot be read any more: {error}");
@@ -122,7 +126,7 @@ fn tell(film: &Film, entries: &mpsc::Sender<(usize, Entry)>) -> Result<(), Strin
         if std::mem::take(&mut first) {
             continue;
         }
-        // Where it is damaged the film ends.
+        // The turn's steps end at a damaged line too.
         let Ok(entry) = serde_json::from_slice(line) else { break };
         if entries.blocking_send((number, entry)).is_err() {
             break;
@@ -131,18 +135,18 @@ fn tell(film: &Film, entries: &mpsc::Sender<(usize, Entry)>) -> Result<(), Strin
     Ok(())
 }
 
-/// Compares what was recorded with what another component wants done.
+/// Compares the recorded actions with those of another component.
 struct Comparison<'a> {
     film: &'a Film,
     redactor: &'a Redactor,
     reading: Reading,
-    /// The step (index) told last, where it is one of this turn's.
+    /// The step (index) of the latest input, if it belongs to this turn.
     step: Option<usize>,
     recorded: Vec<Action>,
     other: Vec<Action>,
-    /// The recorded guest had answered what was told.
+    /// Whether the recorded guest has returned actions for the latest inputs.
     answered: bool,
-    /// No guest was told what stands here.
+    /// Whether the following inputs were recorded without a guest.
     unseen: bool,
     bytes: usize,
 }
@@ -162,7 +166,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The next entry of the recording, before anybody is told of it.
+    /// Processes the next entry of the recording, before the other component gets it.
     fn entry(&mut self, line: usize, entry: &Entry) {
         match &entry.what {
             What::In(_) => {
@@ -183,7 +187,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Everything that came of what was told is there.
+    /// Compares the collected actions, which are complete now.
     fn close(&mut self) {
         let (recorded, other) = (&mut self.recorded, &mut self.other);
         self.answered = false;

@@ -1,4 +1,4 @@
-//! Looking for words in steps. Blocks.
+//! Searches steps for words. Blocks.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -8,23 +8,23 @@ use super::reading::Reading;
 use aetheel_model::agent::{Action, Input};
 use aetheel_model::redact::Redactor;
 
-/// Longest time for one search.
+/// Time limit for one search.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two looks at the clock, steps.
+/// The clock is checked once in this many steps.
 const LOOK_EVERY: usize = 256;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// This step (index).
+    /// Found in this step (index).
     At(usize),
-    /// Nothing further.
+    /// Not found.
     Nothing,
-    /// It took too long; nothing until this step (index).
+    /// The search took too long, and stopped before this step (index).
     Stopped(usize),
 }
 
-/// The first step after this one that has all of these words, given in small letters.
+/// Returns the first step after this one that contains all of these words, given in lower case.
 pub(super) fn search(
     film: &Film,
     after: usize,
@@ -48,7 +48,7 @@ pub(super) fn search(
     Ok(Found::Nothing)
 }
 
-/// Everything that a step says.
+/// Returns all text of a step.
 fn text_of(step: &Step, more: &[Action]) -> String {
     let mut text = match &step.input {
         Some(Input::Line(line)) => line.text.clone(),
@@ -63,6 +63,6 @@ fn text_of(step: &Step, more: &[Action]) -> String {
         text.push('\n');
         text.push_str(note);
     }
-    // As people read it, not as JSON writes it.
+    // Searches the text as people read it, without the escapes of JSON.
     text.replace("\\\"", "\"").replace("\\n", "\n")
 }

@@ -1,5 +1,5 @@
-//! The host's side of a link: what the guest was sent, what it asked for, and the rules of the
-//! contract that its actions have to keep.
+//! The host's side of a link: records the inputs of the guest and its requests, and checks its
+//! actions against the rules of the contract.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use aetheel_model::agent::{
 };
 use aetheel_store::workspace::SessionId;
 
-/// Bytes of the sample of something unrecognised, and of a private file.
+/// Limits in bytes for the sample of unrecognised output, and for a private file.
 const MAX_SAMPLE: usize = 2 << 10;
 const MAX_FILE: usize = 1 << 20;
-/// Private files of a link.
+/// The largest number of private files of a link.
 const MAX_FILES: usize = 8;
 
 pub(super) struct Host<'a> {
@@ -27,7 +27,7 @@ pub(super) struct Host<'a> {
     connections: Connections,
     asks: BTreeSet<u32>,
     launches: Launches<'a>,
-    /// Ids that the agent tells are not judged.
+    /// Ids in the agent's output are not checked.
     forged: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Takes note of an input the guest gets.
+    /// Records an input that is sent to the guest.
     pub(super) fn send(&mut self, input: &Input) {
         match input {
             Input::Command(Command::StartTurn(start)) => {
@@ -66,7 +66,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The inputs that end everything that is open now.
+    /// Returns the inputs that end everything that is open.
     pub(super) fn endings(&self, endings: &Endings) -> Vec<Input> {
         let mut ends = Vec::new();
         let stay = endings.body.is_some() && !self.connections.is_empty();
@@ -78,8 +78,7 @@ impl<'a> Host<'a> {
         ends
     }
 
-    /// Does what an action asks for, as far as a host keeps books of it, and reports what the guest
-    /// must not do.
+    /// Applies an action to the host's state, and reports violations of the contract.
     pub(super) fn act(&mut self, action: &Action, report: &mut Report) {
         match action {
             Action::Spawn(spawn) => self.spawn(spawn, report),
@@ -137,13 +136,13 @@ impl<'a> Host<'a> {
                 Some(2) => report.add(
                     Rule::EndsOnce,
                     "a second turn-done for the same turn".into(),
-                    "one turn-done a turn",
+                    "one turn-done per turn",
                 ),
                 Some(_) => {}
                 None => report.add(
                     Rule::Keys,
                     format!("turn-done for turn {}", done.turn),
-                    "a turn that was begun",
+                    "a turn that has begun",
                 ),
             },
             Action::CloseStream(_)
@@ -196,7 +195,7 @@ impl<'a> Host<'a> {
             None => report.add(
                 Rule::Keys,
                 format!("{what} of turn {} of session {}", turn.1, turn.0),
-                "a turn that was begun",
+                "a turn that has begun",
             ),
         }
     }

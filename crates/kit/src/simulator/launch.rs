@@ -1,4 +1,4 @@
-//! Whether the host would start what a guest asks it to start.
+//! Checks whether the host would start a requested process.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,12 +8,14 @@ use crate::damage;
 use aetheel_model::agent::{Descriptor, Safety, Spawn, StartTurn, Value};
 use aetheel_turn::plan;
 
-/// The grounds for allowing a process: the descriptor, the files of the link, how its turn began.
+/// The data that decides whether a process may start: the descriptor, the files of the link, and
+/// the settings of its turns.
 pub(super) struct Launches<'a> {
     descriptor: &'a Descriptor,
     files: HashMap<String, PathBuf>,
     safety: HashMap<u32, Safety>,
-    /// Words of the operator's options: a launch profile declares more than the component does.
+    /// Words in the operator's options. A launch profile may allow more than the component
+    /// declares.
     profile: Vec<String>,
 }
 
@@ -27,7 +29,7 @@ impl<'a> Launches<'a> {
         self.profile = damage::words(&start.settings.options);
     }
 
-    /// Puts a file there, and returns how many there are.
+    /// Adds a file, and returns the number of files.
     pub(super) fn put_file(&mut self, name: &str) -> usize {
         self.files.insert(name.to_owned(), PathBuf::from("/kit").join(name));
         self.files.len()
@@ -36,7 +38,7 @@ impl<'a> Launches<'a> {
     /// Checks a process as the host does before it starts one.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// Returns the problem and the expected behaviour.
     pub(super) fn check(&self, spawn: &Spawn) -> Result<(), (String, &'static str)> {
         let of_variables = spawn.environment.iter().filter_map(|variable| match &variable.value {
             Value::Secret(name) => Some(name),
@@ -64,7 +66,7 @@ impl<'a> Launches<'a> {
         }
     }
 
-    /// The process without what a launch profile may add to it.
+    /// Removes from a process the words that a launch profile may add.
     fn without_profile(&self, spawn: &Spawn) -> Spawn {
         let mut spawn = spawn.clone();
         spawn

@@ -1,9 +1,9 @@
-//! A simulated host: it sends a guest the inputs of a trial, keeps the books a host keeps, and
-//! checks that the guest keeps to the contract. It starts nothing and waits for nothing; at the end
-//! everything still open ends.
+//! A simulated host. It sends the inputs of a trial to a guest, tracks the state that a host
+//! tracks, and checks that the guest follows the contract. It starts nothing and waits for nothing.
+//! At the end it ends everything that is still open.
 //!
-//! [`host`] has the rules, [`open`] what is open and how it ends, [`launch`] the check of command
-//! lines, [`report`] the violations that were found.
+//! [`host`] has the rules, [`open`] the open objects and their ends, [`launch`] the check of
+//! command lines, and [`report`] the violations that were found.
 
 mod host;
 mod launch;
@@ -19,15 +19,16 @@ use aetheel_model::agent::{Command, Exited, Input, TimedInput};
 use aetheel_turn::replay::Keys;
 use aetheel_turn::{Backend, Guest, GuestFailure};
 
-/// A marker in every prompt of the kit's own, to be found again where it must not be.
+/// A marker in every prompt of the kit. It must not appear in command lines.
 pub(super) const PROMPT: &str = "kit-prompt-7c1f7e52";
-/// Rounds in which everything open ends, each because of what the guest did in the one before.
+/// The largest number of rounds in which open objects are ended. Each round handles those that the
+/// guest opened in the previous one.
 const MAX_ROUNDS: usize = 64;
 
-/// Runs a trial, `batch` inputs a call, and returns the guest's violations.
+/// Runs a trial with `batch` inputs per call, and returns the guest's violations.
 ///
 /// # Errors
-/// When no guest can be opened.
+/// Returns the failure if no guest can be opened.
 pub(super) async fn run(
     backend: &dyn Backend,
     keys: Keys,
@@ -46,7 +47,7 @@ pub(super) async fn run(
     for step in &trial.steps {
         if let Some(start) = step.start() {
             simulator.flush().await;
-            // A host begins no turn before the session's last one is over.
+            // A host starts no turn before the previous one of the session has ended.
             if simulator.host.turns.open_in(start.session) {
                 break;
             }
@@ -90,7 +91,7 @@ impl Simulator<'_> {
         self.pending.push(TimedInput { at_ms: self.host.timers.now, input });
     }
 
-    /// Sends an input that is not the trial's, in a call of its own.
+    /// Sends an input that does not belong to the trial, in a call of its own.
     async fn send_own(&mut self, input: Input) {
         self.send(&Step { line: self.report.line, ..Step::foreign(input) }, 1).await;
     }
@@ -108,14 +109,14 @@ impl Simulator<'_> {
             }
             Err(failure) => {
                 self.failed = true;
-                let expected = "no failure, whatever comes";
+                let expected = "no failure, whatever the input";
                 self.report.add(Rule::NeverFails, failure.to_string(), expected);
             }
         }
     }
 
-    /// Ends everything that is still open, as a host does whose agents die; timers run out while a
-    /// turn waits for them.
+    /// Ends everything that is still open, like a host whose agents die. Timers expire while a turn
+    /// waits for them.
     async fn end_all(&mut self) {
         for _ in 0..MAX_ROUNDS {
             if self.failed {
@@ -136,7 +137,7 @@ impl Simulator<'_> {
         self.check_end().await;
     }
 
-    /// With everything at its end: no turn was forgotten, and none begins anew.
+    /// Checks that every turn has ended, and that no further one begins.
     async fn check_end(&mut self) {
         let last = self.host.processes.last();
         let got = match last {
@@ -144,7 +145,7 @@ impl Simulator<'_> {
             Some(_) => "no turn-done after all its processes had exited",
         };
         for _ in 0..self.host.turns.end_forgotten() {
-            self.report.add(Rule::EndsOnce, got.to_owned(), "one turn-done a turn");
+            self.report.add(Rule::EndsOnce, got.to_owned(), "one turn-done per turn");
         }
         if let Some(proc) = last {
             let how = self.trial.endings.exit;

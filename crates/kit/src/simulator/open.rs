@@ -1,5 +1,4 @@
-//! The things a host keeps open for a guest: turns, processes, connections and timers. Each knows
-//! how it ends.
+//! The objects that a host keeps open for a guest: turns, processes, connections and timers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +7,18 @@ use aetheel_model::agent::{
     StreamOpened,
 };
 
-/// Processes a turn may start.
+/// The largest number of processes of a turn.
 const MAX_SPAWNS: usize = 8;
 
-/// The session and the turn within it, by the numbers the host gave.
+/// The keys of a session and a turn, as the host assigned them.
 pub(super) type TurnId = (u32, u32);
 
 #[derive(Default)]
 pub(super) struct Turns {
-    /// How often each turn ended.
+    /// How often each turn has ended.
     ends: BTreeMap<TurnId, usize>,
-    /// The guest had to leave in the middle of a turn, which no host asks for: turns need not end.
+    /// Set if the guest was shut down during a turn, which a real host does not do. Turns then need
+    /// not end.
     excused: bool,
 }
 
@@ -27,14 +27,14 @@ impl Turns {
         self.ends.entry(turn).or_default();
     }
 
-    /// Counts an end, and returns how many the turn has now; none: it never began.
+    /// Counts an end of a turn and returns their number, or `None` if the turn never began.
     pub(super) fn end(&mut self, turn: TurnId) -> Option<usize> {
         let ends = self.ends.get_mut(&turn)?;
         *ends += 1;
         Some(*ends)
     }
 
-    /// How often a turn ended; none: it never began.
+    /// Returns how often a turn has ended, or `None` if it never began.
     pub(super) fn ends_of(&self, turn: TurnId) -> Option<usize> {
         self.ends.get(&turn).copied()
     }
@@ -51,7 +51,7 @@ impl Turns {
         self.excused |= self.any_open();
     }
 
-    /// Ends what should have ended by now, and returns how many turns that were.
+    /// Ends the turns that should have ended by now, and returns their number.
     pub(super) fn end_forgotten(&mut self) -> usize {
         let mut forgotten = 0;
         for ends in self.ends.values_mut().filter(|ends| **ends == 0 && !self.excused) {
@@ -64,14 +64,14 @@ impl Turns {
 
 #[derive(Default)]
 pub(super) struct Processes {
-    /// All there ever were.
+    /// The keys of all processes that were ever started.
     started: BTreeSet<u32>,
-    /// Those that run, and whether the guest knows.
+    /// The running processes, and whether the guest knows that they started.
     alive: BTreeMap<u32, bool>,
 }
 
 impl Processes {
-    /// Returns false when the key is not fresh.
+    /// Returns `false` if the key was used before.
     pub(super) fn start(&mut self, proc: u32) -> bool {
         self.alive.insert(proc, false);
         self.started.insert(proc)
@@ -91,12 +91,12 @@ impl Processes {
         self.started.contains(&proc)
     }
 
-    /// The highest key there ever was.
+    /// Returns the highest key that was ever used.
     pub(super) fn last(&self) -> Option<u32> {
         self.started.last().copied()
     }
 
-    /// The inputs that end all processes; those that `stay` only learn that they were started.
+    /// Adds the inputs that end all processes. With `stay`, only confirms that they have started.
     pub(super) fn endings(&self, exit: Exit, stay: bool, ends: &mut Vec<Input>) {
         for (&proc, known) in &self.alive {
             if !known && self.started.len() > MAX_SPAWNS {
@@ -118,7 +118,7 @@ impl Processes {
     }
 }
 
-/// Requests without a response, and streams of events.
+/// Open HTTP requests and event streams.
 #[derive(Default)]
 pub(super) struct Connections {
     pub(super) requests: BTreeSet<u32>,
@@ -130,7 +130,7 @@ impl Connections {
         self.requests.is_empty() && self.streams.is_empty()
     }
 
-    /// The inputs that end all of them: with a body, or by failing.
+    /// Adds the inputs that end all connections: responses with this body, or failures.
     pub(super) fn endings(&self, body: Option<&str>, ends: &mut Vec<Input>) {
         for &request in &self.requests {
             ends.push(match body {
@@ -156,7 +156,7 @@ impl Connections {
     }
 }
 
-/// The clock of the trial, in milliseconds, and the timers that run on it.
+/// The clock of the trial in milliseconds, and its timers.
 #[derive(Default)]
 pub(super) struct Timers {
     pub(super) now: f64,
@@ -172,7 +172,7 @@ impl Timers {
         self.due.remove(&timer);
     }
 
-    /// Lets time pass until the next timer runs out.
+    /// Advances the clock to the next timer, and returns its input.
     pub(super) fn run_out(&mut self) -> Option<Input> {
         let (timer, due) = self.due.iter().min_by(|a, b| a.1.total_cmp(b.1))?;
         self.now = self.now.max(*due);

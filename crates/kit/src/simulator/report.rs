@@ -1,18 +1,18 @@
-//! The violations of a trial, each with the input the guest got last.
+//! The violations of a trial, each with the last input that the guest received.
 
 use crate::finding::Rule;
 use crate::{brief, shortened};
 use aetheel_model::agent::Input;
 
-/// Something the guest must not do.
+/// A violation of a rule by a guest.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
     pub(crate) rule: Rule,
-    /// The line of the recording that the last input is from.
+    /// The line of the recording with the last input.
     pub(crate) line: Option<usize>,
-    /// The JSON of the last input, shortened.
+    /// The last input as JSON, shortened.
     pub(crate) input: String,
-    /// The behaviour of the guest.
+    /// The guest's behaviour.
     pub(crate) got: String,
     pub(crate) expected: String,
 }
@@ -26,7 +26,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// From here on violations belong to this input.
+    /// Attributes the following violations to this input.
     pub(super) fn after(&mut self, line: Option<usize>, input: &Input) {
         self.line = line;
         self.input = brief(input);
@@ -42,7 +42,7 @@ impl Report {
         });
     }
 
-    /// Adds a violation where a number is above its limit.
+    /// Adds a violation if a number exceeds its limit.
     pub(super) fn over(&mut self, what: &str, is: usize, limit: usize, expected: &str) {
         if is > limit {
             self.add(Rule::Limits, format!("{what}: {is}"), expected);
