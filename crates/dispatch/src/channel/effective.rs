@@ -1,8 +1,8 @@
-//! The settings in force in a lane: those the operator set for all or wrote for the channel, and
-//! those people chose.
+//! The effective settings of a lane, from the operator's settings for all lanes, the operator's
+//! settings for the channel, and people's choices. Pure.
 //!
-//! Pure. The operator's word is a ceiling: people choose below it. A backend is not asked for
-//! anything it does not support.
+//! The operator's settings limit people's choices. Settings that a backend does not support are
+//! left out.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use aetheel_store::workspace::LaneSettings;
 /// The settings in force for a lane and a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
-    /// None: the agent's own.
+    /// The model; `None` for the agent's default.
     pub model: Option<String>,
-    /// An id of the descriptor's. None: the agent's own.
+    /// The id of the level of thinking, from the descriptor; `None` for the agent's default.
     pub effort: Option<String>,
-    /// The level up to which the agent acts without asking; at most [`Effective::ceiling`].
+    /// The level up to which the agent acts without asking. At most [`Effective::ceiling`].
     pub safety: Safety,
-    /// `build`, unless the backend has a mode for planning.
+    /// The mode of the agent. `Build` if the backend has no mode for planning.
     pub mode: Mode,
-    /// Nothing is to be changed, whether or not the backend has a mode for that.
+    /// Whether nothing may be changed, even if the backend has no mode for planning.
     pub planning: bool,
-    /// The most people may choose here.
+    /// The highest safety level that people may choose here.
     pub ceiling: Safety,
-    /// Settings that are not in force, for the operator.
+    /// Warnings for the operator about settings that have no effect.
     pub warnings: Vec<String>,
 }
 
-/// Names under which a lane's choices are kept with its binding.
+/// The names of people's choices in a lane's binding.
 pub(super) mod names {
     pub(crate) const MODEL: &str = "model";
     pub(crate) const EFFORT: &str = "effort";
@@ -39,8 +39,8 @@ pub(super) mod names {
     pub(crate) const ALL: [&str; 4] = [MODEL, EFFORT, SAFETY, MODE];
 }
 
-/// Works out what is in force: `own` is what people chose for the lane and backend, `lane` what the
-/// operator wrote about the lane, `choices` what was set for all.
+/// Computes the effective settings. `own` has people's choices for the lane and the backend, `lane`
+/// the operator's settings for the lane, and `choices` those for all lanes.
 #[must_use]
 pub fn effective(
     choices: &Choices,
@@ -90,22 +90,23 @@ pub fn effective(
         .map_or(ceiling, |safety| safety.min(ceiling));
     let plan = planning(choices, lane) || own.get(names::MODE).is_some_and(|mode| mode == "plan");
     let (mode, safety) = match (plan, descriptor.has(Feature::Plan)) {
-        // What an agent may do while it plans differs; that it asks is known of the level.
+        // Agents differ in what they do without asking while they plan. At this level they always
+        // ask.
         _ if unkept => (Mode::Build, Safety::Default),
         (true, true) => (Mode::Plan, safety),
-        // Who asked for a plan did not ask for changes.
+        // A plan was requested, so changes need a question.
         (true, false) => (Mode::Build, Safety::Default),
         (false, _) => (Mode::Build, safety),
     };
     Effective { model, effort, safety, mode, planning: plan, ceiling, warnings }
 }
 
-/// Whether the operator allows nothing but planning.
+/// Returns whether the operator only allows planning.
 pub(super) fn planning(choices: &Choices, lane: &LaneSettings) -> bool {
     choices.mode == Mode::Plan || lane.mode == Some(Mode::Plan)
 }
 
-/// The id of a level of effort, whichever way people write it.
+/// Returns the id of a level of thinking that is given by its id or its label.
 pub(super) fn effort(descriptor: &Descriptor, wanted: &str) -> Option<String> {
     let fits = |choice: &&Choice| {
         choice.id.eq_ignore_ascii_case(wanted) || choice.label.eq_ignore_ascii_case(wanted)
@@ -113,7 +114,7 @@ pub(super) fn effort(descriptor: &Descriptor, wanted: &str) -> Option<String> {
     descriptor.efforts.iter().find(fits).map(|choice| choice.id.clone())
 }
 
-/// A level by its word; what was kept before it had this one reads `default`.
+/// Parses the word of a safety level. `default` is the former word for `ask`.
 pub(super) fn safety(word: &str) -> Option<Safety> {
     LEVELS
         .into_iter()
@@ -121,7 +122,7 @@ pub(super) fn safety(word: &str) -> Option<Safety> {
         .or_else(|| (word == "default").then_some(Safety::Default))
 }
 
-/// From the strictest on.
+/// All levels, the strictest first.
 pub(super) const LEVELS: [Safety; 3] = [Safety::Default, Safety::Edit, Safety::Danger];
 
 pub(super) fn level(safety: Safety) -> &'static str {
@@ -132,7 +133,7 @@ pub(super) fn level(safety: Safety) -> &'static str {
     }
 }
 
-/// Ids of choices, for people.
+/// Lists the ids of choices for people.
 pub(super) fn listed(choices: &[Choice]) -> String {
     let ids: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.id)).collect();
     ids.join(", ")

@@ -1,5 +1,6 @@
-//! The models and sessions that agents list, remembered for a while: people type, and each key
-//! would ask again.
+//! A cache for the models and sessions that agents list.
+//!
+//! Autocompletion would otherwise ask the agent at each key press.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,22 +14,22 @@ use aetheel_model::agent::descriptor::{Feature, Sharing};
 use aetheel_model::agent::{QueryKind, QueryResult};
 use aetheel_turn::{Backend, Links};
 
-/// How long an agent may take; some take seconds to start.
+/// The time limit for an agent's answer. Some agents take seconds to start.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an answer is remembered; one that failed, too.
+/// How long an answer is cached, including a failed one.
 const CACHE_LIFETIME: Duration = Duration::from_secs(60);
 
-/// A list that an agent may be asked for.
+/// A list that an agent can provide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Listing {
     Models,
     Sessions,
 }
 
-/// Asks agents what they list, and remembers their answers.
+/// Asks agents for their lists, and caches the answers.
 pub(crate) struct Listings {
     links: Links,
-    /// Answers by generation and what was asked. None is inside until the first answer is there.
+    /// Answers by generation and kind of list. A receiver has no value until the answer arrives.
     known: Mutex<HashMap<(String, Listing), Known>>,
 }
 
@@ -42,8 +43,8 @@ impl Listings {
         Self { links, known: Mutex::default() }
     }
 
-    /// An agent's list, as far as it is known within `wait`. It goes on being asked after that.
-    /// None: it lists nothing.
+    /// Returns an agent's list if it arrives within `wait`. The request continues after that.
+    /// Returns `None` if the agent cannot list this.
     pub(super) async fn ask(
         &self,
         backend: &Arc<dyn Backend>,

@@ -1,4 +1,4 @@
-//! The system prompt of a lane's agent, and the notes that it leaves for later turns.
+//! The system prompt of a lane's agent, and the notes that the agent leaves for later turns.
 
 use super::ChannelContext;
 use aetheel_model::event::Lane;
@@ -6,8 +6,8 @@ use aetheel_model::prompt::{self, Noting};
 use aetheel_store::workspace::{LaneSettings, Place, memory_place, noted};
 
 impl ChannelContext {
-    /// The system prompt of a lane, from files read at this moment. Logs warnings about them that
-    /// were not there the time before: they are read for every event.
+    /// Returns the system prompt of a lane, from files that are read now. Logs a warning about them
+    /// only if the previous call did not have it, because the files are read for every event.
     pub(crate) async fn system_prompt(&self, lane: &Lane, settings: &LaneSettings) -> String {
         let place = self.memory_of(lane, settings);
         let documents = self.parts.workspace.read_in(&place).await;
@@ -25,14 +25,15 @@ impl ChannelContext {
         assembled.text
     }
 
-    /// Whose memory a lane has.
+    /// Returns the memory that a lane uses.
     fn memory_of(&self, lane: &Lane, settings: &LaneSettings) -> Place {
-        // A thread has that of its channel.
+        // A thread uses the memory of its channel.
         memory_place(self.parent_of(lane).as_ref().unwrap_or(lane), settings)
     }
 
-    /// Moves a final memory block of the answer to the memory of the lane; each line says when and
-    /// in whose turn.
+    /// Moves a memory block at the end of the answer into the memory of the lane. Each line gets
+    /// the date and the name of the person whose turn wrote it. Returns the rest of the answer and
+    /// its notices.
     pub(crate) async fn remember(
         &self,
         lane: &Lane,
@@ -52,7 +53,7 @@ impl ChannelContext {
                 );
                 return (visible, notices);
             }
-            // The operator's own words in the operator's own file.
+            // The operator writes to the operator's own file, so no name is needed.
             (Place::Operators, Lane::Console) => memory.to_owned(),
             _ => {
                 let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();

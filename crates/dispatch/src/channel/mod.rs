@@ -1,14 +1,12 @@
-//! The context of a channel, or any other lane: who answers there and how, where its agent works,
-//! and what it remembers.
+//! The settings and the memory of a lane, which is mostly a channel.
 //!
-//! [`ChannelContext`] works it out from the operator's files and people's choices. People choose
-//! through [`settings`] and [`projects`]; [`mod@effective`] says what is in force, [`options`] what
-//! there is to choose from, [`offers`] which backends. [`sessions`] takes conversations up again,
-//! [`listings`] asks agents what they know, [`memory`] is what the agent of a lane is given to read
-//! and notes.
+//! [`ChannelContext`] computes them from the operator's files and people's choices. People choose
+//! through [`settings`] and [`projects`]. [`mod@effective`] has the settings in force, [`options`]
+//! the values to choose from, and [`offers`] the allowed backends. [`sessions`] resumes
+//! conversations, [`listings`] asks agents for their models and sessions, and [`memory`] has the
+//! system prompt and the agent's notes.
 //!
-//! A thread has a session of its own; the settings of its channel hold where it has none of its
-//! own.
+//! A thread has its own session. It inherits the settings of its channel that it does not set.
 
 pub(crate) mod effective;
 pub(crate) mod listings;
@@ -31,19 +29,19 @@ use aetheel_model::agent::Descriptor;
 use aetheel_model::event::Lane;
 use aetheel_store::workspace::{Binding, BindingsError, LaneSettings};
 
-/// The setting beside a session that says where it was made.
+/// The setting in a binding that records the working directory of the session.
 pub(super) const DIRECTORY: &str = "directory";
-/// Threads remembered; a forgotten one is remembered again with its next message.
+/// The maximum number of remembered threads. A forgotten one is remembered at its next message.
 const THREAD_LIMIT: usize = 10_000;
 
-/// The context of each lane, from the operator's files and people's choices.
+/// Computes the settings of each lane from the operator's files and people's choices.
 pub(crate) struct ChannelContext {
     parts: Arc<Parts>,
-    /// The channels of threads.
+    /// The channel of each known thread.
     parents: Mutex<HashMap<u64, u64>>,
-    /// Warnings about settings that are not in force, each reported once.
+    /// Warnings about settings without effect that were already reported.
     reported: Mutex<HashSet<String>>,
-    /// Warnings about the documents when they were last read.
+    /// The warnings about the documents from the last time they were read.
     document_warnings: Mutex<Vec<String>>,
 }
 
@@ -57,7 +55,7 @@ impl ChannelContext {
         }
     }
 
-    /// Whether a warning is new in this life of the gateway; from now on it is not.
+    /// Returns whether a warning has not been reported by this process, and marks it as reported.
     fn reports_first(&self, warning: &str) -> bool {
         self.reported.lock().insert(warning.to_owned())
     }
@@ -70,21 +68,21 @@ impl ChannelContext {
         parents.insert(channel, parent);
     }
 
-    /// The lane of the channel that a lane's thread belongs to.
+    /// Returns the lane of the channel that a thread's lane belongs to.
     pub(crate) fn parent_of(&self, lane: &Lane) -> Option<Lane> {
         let Lane::Channel(channel) = lane else { return None };
         self.parents.lock().get(channel).map(|parent| Lane::Channel(*parent))
     }
 
-    /// The backend that answers in a lane, and the operator's settings of it.
+    /// Returns the backend of a lane, and the operator's settings for the lane.
     pub(crate) async fn backend_of(&self, lane: &Lane) -> (String, LaneSettings) {
         let (name, settings, _) = self.answering(lane).await;
         (name, settings)
     }
 
-    /// The backend that answers in a lane, the operator's settings of it, and a backend that people
-    /// chose and that is not allowed. A thread goes before its channel; in either, what people
-    /// chose before what the operator wrote.
+    /// Returns the backend of a lane, the operator's settings for the lane, and a chosen backend
+    /// that is not allowed. A thread takes precedence over its channel. In each, people's choice
+    /// takes precedence over the operator's.
     pub(crate) async fn answering(&self, lane: &Lane) -> (String, LaneSettings, Option<String>) {
         let (channels, bindings) =
             (self.parts.workspace.channels().await, self.parts.workspace.bindings());
@@ -111,7 +109,7 @@ impl ChannelContext {
         (name.unwrap_or_else(|| self.parts.choices.backend.clone()), settings, refused)
     }
 
-    /// People's choices for a lane and backend.
+    /// Returns people's choices for a lane and a backend.
     pub(crate) async fn chosen(&self, lane: &Lane, backend: &str) -> BTreeMap<String, String> {
         let bindings = self.parts.workspace.bindings();
         let mut own = bindings.get(lane, backend).await.settings;
@@ -126,10 +124,10 @@ impl ChannelContext {
         own
     }
 
-    /// Where a lane's agent works.
+    /// Returns the working directory of a lane's agent.
     ///
     /// # Errors
-    /// Why it must not work at all, for the operator.
+    /// The reason why no agent may run there, worded for the operator.
     pub(crate) async fn directory_of(&self, settings: &LaneSettings) -> Result<PathBuf, String> {
         if let Some(fault) = &settings.fault {
             return Err(fault.clone());
@@ -139,7 +137,7 @@ impl ChannelContext {
         self.parts.workspace.directory(directory, &self.parts.choices.project_roots, home).await
     }
 
-    /// The settings in force for a lane and backend; others that were set are logged once.
+    /// Returns the effective settings of a lane and a backend. Logs each warning once.
     pub(crate) async fn in_force(
         &self,
         lane: &Lane,
@@ -156,7 +154,7 @@ impl ChannelContext {
         found
     }
 
-    /// Notes with the session of a lane that it works in another directory than before.
+    /// Records the working directory of a lane's session, if it has changed.
     pub(crate) async fn note_directory(
         &self,
         lane: &Lane,
@@ -171,7 +169,7 @@ impl ChannelContext {
         bindings.set_setting(lane, backend, DIRECTORY, directory.cloned()).await
     }
 
-    /// A working directory other than the usual one.
+    /// Returns a working directory as text, or `None` if it is the default one.
     pub(crate) fn elsewhere(&self, directory: &Path) -> Option<String> {
         (directory != self.parts.host.cwd).then(|| directory.to_string_lossy().into_owned())
     }

@@ -1,7 +1,8 @@
-//! Which backends people may choose: those the operator listed, for all or for their channel, and
-//! whoever answers there anyway. The terminal is the operator's own and may choose any.
+//! The backends that people may choose: those that the operator lists for all lanes or for the
+//! channel, and the configured one. The console may choose any.
 //!
-//! Checked wherever people choose, and again where a choice they made earlier would count. Pinned by `tests/gateway/offers.rs`.
+//! This is checked when people choose, and each time an earlier choice is used. Pinned by
+//! `tests/gateway/offers.rs`.
 
 use super::ChannelContext;
 use aetheel_model::agent::descriptor::Choice;
@@ -9,8 +10,8 @@ use aetheel_model::event::Lane;
 use aetheel_store::workspace::LaneSettings;
 
 impl ChannelContext {
-    /// Whether a lane may be answered by a backend because people chose it. `settings` is what the
-    /// operator wrote about the lane and the channel of its thread.
+    /// Returns whether people may choose a backend for a lane. `settings` are the operator's
+    /// settings for the lane and the channel of its thread.
     pub(crate) fn may_choose(&self, lane: &Lane, settings: &LaneSettings, name: &str) -> bool {
         let choices = &self.parts.choices;
         let listed = settings.backends.as_ref().unwrap_or(&choices.backends);
@@ -20,7 +21,8 @@ impl ChannelContext {
             || listed.iter().any(|listed| listed == name)
     }
 
-    /// The backends that people may choose in a lane and that can work here, by name and label.
+    /// Returns the ids and labels of the backends that people may choose in a lane and that can
+    /// work here.
     pub(crate) fn offered(&self, lane: &Lane, settings: &LaneSettings) -> Vec<Choice> {
         let backends = &self.parts.backends;
         let label = |name: &str| {
@@ -33,8 +35,8 @@ impl ChannelContext {
         names.into_iter().map(|id| Choice { label: label(&id), id }).collect()
     }
 
-    /// Why a name cannot be chosen in a lane, in words for the person who asked; none: it can, as
-    /// far as the operator goes.
+    /// Returns why a backend cannot be chosen in a lane, worded for the person who asked. Returns
+    /// `None` if the operator allows it.
     pub(super) fn not_offered(
         &self,
         lane: &Lane,
@@ -54,8 +56,8 @@ impl ChannelContext {
         })
     }
 
-    /// A line for people, once in a life of the gateway, when a choice they made earlier no longer
-    /// counts.
+    /// Returns a notice about an earlier choice that is no longer allowed. Each choice is reported
+    /// once per process.
     pub(crate) fn fallen_back(
         &self,
         lane: &Lane,

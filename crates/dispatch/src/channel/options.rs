@@ -1,8 +1,7 @@
-//! The settings of a lane as they are shown: what is in force, and what there is to choose from,
-//! with labels.
+//! The settings of a lane with their current values and their choices, for display.
 //!
-//! Taken from the descriptor of the backend that answers; what it does not support is not there.
-//! The effect of a choice stands in `settings`. Pinned by `tests/dispatch/view.rs`.
+//! The choices come from the descriptor of the lane's backend. Settings that it does not support
+//! are left out. `settings` applies a choice. Pinned by `tests/dispatch/view.rs`.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +12,26 @@ use aetheel_model::agent::{Descriptor, Mode, Safety};
 use aetheel_model::event::Lane;
 use aetheel_store::workspace::LaneSettings;
 
-/// Something that is chosen for a lane and its backend.
+/// A setting of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// The backend that answers.
+    /// The backend of the lane.
     Backend,
-    /// The model of that backend.
+    /// The model of the backend.
     Model,
-    /// How much it thinks.
+    /// How much the model thinks.
     Effort,
-    /// The level up to which it acts without asking.
+    /// The level up to which the agent acts without asking.
     Safety,
     /// The mode of turns: build or plan.
     Mode,
 }
 
 impl Setting {
-    /// All of them, in the order in which they are shown.
+    /// All settings, in the order of display.
     pub const ALL: [Self; 5] = [Self::Backend, Self::Model, Self::Effort, Self::Safety, Self::Mode];
 
-    /// The word for it, for people.
+    /// Returns the title of the setting for people.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -55,23 +54,23 @@ impl Setting {
     }
 }
 
-/// A setting as it is shown: what is in force, and what there is to choose from.
+/// A setting with its current value and its choices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingOption {
-    /// The setting that is shown.
+    /// The setting.
     pub setting: Setting,
-    /// The id of what is in force. None: the agent's default.
+    /// The id of the current value; `None` for the agent's default.
     pub current: Option<String>,
-    /// People chose it here; otherwise the operator did, or nobody.
+    /// Whether people chose the value in this lane.
     pub chosen: bool,
-    /// Values with their labels.
+    /// The possible values with their labels.
     pub choices: Vec<Choice>,
-    /// Other values are possible too: agents know more models than they list.
+    /// Whether other values are possible too. Agents know more models than they list.
     pub open: bool,
 }
 
 impl SettingOption {
-    /// The value in force, for people.
+    /// Returns the current value for people.
     #[must_use]
     pub fn shown(&self) -> &str {
         let label = |id: &String| {
@@ -82,7 +81,7 @@ impl SettingOption {
         })
     }
 
-    /// The id of its off, and of its on, where that is all there is.
+    /// Returns the choices for off and on, if the setting only has these two.
     #[must_use]
     pub fn toggle(&self) -> Option<(&Choice, &Choice)> {
         let off =
@@ -97,7 +96,7 @@ impl SettingOption {
 }
 
 impl ChannelContext {
-    /// The choice of the backend that answers.
+    /// Returns the setting that selects the backend.
     pub(crate) async fn backend_option(
         &self,
         lane: &Lane,
@@ -115,7 +114,7 @@ impl ChannelContext {
         }
     }
 
-    /// The settings that the backend of a lane supports; `own` is what people chose.
+    /// Returns the settings that the backend of a lane supports. `own` has people's choices.
     pub(crate) fn options(
         &self,
         settings: &LaneSettings,
@@ -155,7 +154,7 @@ impl ChannelContext {
     }
 }
 
-/// The levels of safety up to a ceiling.
+/// Returns the safety levels up to a ceiling.
 pub(super) fn levels(ceiling: Safety) -> Vec<Choice> {
     let label = |safety: Safety| match safety {
         Safety::Default => "Ask before changes",
@@ -168,7 +167,7 @@ pub(super) fn levels(ceiling: Safety) -> Vec<Choice> {
         .collect()
 }
 
-/// The modes, or only that for planning.
+/// Returns the modes, or only the one for planning.
 pub(super) fn modes(planning: bool) -> Vec<Choice> {
     let all = [("build", "Build"), ("plan", "Plan only")];
     let allowed = all.into_iter().filter(|(id, _)| !planning || *id == "plan");

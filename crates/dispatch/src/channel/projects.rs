@@ -1,29 +1,28 @@
-//! Binding a channel to a project at run time: its working directory and who answers there, written
-//! into `channels.md`.
+//! Binding a channel to a project at run time: the working directory and the backend of the channel
+//! are written into `channels.md`.
 //!
-//! Only paths below the operator's roots are taken. The adapters decide who may do this. Pinned
-//! by `tests/gateway/projects.rs`.
+//! Only directories below the operator's project roots are accepted. The adapters check who may do
+//! this. Pinned by `tests/gateway/projects.rs`.
 
 use crate::Dispatcher;
 use aetheel_model::event::Lane;
 
-/// The lines to write about a channel; none: as it is, an empty text: not any more.
+/// The lines to write for a channel. `None` keeps a line, and an empty text removes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {
-    /// Below one of `PROJECT_ROOTS`; a relative one is meant from the first of them.
+    /// A directory below one of `PROJECT_ROOTS`. A relative path is below the first of them.
     pub directory: Option<String>,
-    /// The backend that answers.
+    /// The backend of the channel.
     pub backend: Option<String>,
 }
 
 impl Dispatcher {
-    /// Binds a lane to a project, from its next turn on; with nothing to write, says what it is
-    /// bound to. `called` is the name people know the channel by. Returns the words for the person
-    /// who asked.
+    /// Binds a lane to a project from its next turn on. An empty `project` changes nothing.
+    /// `called` is the displayed name of the channel. Returns a message that describes the binding.
     ///
     /// # Errors
-    /// When the directory or backend cannot be used, or the file cannot be written; nothing was
-    /// changed. In words for the person who asked.
+    /// A message for the person who asked, if the directory or backend cannot be used or the file
+    /// cannot be written. Nothing was changed.
     pub async fn bind_project(
         &self,
         lane: &Lane,

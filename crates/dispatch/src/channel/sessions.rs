@@ -1,8 +1,8 @@
-//! Conversations that a lane can take up again, and shortening the present one.
+//! Resuming and compacting the conversations of a lane.
 //!
-//! A lane never shows the conversations of another, and no session is open in two lanes. Sessions
-//! of the agent that the gateway did not begin come from somebody at its own terminal: they are for
-//! owners. Pinned by `tests/dispatch/sessions.rs`.
+//! A lane never shows the conversations of another lane, and no session is open in two lanes.
+//! Sessions that the agent lists and that the gateway did not start belong to somebody at the
+//! agent's own terminal. Only owners see them. Pinned by `tests/dispatch/sessions.rs`.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -20,40 +20,41 @@ use aetheel_model::plain::short_line;
 use aetheel_store::workspace::{Past, SessionId};
 use aetheel_turn::reason::in_words;
 
-/// Most characters of a title.
+/// The maximum length of a title, in characters.
 const TITLE_LIMIT: usize = 80;
-/// How long shortening may take: it takes the model's time.
+/// The time limit for compacting, which runs the model.
 const COMPACT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The conversations of a lane with its backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conversations {
-    /// The backend, for people.
+    /// The label of the backend.
     pub label: String,
-    /// Whether one can be taken up again at all.
+    /// Whether the backend can resume conversations.
     pub resumable: bool,
-    /// The present one, then the latest; those of the lane before those of the agent's own.
+    /// The current conversation, then the others of the lane, then the agent's own, each newest
+    /// first.
     pub all: Vec<Conversation>,
 }
 
-/// One that can be taken up again.
+/// A conversation that can be resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// The agent's own id of the session, with which it is resumed.
+    /// The agent's id of the session.
     pub id: SessionId,
-    /// Its first words or what the agent calls it; one plain line, perhaps empty.
+    /// The agent's title, or the beginning of the first prompt, on one line. May be empty.
     pub title: String,
-    /// When it was begun or last used, as far as is known.
+    /// When the conversation was started or last used, if known.
     pub since: Option<Timestamp>,
-    /// The next prompt continues it.
+    /// Whether the next prompt continues it.
     pub current: bool,
-    /// It was begun here rather than at the agent's own terminal.
+    /// Whether it was started here, not at the agent's own terminal.
     pub ours: bool,
 }
 
 impl Dispatcher {
-    /// The conversations that a lane can take up again; for an owner also those that the agent
-    /// lists within `wait` and that are nobody else's.
+    /// Returns the conversations that a lane can resume. For an owner, this includes those that the
+    /// agent lists within `wait` and that belong to no other lane.
     pub async fn conversations(&self, lane: &Lane, owner: bool, wait: Duration) -> Conversations {
         let inner = &self.inner;
         let (name, settings) = inner.channels.backend_of(lane).await;
@@ -72,7 +73,7 @@ impl Dispatcher {
         }
         let elsewhere = inner.channels.elsewhere(&directory);
         let current = inner.parts.workspace.bindings().get(lane, &name).await.session;
-        // An agent finds a session only where it was made.
+        // An agent finds a session only in the directory where it was created.
         let past = inner
             .parts
             .workspace
@@ -102,11 +103,12 @@ impl Dispatcher {
         found
     }
 
-    /// Takes one of [`Dispatcher::conversations`] up again, from the next turn on. Returns the
-    /// words for the person who asked.
+    /// Resumes one of [`Dispatcher::conversations`] from the next turn on. Returns a message for
+    /// the person who asked.
     ///
     /// # Errors
-    /// When it is none of them, or the file cannot be written; in words for the person who asked.
+    /// A message for the person who asked, if `id` does not name a conversation or the file cannot
+    /// be written.
     pub async fn resume(
         &self,
         lane: &Lane,
@@ -155,12 +157,12 @@ impl Dispatcher {
         Ok(format!("{called} goes on with the next message"))
     }
 
-    /// Has the agent shorten the conversation of a lane. Takes as long as the model, at most three
-    /// minutes. Returns the words for the person who asked.
+    /// Lets the agent compact the conversation of a lane, which runs the model and takes at most
+    /// [`COMPACT_TIMEOUT`]. Returns a message for the person who asked.
     ///
     /// # Errors
-    /// When the backend cannot, there is nothing to shorten, or the agent fails; in words for the
-    /// person who asked.
+    /// A message for the person who asked, if the backend cannot do this, there is no open
+    /// conversation, or the agent fails.
     pub async fn compact(&self, lane: &Lane) -> Result<String, String> {
         let (name, _) = self.inner.channels.backend_of(lane).await;
         let Some(backend) = self.inner.parts.backends.get(&name) else {
@@ -210,7 +212,7 @@ impl Dispatcher {
 }
 
 impl ChannelContext {
-    /// Sessions that the agent knows and nobody here has.
+    /// Returns the sessions that the agent lists for this directory and that are not `known`.
     fn foreign(
         &self,
         listed: Option<&QueryResult>,
@@ -238,8 +240,8 @@ impl ChannelContext {
         found
     }
 
-    /// Remembers the conversation that an event's turn was in: `before` is the session it was to
-    /// continue, `title` what the agent calls it.
+    /// Records the conversation of an event's turn. `before` is the session that the turn was asked
+    /// to continue, and `title` is the agent's title.
     pub(crate) async fn note_session(
         &self,
         event: &Event,
@@ -248,7 +250,7 @@ impl ChannelContext {
         before: Option<&str>,
         (title, directory): (Option<&str>, Option<String>),
     ) {
-        // Only people take a conversation up again.
+        // Only people can resume a conversation.
         if !matches!(event.lane, Lane::Channel(_) | Lane::Console) {
             return;
         }
@@ -265,7 +267,7 @@ impl ChannelContext {
         self.note(past, before.and_then(|id| SessionId::new(id).ok())).await;
     }
 
-    /// A session goes on under another id.
+    /// Records that a session continues under a new id.
     async fn session_renamed(
         &self,
         lane: &Lane,
@@ -286,7 +288,7 @@ impl ChannelContext {
         }
     }
 
-    /// Forgets a conversation that the agent no longer knows.
+    /// Forgets a conversation that the agent does not know any more.
     pub(crate) async fn forget_session(&self, lane: &Lane, backend: &str, session: &str) {
         let Ok(session) = SessionId::new(session) else { return };
         if let Err(error) = self.parts.workspace.history().forget(lane, backend, &session).await {
@@ -302,7 +304,7 @@ impl ChannelContext {
     }
 }
 
-/// The conversation of this id, or of the only one that begins so.
+/// Returns the conversation with this id, or the only one whose id starts with it.
 fn named(mut all: Vec<Conversation>, id: &str) -> Option<Conversation> {
     if let Some(at) = all.iter().position(|known| known.id.as_str() == id) {
         return Some(all.swap_remove(at));
@@ -312,7 +314,7 @@ fn named(mut all: Vec<Conversation>, id: &str) -> Option<Conversation> {
     if all.len() == 1 { all.pop() } else { None }
 }
 
-/// Enough of an id to tell it from others.
+/// Shortens an id for display.
 pub(crate) fn short(id: &SessionId) -> String {
     let text = id.as_str();
     if text.len() <= 12 {

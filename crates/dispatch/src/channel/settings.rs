@@ -1,7 +1,7 @@
-//! People's choices for a lane while the gateway runs: the backend, and with it model, thinking,
-//! safety and mode.
+//! People's choices for a lane: its backend, and the model, thinking, safety and mode of that
+//! backend.
 //!
-//! Kept per lane and backend. Pinned by `tests/gateway/choosing.rs`.
+//! Choices are saved per lane and backend. Pinned by `tests/gateway/choosing.rs`.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use aetheel_model::plain::one_line;
 use aetheel_store::workspace::{BindingsError, LaneSettings, is_plain_model};
 use aetheel_turn::reason::in_words;
 
-/// How long an agent may take to say how it is; some take seconds to start.
+/// The time limit for an agent's health report. Some agents take seconds to start.
 const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Takes a choice back.
+/// The value that removes a choice.
 const UNSET: &str = "unset";
 
 impl Dispatcher {
-    /// Remembers that a channel is a thread of another one.
+    /// Records that a channel is a thread of another channel.
     pub fn learn(&self, channel: u64, parent: u64) {
         self.inner.channels.learn(channel, parent);
     }
 
-    /// Whether a lane was used before, or the operator wrote about it.
+    /// Returns whether a lane was used before, or `channels.md` names it.
     pub async fn knows(&self, lane: &Lane) -> bool {
         let workspace = &self.inner.parts.workspace;
         self.is_busy(lane)
@@ -37,19 +37,19 @@ impl Dispatcher {
             || workspace.bindings().knows(lane).await
     }
 
-    /// Whether the operator lets the bot read everything in a channel, and in its threads:
+    /// Returns whether the bot reads all messages of a channel and its threads, because of
     /// `require-mention: no`.
     pub async fn reads_all(&self, lane: &Lane) -> bool {
         let (_, settings) = self.inner.channels.backend_of(lane).await;
         settings.require_mention == Some(false)
     }
 
-    /// The backend that answers in a lane.
+    /// Returns the backend of a lane.
     pub async fn backend_of(&self, lane: &Lane) -> String {
         self.inner.channels.backend_of(lane).await.0
     }
 
-    /// The backends that people may choose in a lane.
+    /// Returns the names of the backends that people may choose in a lane.
     pub async fn backend_names(&self, lane: &Lane) -> Vec<String> {
         let (_, settings) = self.inner.channels.backend_of(lane).await;
         self.inner.channels.offered(lane, &settings).into_iter().map(|choice| choice.id).collect()
@@ -58,8 +58,8 @@ impl Dispatcher {
     /// Chooses the backend of a lane, from its next turn on.
     ///
     /// # Errors
-    /// When there is no such backend, the operator does not offer it there, it cannot work here, or
-    /// the file cannot be written; in words for the person who asked.
+    /// A message for the person who asked, if the backend does not exist, is not offered there or
+    /// cannot work here, or if the file cannot be written.
     pub async fn choose_backend(&self, lane: &Lane, name: &str) -> Result<(), String> {
         let backends = &self.inner.parts.backends;
         let (_, settings) = self.inner.channels.backend_of(lane).await;
@@ -72,11 +72,11 @@ impl Dispatcher {
         kept(lane, self.inner.parts.workspace.bindings().set_backend(lane, name).await)
     }
 
-    /// Asks a backend whether it can work: what is known of its agent, and where that runs live,
-    /// the agent itself, which may be started for it. Returns one line about it.
+    /// Checks whether a backend can work. For a backend with a long-lived agent, this asks the
+    /// agent and may start it. Returns a message of one line.
     ///
     /// # Errors
-    /// Why it cannot; in words for the person who asked.
+    /// The reason, worded for the person who asked.
     pub async fn ping(&self, name: &str) -> Result<String, String> {
         let backends = &self.inner.parts.backends;
         let Some(backend) = backends.get(name) else {
@@ -103,8 +103,8 @@ impl Dispatcher {
         }
     }
 
-    /// The models to choose from in a lane: those the backend lists, and those its agent lists
-    /// within `wait`.
+    /// Returns the models to choose from in a lane: those in the descriptor, and those that the
+    /// agent lists within `wait`.
     pub async fn models(&self, lane: &Lane, wait: Duration) -> Vec<Choice> {
         let (name, _) = self.inner.channels.backend_of(lane).await;
         let Some(backend) = self.inner.parts.backends.get(&name) else { return Vec::new() };
@@ -125,12 +125,12 @@ impl Dispatcher {
         models
     }
 
-    /// Chooses a setting of a lane and its backend, from its next turn on; with no value says what
-    /// is in force and what there is to choose from. Returns the words for the person who asked.
+    /// Chooses a setting of a lane and its backend, from the next turn on. Returns a message for
+    /// the person who asked. Without a value, the message names the current value and the choices.
     ///
     /// # Errors
-    /// When the backend has no such setting or value, the operator does not allow it, or the file
-    /// cannot be written; in words for the person who asked.
+    /// A message for the person who asked, if the backend has no such setting or value, the
+    /// operator does not allow it, or the file cannot be written.
     pub async fn choose(
         &self,
         lane: &Lane,
@@ -184,8 +184,8 @@ impl Dispatcher {
             descriptor,
         );
         let choosing = Choosing { now: &now, ..choosing };
-        // Claude Code, OpenCode and Droid take a session up with the model it had, and cannot be
-        // asked to take none.
+        // Claude Code, OpenCode and Droid resume a session with its previous model, and cannot be
+        // asked to use their default.
         let kept = setting == Setting::Model
             && now.model.is_none()
             && before.session.is_some()
@@ -199,7 +199,7 @@ impl Dispatcher {
     }
 }
 
-/// A choice that somebody makes, with what it depends on.
+/// A choice that somebody makes, with its context.
 struct Choosing<'a> {
     choices: &'a Choices,
     settings: &'a LaneSettings,
@@ -223,7 +223,7 @@ impl Choosing<'_> {
         }
     }
 
-    /// The form in which a value is kept.
+    /// Checks a value, and returns it as it is saved.
     fn accepted(&self, setting: Setting, value: &str) -> Result<String, String> {
         let refused = |why: String| Err(format!("{why}; there are: {}.", self.offered(setting)));
         match setting {

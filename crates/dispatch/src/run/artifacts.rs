@@ -1,5 +1,4 @@
-//! The artifacts of an answer: images, files, addresses. Bytes are kept until they are
-//! delivered; a notice below the answer names what could not be.
+//! The artifacts of an answer: images, files and links. Files are stored until they are delivered.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +9,12 @@ use aetheel_model::agent::{Artifact, ArtifactBody, Quota, Task, TaskStatus};
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::one_line;
 
-/// Most characters of a file's name.
+/// The maximum length of a file name, in characters.
 const NAME_LIMIT: usize = 80;
-/// How much of an allowance has to be used, in percent, for a notice.
+/// The used percentage of a quota from which a notice is shown.
 const QUOTA_NOTICE_PERCENT: f64 = 90.0;
 
-/// Keeps the artifacts of an answer; returns its files, and lines for people about the rest.
+/// Stores the artifacts of an answer. Returns its files, and notices about the other artifacts.
 pub(super) async fn keep(parts: &Parts, transcript: &Transcript) -> (Vec<AnswerFile>, Vec<String>) {
     let (mut files, mut notices) = (Vec::new(), Vec::new());
     for (number, artifact) in (1..).zip(transcript.artifacts()) {
@@ -53,7 +52,7 @@ pub(super) async fn keep(parts: &Parts, transcript: &Transcript) -> (Vec<AnswerF
     (files, notices)
 }
 
-/// Notices below an answer: what goes on in the background, and which allowance is nearly used up.
+/// Returns notices about background tasks that still run, and about quotas that are nearly used up.
 pub(super) fn notices(transcript: &Transcript) -> Vec<String> {
     let goes_on = |task: &&Task| task.background && task.status == TaskStatus::Running;
     let tasks = transcript
@@ -79,7 +78,7 @@ fn quota(quota: &Quota) -> Option<String> {
     }
 }
 
-/// A plain file name with the ending of its kind.
+/// Returns a plain file name with an extension that fits the media type.
 fn name(artifact: &Artifact, number: usize) -> String {
     let kind =
         artifact.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,7 +1,7 @@
-//! Files that came with a prompt: fetched when its turn begins, given to the agent as it can take
-//! them.
+//! Files that were attached to a prompt. They are fetched when the turn starts, and passed to the
+//! agent in a form that it supports.
 //!
-//! The bytes of a file say what it is; what its sender says of it is shown and never used. Pinned
+//! The type of a file is determined from its bytes. The name from the sender is only shown. Pinned
 //! by `tests/dispatch/attachments.rs`.
 
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use aetheel_model::event::{Attached, Event};
 use aetheel_model::prompt::{self, Expansion};
 use aetheel_turn::{Blob, StopReason};
 
-/// Most bytes of a text that is put into the prompt itself.
+/// The maximum size of a text file that is quoted in the prompt, in bytes.
 const QUOTED_LIMIT: usize = 64 << 10;
-/// Most characters of a file's name.
+/// The maximum length of a file name, in characters.
 const NAME_LIMIT: usize = 100;
 
-/// Says whether files may come along, from what is announced of them.
+/// Checks the announced number and sizes of attached files.
 ///
 /// # Errors
-/// [`Refusal`], in words for the person who sent them.
+/// [`Refusal`], worded for the author.
 pub(crate) fn announced(files: &[Attached], choices: &Choices) -> Result<(), Refusal> {
     if files.len() > choices.attachments_max {
         return Err(Refusal::TooManyFiles { count: files.len(), limit: choices.attachments_max });
@@ -41,19 +41,20 @@ pub(crate) fn announced(files: &[Attached], choices: &Choices) -> Result<(), Ref
     }
 }
 
-/// The files of a turn, as its agent gets them. Those on disk are gone when it is dropped.
+/// The files of a turn, in the form in which the agent gets them. Dropping it removes those on
+/// disk.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// For the agent, behind the prompt.
+    /// Appended to the prompt.
     pub(super) parts: Vec<Part>,
     pub(super) blobs: Vec<Blob>,
-    /// Lines for people: what was not taken, and why.
+    /// Notices about files that could not be passed on.
     pub(super) notices: Vec<String>,
     temp_dir: Option<TempDir>,
 }
 
 impl Taken {
-    /// Those of a turn that an earlier life of the gateway began, which its agent has.
+    /// Takes over the files of a resumed turn, which its agent has already received.
     pub(super) fn of_earlier(parts: &[Part]) -> Self {
         let place = |part: &Part| match part {
             Part::Image(file) | Part::File(file) => TempDir::of(Path::new(&file.path)),
@@ -62,7 +63,7 @@ impl Taken {
         Self { temp_dir: parts.iter().find_map(place), ..Self::default() }
     }
 
-    /// Fetches the files of an event. A stop ends the waiting for them.
+    /// Fetches the files of an event. Stopping the turn cancels this.
     pub(super) async fn fetch(
         parts: &Parts,
         event: &Event,
@@ -93,7 +94,7 @@ impl Taken {
             };
             fetched[number] = Some(bytes);
         }
-        // In the order in which they were sent.
+        // Files are added in the order in which they were sent.
         for (number, (file, bytes)) in event.attached.iter().zip(fetched).enumerate() {
             let bytes = match bytes.unwrap_or_else(|| Err("it did not come in time".to_owned())) {
                 Ok(bytes) if bytes.len() as u64 > limit => {
@@ -122,13 +123,13 @@ impl Taken {
         taken
     }
 
-    /// Whether none of the files could be taken.
+    /// Returns whether there were files and none of them could be fetched.
     pub(super) fn is_nothing(&self, event: &Event) -> bool {
         !event.attached.is_empty() && self.notices.len() == event.attached.len()
     }
 
-    /// Gives a file to the agent the best way it can take it: an image as one, a short text in
-    /// words, all else by its place.
+    /// Adds a file in the best form that the agent supports: an image as an image, a short text as
+    /// a quotation, and any other file as a file or by its path.
     async fn put(
         &mut self,
         file: &Attached,
@@ -178,7 +179,7 @@ impl Taken {
         Ok(())
     }
 
-    /// Puts a file where the agent can read it.
+    /// Stores a file where the agent can read it.
     async fn keep(
         &mut self,
         directory: &Path,
@@ -207,7 +208,7 @@ impl Taken {
     }
 }
 
-/// A short text with its name, in a fence that it cannot end.
+/// Quotes a short text with its name, in a fence that the text cannot close.
 fn quotation(name: &str, text: &str, expansion: &Expansion) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -216,7 +217,8 @@ fn quotation(name: &str, text: &str, expansion: &Expansion) -> String {
     format!("{}\n{text}", prompt::file_below(&shown(name)))
 }
 
-/// The type of an image and the extension that goes with it; none: it is no image that agents take.
+/// Returns the media type and the extension of an image, or `None` if it is not in a format that
+/// agents accept.
 fn image(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(("image/png", "png")),
@@ -229,7 +231,7 @@ fn image(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The type that the sender claims for a file, unless its bytes would show that type.
+/// Returns the media type from the sender. Types that the bytes would have shown are not accepted.
 fn claimed(file: &Attached) -> String {
     let plain = |text: &&String| {
         let part = |part: &str| {
@@ -247,7 +249,7 @@ fn claimed(file: &Attached) -> String {
         .unwrap_or_else(|| "application/octet-stream".to_owned())
 }
 
-/// The extension of a name, where it is a plain one.
+/// Returns the extension of a file name, if it is short and alphanumeric.
 fn extension(name: &str) -> Option<String> {
     let extension = name.rsplit_once('.')?.1;
     let plain =
@@ -255,7 +257,7 @@ fn extension(name: &str) -> Option<String> {
     plain.then(|| extension.to_ascii_lowercase())
 }
 
-/// A name that nothing would expand or take for a path.
+/// Returns a file name that cannot be expanded by an agent or mistaken for a path.
 fn shown(name: &str) -> String {
     let safe = |c: char| {
         if c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ' ' | '+' | ',') { c } else { '_' }
@@ -265,7 +267,7 @@ fn shown(name: &str) -> String {
     if name.is_empty() { "file".to_owned() } else { name.to_owned() }
 }
 
-/// A name for people, in quotes.
+/// Returns a file name in quotes, for people.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", shown(name))
 }

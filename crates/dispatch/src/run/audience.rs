@@ -1,5 +1,5 @@
-//! The link between a running turn and its reply: events without secrets, and the questions of
-//! the agent.
+//! Connects a running turn to its reply: shows redacted events, and opens the questions of the
+//! agent.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -23,25 +23,25 @@ use aetheel_model::plain::one_line;
 use aetheel_store::workspace::Saving;
 use aetheel_turn::{Answerer, Audience, Backend, Settled};
 
-/// Follows one turn on behalf of its reply. Dropping it closes what is still open.
+/// Shows one turn in its reply. Dropping it closes the open questions.
 pub(super) struct TurnAudience<'a> {
     pub(super) stream: StreamRedactor<'a>,
-    /// The turn as people may see it: folded from what the stream lets through.
+    /// The visible part of the turn.
     pub(super) shown: Arc<LiveTurn>,
     pub(super) reply: Arc<ReplyHandle>,
     pub(super) questions: Arc<Questions>,
     pub(super) context: Context,
-    /// Ids of the questions asked and not settled.
+    /// Ids of the open questions.
     pub(super) asked: HashMap<AskKey, String>,
-    /// How often the guest asked under each key.
+    /// How often the guest has used each key.
     pub(super) times: HashMap<AskKey, u32>,
     pub(super) kept: Kept,
-    /// The first tool, until it is on disk that there was one.
+    /// The start of the first tool, until its record is on disk.
     pub(super) first_tool: Option<(Saving, EventKind)>,
     pub(super) tools: ToolGate,
 }
 
-/// Holds a turn's agent to the tools that the operator allows, where it asks.
+/// Limits the agent to the tools that the operator allows, if the agent asks before it uses a tool.
 pub(super) struct ToolGate {
     pub(super) allowed: AllowedTools,
     pub(super) backend: Arc<dyn Backend>,
@@ -53,7 +53,7 @@ impl ToolGate {
         permits(&self.allowed, descriptor, tool, descriptor.has(Feature::AllowedTools))
     }
 
-    /// Logs for the operator that a tool was used all the same.
+    /// Logs an error about a tool that was used although it is not allowed.
     fn watch(&self, tool: &ToolStart) {
         let changes = matches!(tool.kind.as_str(), "bash" | "file_write" | "file_edit");
         if changes && !self.permits(tool) {
@@ -68,7 +68,7 @@ impl ToolGate {
 }
 
 impl TurnAudience<'_> {
-    /// Shows what is held back, because nothing more comes, or something else comes first.
+    /// Shows everything that was held back, before the end of the turn or another part of it.
     pub(super) fn flush(&mut self) {
         self.pass_first_tool();
         let Self { stream, shown, reply, .. } = self;
@@ -87,20 +87,21 @@ impl TurnAudience<'_> {
     }
 }
 
-/// Hands an event on, with the turn so far as people may see it: what a reply keeps of either has no
-/// secrets.
+/// Shows an event, with the transcript so far. Both have no secrets.
 fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &EventKind) {
     shown.apply(event, |transcript| reply.with(|reply| reply.update(event, transcript)));
 }
 
 impl Audience for TurnAudience<'_> {
     fn event(&mut self, event: &EventKind, transcript: &Transcript) {
-        // The turn is stopped, so it no longer waits for the disk.
+        // This is called with a pending first tool only if the turn is stopped, which does not wait
+        // for the disk.
         self.pass_first_tool();
         if matches!(event, EventKind::ToolStart(_))
             && let Some(saving) = self.kept.used_tool()
         {
-            // Not shown before that: a crash could take it back.
+            // Shown once its record is on disk. Otherwise a crash could make people see a tool that
+            // the next process does not know of.
             self.first_tool = Some((saving, event.clone()));
             return;
         }
@@ -113,10 +114,10 @@ impl Audience for TurnAudience<'_> {
         self.pass(event);
     }
 
-    /// At once, for people must not see less of the turn than there was.
+    /// Shows the event at once: people have already seen this part of the turn.
     fn relive(&mut self, event: &EventKind, _transcript: &Transcript) {
         if matches!(event, EventKind::ToolStart(_)) {
-            // It is noted already, or is as soon as may be.
+            // The journal has this record already, or gets it soon.
             drop(self.kept.used_tool());
         }
         self.pass(event);
@@ -130,7 +131,7 @@ impl Audience for TurnAudience<'_> {
             AskKind::Permission(tool) if !self.tools.permits(tool) => true,
             kind => self.context.planning.refusal(kind).is_some(),
         };
-        // What was refused at once nobody saw.
+        // People did not see questions that were refused automatically.
         if !ask.is_some_and(refused) {
             self.reply.with(|reply| reply.stood_above());
         }
@@ -194,7 +195,7 @@ impl Audience for TurnAudience<'_> {
 
     fn settled(&mut self, ask: AskKey, how: Settled) {
         let Some(id) = self.asked.remove(&ask) else { return };
-        // Otherwise somebody was quicker, and the reply has it.
+        // Otherwise a person has answered in the meantime, and the reply shows that.
         if self.questions.close(&id) {
             let (how, word) = match how {
                 Settled::Withdrawn => (Settlement::Withdrawn, "withdrawn"),

@@ -1,4 +1,4 @@
-//! Going on with a turn that outlived the gateway, as far as it still may.
+//! Resuming a turn whose agent still runs after a restart, if the current settings still allow it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use aetheel_store::workspace::LaneSettings;
 use aetheel_turn::ContinuedTurn;
 
 impl Inner {
-    /// Goes on with the turn of an event that an earlier life of the gateway began.
+    /// Resumes the turn of an event that a previous process started.
     pub(super) async fn go_on(
         &self,
         event: &Event,
@@ -59,7 +59,8 @@ impl Inner {
         self.conclude(event, begun, lane.ping, control, reply, kept).await
     }
 
-    /// Why a turn that outlived the gateway may not go on as it began; none: it may.
+    /// Returns why a turn may not be resumed, or `None` if it may: it must not have more rights
+    /// than a new turn would have.
     async fn not_any_more(
         &self,
         event: &Event,

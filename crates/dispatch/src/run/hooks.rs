@@ -1,10 +1,10 @@
-//! The hooks around a turn: `agent_begin` before it, `agent_stop` after its answer was delivered,
-//! in the event's lane and slot, so that the order of the lane holds for them too.
+//! The hooks around a turn: `agent_begin` before it, and `agent_stop` after its answer was
+//! delivered. They run in the event's lane and slot, so they keep the order of the lane.
 //!
-//! Each begins afresh, in a session that is closed with it: lanes run side by side, and one session
-//! cannot. It runs with the backend, directory and safety of the event's lane. Its questions are
-//! dismissed, because nobody is there to answer. Whatever becomes of it, the turn goes on. Pinned
-//! by `tests/dispatch/hooks.rs`.
+//! Each hook runs in a new session that is closed afterwards, because lanes run concurrently and
+//! cannot share a session. It uses the backend, the directory and the safety level of the event's
+//! lane. Its questions are dismissed, because nobody is there to answer. A failed hook does not
+//! affect the turn. Pinned by `tests/dispatch/hooks.rs`.
 
 use std::sync::Arc;
 
@@ -22,17 +22,15 @@ use aetheel_model::fold::Transcript;
 use aetheel_store::workspace::{Hook, Hooks, Instruction};
 use aetheel_turn::{Answerer, Audience, Ending, Settled, StopReason, TurnRequest, TurnResult};
 
-/// How a turn of an event can be stopped.
 type Stop = watch::Receiver<Option<StopReason>>;
 
 impl Inner {
-    /// Fires the hook before the turn of an event.
+    /// Runs the hook before the turn of an event.
     pub(super) async fn begin_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop) {
         self.fire(hooks, Hook::AgentBegin, event, stop, "is about to be answered").await;
     }
 
-    /// Fires the hook after the turn of an event. A person who stopped the turn stopped the turn
-    /// only.
+    /// Runs the hook after the turn of an event. If a person stopped the turn, the hook still runs.
     pub(super) async fn stop_hook(&self, hooks: &Hooks, event: &Event, stop: &Stop, failed: bool) {
         if let Some(running) = self.lanes.running.lock().get(&event.lane) {
             running.stop.send_if_modified(|reason| {
@@ -50,7 +48,7 @@ impl Inner {
     }
 
     async fn fire(&self, hooks: &Hooks, hook: Hook, event: &Event, stop: &Stop, what: &str) {
-        // A hook's own turn fires none.
+        // A hook does not run hooks of its own.
         if event.kind == EventKind::Hook || stop.borrow().is_some() {
             return;
         }
@@ -60,7 +58,8 @@ impl Inner {
             return;
         };
         let id = turn_id();
-        // Of the highest level, as that of the turn.
+        // At the level `error`, so that lines of every level have its fields, like the span of a
+        // turn.
         let span = tracing::error_span!("hook", hook = name, turn = id, event = event.sequence, lane = %event.lane);
         async {
             tracing::info!(hook = name, "hook fired");
@@ -93,13 +92,14 @@ impl Inner {
         let directory = self.channels.directory_of(&settings).await?;
         let asks =
             Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
-        // Nobody is asked: what needs leave is refused anyway.
+        // Questions are dismissed, so the mode of planning needs no refusals here.
         let choices = &self.parts.choices;
         let (start, _) =
             start(&self.channels, choices, &asks, &*backend, &settings, directory, None).await;
-        // Its own in every lane: two of one name may run at a time.
+        // A separate lane for each lane of events, because hooks of the same name may run
+        // concurrently.
         let lane = Lane::Hook(format!("{}:{}", hook.name(), event.lane));
-        // Held to the end: a closed channel would be taken for news.
+        // Held until the turn ends, because a closed channel would wake the receiver.
         let (_steer, steers) = mpsc::unbounded_channel();
         let label = backend.descriptor().label().to_owned();
         let (by, sequence, blobs) = (Arc::clone(&backend), event.sequence, Vec::new());
@@ -137,8 +137,8 @@ impl Inner {
     }
 }
 
-/// The operator's instruction, and below it one quoted line on the occasion, without anything that
-/// people wrote.
+/// Returns the operator's instruction, with a quoted line about the occasion. The line has no text
+/// from people.
 fn prompt(hook: Hook, instruction: &Instruction, event: &Event, what: &str) -> String {
     let lane: String =
         event.lane.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -151,7 +151,7 @@ fn prompt(hook: Hook, instruction: &Instruction, event: &Event, what: &str) -> S
     )
 }
 
-/// The audience of a turn that nobody looks at.
+/// The audience of a turn that nobody watches.
 struct Nobody;
 
 impl Audience for Nobody {

@@ -1,8 +1,9 @@
-//! What is noted of a turn that has ended, for people who look back: once a turn, whatever became
-//! of it and of the gateway.
+//! The lines of finished turns in `state/turns`. Each turn gets one line, whatever its result, even
+//! if the gateway restarts.
 //!
-//! A turn's line goes with its answer into the journal: a life that delivers the answer of an
-//! earlier one finds out whether that had noted the turn. Pinned by `tests/gateway/turns.rs`.
+//! A turn's line is saved in the journal together with its answer. A process that delivers the
+//! answer of a previous process checks whether that process wrote the line. Pinned by
+//! `tests/gateway/turns.rs`.
 
 use std::path::Path;
 
@@ -14,11 +15,11 @@ use aetheel_model::plain::clean_text;
 use aetheel_store::workspace::{TurnHow, TurnLine};
 use aetheel_turn::{Ending, TurnResult};
 
-/// The word for a turn that the gateway let no agent begin, or go on with.
+/// The failure of a turn that the gateway did not start or resume.
 const REFUSED: &str = "refused";
 
-/// The line of a turn that an agent worked on, without its texts. `recordings` is the folder of all
-/// recordings.
+/// Returns the line of a turn that ran an agent, without its texts. `recordings` is the folder of
+/// all recordings.
 pub(super) fn line_of(
     event: &Event,
     id: &str,
@@ -44,7 +45,7 @@ pub(super) fn line_of(
     })
 }
 
-/// The line of a turn that ends now, and of which no agent knows anything.
+/// Returns the line of a turn that ends now without having run an agent.
 fn line_without_agent(event: &Event, id: &str, backend: &str, how: TurnHow) -> TurnLine {
     TurnLine {
         ended: jiff::Timestamp::now(),
@@ -74,7 +75,7 @@ fn line_without_agent(event: &Event, id: &str, backend: &str, how: TurnHow) -> T
     }
 }
 
-/// The kind of an agent's failure, else the word of the ending.
+/// Returns the kind of an agent's failure, or the word for the ending.
 fn word(ending: &Ending) -> String {
     let kind = match ending {
         Ending::Agent(failure) => serde_json::to_value(failure.kind).ok(),
@@ -85,7 +86,7 @@ fn word(ending: &Ending) -> String {
 }
 
 impl Answer {
-    /// Returns it with a line, where no agent gave it one.
+    /// Returns the answer with a line, which is added if no agent ran.
     pub(super) fn with_line(mut self, event: &Event, id: &str, stopped: bool) -> Self {
         self.turn.get_or_insert_with(|| {
             let how = if stopped { TurnHow::Stopped } else { TurnHow::Failed(REFUSED.to_owned()) };
@@ -96,22 +97,22 @@ impl Answer {
 }
 
 impl Inner {
-    /// Notes a turn that ended in this life.
+    /// Records a turn that ended in this process.
     pub(super) fn note_turn(&self, event: &Event, answer: &Answer) {
         if let Some(line) = self.whole_line(event, answer) {
             self.parts.workspace.turns().note(line);
         }
     }
 
-    /// Notes a turn that ended in an earlier life, unless that did.
+    /// Records a turn that ended in a previous process, unless that process did.
     pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &Answer) {
         if let Some(line) = self.whole_line(event, answer) {
             self.parts.workspace.turns().note_of_earlier(line);
         }
     }
 
-    /// The line of an answer, with what was asked and answered; none: no turn of its own came to
-    /// it.
+    /// Returns the line of an answer, with the prompt and the answer. Returns `None` if the answer
+    /// is not the result of a turn.
     fn whole_line(&self, event: &Event, answer: &Answer) -> Option<TurnLine> {
         let line = (**answer.turn.as_ref()?).clone();
         let plain = |text: &str| self.parts.redactor.clean(clean_text(text).into_owned());

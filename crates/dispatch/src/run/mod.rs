@@ -1,11 +1,12 @@
-//! Seeing one event through: files, prompt, turn, memory, binding, answer.
+//! Processes one event: files, prompt, turn, memory, session and answer.
 //!
-//! [`attachments`] fetches the files that came with a prompt into a [`temp_dir`], [`start`] makes
-//! the turn's first input, [`audience`] shows the turn while it runs, without secrets
-//! ([`redact_stream`]), [`artifacts`] keeps what the agent made. [`hooks`] run around the turn, and
-//! [`thread`] opens a thread before it. [`continued`] goes on with a turn that outlived the gateway.
-//! [`retelling`] makes of what was recorded what people saw.
-//! [`looking_back`] notes what came of it. [`recap`] tells an agent what was said before it.
+//! [`attachments`] fetches the files of the prompt into a [`temp_dir`], [`start`] creates the input
+//! that starts the turn, [`audience`] shows the running turn without secrets ([`redact_stream`]),
+//! and [`artifacts`] stores the agent's files. [`hooks`] run before and after the turn, and
+//! [`thread`] opens a thread before it. [`continued`] resumes a turn whose agent still runs after a
+//! restart, and [`recap`] gives an agent the previous messages of a channel that moved here.
+//! [`looking_back`] records the finished turn. [`retelling`] renders a recorded turn as people saw
+//! it.
 
 mod artifacts;
 pub(crate) mod attachments;
@@ -51,25 +52,25 @@ use aetheel_turn::{
     Unasked,
 };
 
-/// What stops a turn, and what people write to it while it runs.
+/// The receivers for stopping a turn, and for messages that people write to it.
 type Control = (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>);
 
-/// A turn whose guest is told, or was told, to begin.
+/// A turn that is ready to start or to be resumed.
 struct Begun {
-    /// Its correlation id.
+    /// The correlation id of the turn.
     id: String,
     backend: Arc<dyn Backend>,
     start: StartTurn,
-    /// Nothing is to be changed.
+    /// Whether nothing may be changed.
     planning: bool,
     taken: Taken,
     binding: Binding,
-    /// Its place on a link, where an earlier life of the gateway began it.
+    /// The turn's place on a link, if a previous process started it.
     continued: Option<ContinuedTurn>,
 }
 
 impl Inner {
-    /// Runs the event's turn and delivers its answer.
+    /// Runs the turn of an event and delivers its answer.
     pub(crate) async fn see_through(
         self: &Arc<Self>,
         event: Event,
@@ -84,7 +85,7 @@ impl Inner {
         let continued = self.links.continued_id(event.sequence, &event.lane);
         let (continues, id) = (continued.is_some(), continued.unwrap_or_else(turn_id));
         let unknown = tracing::field::Empty;
-        // A span of the highest level: lines of every level are to carry its ids.
+        // At the level `error`, so that lines of every level have its fields.
         let span = tracing::error_span!("turn", turn = id, event = event.sequence, lane = %event.lane, backend = unknown, generation = unknown);
         figures::waited(event.kind, event.accepted_ms);
         async {
@@ -105,7 +106,7 @@ impl Inner {
                 return Left::Nothing;
             }
             if is_lost {
-                // No agent is ever asked for it.
+                // An agent never runs for such an event.
                 tracing::error!("the kept answer of a recovered turn cannot be read; `aetheel recover` makes it anew");
                 self.durability.check_off(&event);
                 return Left::Nothing;
@@ -114,8 +115,8 @@ impl Inner {
             if !continues {
                 kept.started(&stop).await;
             }
-            // Before anything is done in the thread: after a restart nobody else says where it
-            // belongs.
+            // Before any work in the thread: after a restart, this is the only record of its
+            // channel.
             if let (Lane::Channel(channel), Some(parent)) = (&event.lane, event.parent) {
                 self.channels.learn(*channel, parent);
             }
@@ -157,11 +158,11 @@ impl Inner {
                 self.durability.check_off(&received);
             }
             if hooks.of(Hook::AgentStop).is_none() {
-                // Who has the answer has nothing to stop.
+                // People have the answer, so there is nothing to stop.
                 self.lanes.running.lock().remove(&event.lane);
             }
             self.delivery.deliver(&event, &kept, &reply, answer).await;
-            // People have their answer; the lane is held until the hook has ended too.
+            // People have their answer, but the lane is occupied until the hook has ended.
             self.stop_hook(&hooks, &event, &stop, failed).await;
             Left::Nothing
         }
@@ -177,7 +178,7 @@ impl Inner {
         reply: &Arc<ReplyHandle>,
         kept: &Kept,
     ) -> Answer {
-        // Stopped while the hook before the turn ran.
+        // The turn was stopped while the hook before it ran.
         let stopped = *stop.borrow();
         if let Some(reason) = stopped {
             let timeout = self.parts.host.query_timeout;
@@ -228,8 +229,8 @@ impl Inner {
             );
         }
         let binding = bindings.get(&event.lane, &name).await;
-        // Agents find a session only where it was made; some wait for ever for one that is not
-        // there.
+        // Agents find a session only in the directory where it was created. Some never return if it
+        // does not exist.
         let moved = binding.session.is_some()
             && binding.settings.get(DIRECTORY) != self.channels.elsewhere(&directory).as_ref();
         let session = binding.session.clone().filter(|_| !moved);
@@ -280,7 +281,7 @@ impl Inner {
         self.conclude(event, begun, lane.ping, (stop, steers), reply, kept).await
     }
 
-    /// Runs a turn that is begun to its end, and makes its answer.
+    /// Runs a prepared turn to its end, and creates its answer.
     async fn conclude(
         &self,
         event: &Event,
@@ -392,7 +393,7 @@ impl Inner {
         }
     }
 
-    /// Logs and counts a turn's end and what its parser did not know, also for the drift monitor.
+    /// Logs and counts the result of a turn, and reports it to the drift monitor.
     fn report(&self, backend: &str, result: &TurnResult) {
         let took_ms = u64::try_from(result.took.as_millis()).unwrap_or(u64::MAX);
         let (ending, recording) = (result.ending.word(), &result.link);
@@ -415,7 +416,7 @@ impl Inner {
         self.drift.on_turn_end(backend, result);
     }
 
-    /// Saves or forgets the session; returns notices about that.
+    /// Saves or forgets the session of the turn. Returns notices about that.
     async fn keep(
         &self,
         event: &Event,
@@ -468,13 +469,13 @@ impl Inner {
     }
 }
 
-/// The person an event's turn is for, as memory names them.
+/// Returns the name and id of the event's author, as notes in the memory have it.
 fn on_behalf(event: &Event) -> Option<String> {
     let name = event.author.as_deref()?;
     Some(event.asker.map_or_else(|| name.to_owned(), |id| format!("{name}, {id}")))
 }
 
-/// Delivers what agents say by themselves, until the dispatcher is gone.
+/// Delivers texts that agents send outside of turns, until the dispatcher is dropped.
 pub(super) async fn deliver_unasked(
     inner: Weak<Inner>,
     mut unasked: mpsc::UnboundedReceiver<Unasked>,
@@ -492,7 +493,7 @@ pub(super) async fn deliver_unasked(
     }
 }
 
-/// Eight letters and digits: enough to find one turn in months of logs.
+/// Returns a random id of eight characters, which is enough to find a turn in months of logs.
 fn turn_id() -> String {
     let mut id = uuid::Uuid::new_v4().simple().to_string();
     id.truncate(8);

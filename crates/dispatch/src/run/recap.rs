@@ -1,12 +1,12 @@
-//! What was said in a lane whose session is on another machine: the agent begins anew, and is told.
+//! The previous messages of a lane, for an agent whose session is on another machine.
 
 use crate::Inner;
 use aetheel_model::event::Event;
 use aetheel_model::prompt::{self, Expansion};
 
 impl Inner {
-    /// The last messages before an event, quoted, without secrets; none: there are none, or they
-    /// cannot be had now.
+    /// Returns the last messages before an event as a quotation without secrets. Returns `None` if
+    /// there are no messages or they cannot be read now.
     pub(super) async fn recap(&self, event: &Event, expansion: &Expansion) -> Option<String> {
         let said = self.parts.outlet.recap(event).await;
         let said: Vec<(Option<String>, String)> = said

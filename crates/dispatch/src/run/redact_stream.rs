@@ -1,8 +1,8 @@
-//! Makes an agent's events fit to be seen while they come: no secrets, and nothing that moves a
-//! cursor, hides or reorders what is read; also when either comes in pieces.
+//! Cleans an agent's events while they arrive: removes secrets, and characters that move a cursor
+//! or hide or reorder text, even if these are split over several events.
 //!
-//! The end of a text that may be the beginning of a secret is held back until more of the text
-//! shows what it is. Pinned by the tests below and by `tests/gateway/terminal.rs`.
+//! The end of a text that may be the beginning of a secret is held back until more text arrives.
+//! Pinned by the tests below and by `tests/gateway/terminal.rs`.
 
 use std::collections::HashMap;
 
@@ -12,30 +12,30 @@ use aetheel_model::agent::{
 use aetheel_model::plain::{Cleaner, clean_text, one_line};
 use aetheel_model::redact::Redactor;
 
-/// Stands between one turn's events and its reply.
+/// Cleans the events of one turn.
 pub(super) struct StreamRedactor<'a> {
     redactor: &'a Redactor,
-    /// More of a part, held back.
+    /// The end of a part that is held back.
     held: Option<(Growing, Text)>,
-    /// The part that grows, and where in a terminal sequence it is.
+    /// The part that was extended last, with the state of its terminal sequences.
     cleaner: (Growing, u32, Cleaner),
-    /// Output of running tools, by id.
+    /// The output of running tools, by id.
     outputs: HashMap<String, Output>,
 }
 
-/// Output of one tool, which comes in pieces.
+/// The output of one tool, which arrives in pieces.
 #[derive(Default)]
 struct Output {
     cleaner: Cleaner,
-    /// The end of it that is held back.
+    /// The end of the output that is held back.
     held: String,
 }
 
-/// Tools whose output is followed from piece to piece at once. The output of further
-/// ones is not shown while they run.
+/// The maximum number of tools whose output is tracked at the same time. The output of further
+/// tools is not shown while they run.
 const OUTPUTS: usize = 200;
 
-/// What comes in pieces.
+/// The text that an event extends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Growing {
     #[default]
@@ -57,11 +57,11 @@ impl<'a> StreamRedactor<'a> {
         Self { redactor, held: None, cleaner: Default::default(), outputs: HashMap::new() }
     }
 
-    /// Shows what may be seen of an event, and before it what was held back and is none of a
+    /// Cleans an event and passes it to `show`, after held-back text that turned out not to be a
     /// secret.
     pub(super) fn pass(&mut self, event: &EventKind, mut show: impl FnMut(&EventKind)) {
         match event {
-            // No part of what grows: a sub-agent's words.
+            // The text of a sub-agent does not extend the answer.
             EventKind::Text(text) if text.parent.is_some() => {
                 show(&EventKind::Text(Text { text: self.plain(&text.text), ..text.clone() }));
             }
@@ -145,7 +145,7 @@ impl<'a> StreamRedactor<'a> {
         self.redactor.clean(one_line(text))
     }
 
-    /// Shows what is held back: nothing more comes.
+    /// Passes held-back text to `show`, because no more text arrives.
     pub(super) fn flush(&mut self, mut show: impl FnMut(&EventKind)) {
         if let Some((growing, held)) = self.held.take() {
             show(&growing.event(held));
@@ -178,13 +178,14 @@ impl<'a> StreamRedactor<'a> {
         let clean = self.cleaner.2.clean(&text.text);
         let mut whole = match self.held.take() {
             Some((_, held)) if !replace => held.text + &clean,
-            // The whole part again holds what was held back.
+            // A replacement contains the held-back text.
             _ => clean.into_owned(),
         };
         whole = self.redactor.clean(whole);
         let held = whole.split_off(whole.len() - self.redactor.unfinished(&whole));
         let of_part = |text, replace| Text { part, text, replace, parent: None };
-        // Empty where it is not known yet what comes in place of the text before.
+        // The text may be empty: it replaces the previous one, and its visible part is not known
+        // yet.
         if !whole.is_empty() || held.is_empty() || replace {
             show(&growing.event(of_part(whole, replace)));
         }
@@ -199,7 +200,7 @@ mod tests {
 
     const SECRET: &str = "sk-canary-secret";
 
-    /// The text that a reader had on the screen after each event, and at the end.
+    /// Returns the visible text after each event and at the end.
     fn screens(events: &[EventKind]) -> Vec<String> {
         let redactor = Redactor::new(&[SECRET.to_owned().into()]);
         let mut stream = StreamRedactor::new(&redactor);
@@ -214,7 +215,7 @@ mod tests {
         screens
     }
 
-    /// As [`screens`], of what the agent thinks.
+    /// Returns the visible thoughts at the end.
     fn thoughts(events: &[EventKind]) -> String {
         let redactor = Redactor::new(&[SECRET.to_owned().into()]);
         let (mut stream, mut seen) = (StreamRedactor::new(&redactor), Transcript::default());
@@ -264,7 +265,7 @@ mod tests {
             };
             let pieces = said.as_bytes().chunks(size);
             for text in pieces.map(|piece| String::from_utf8(piece.to_vec()).unwrap()) {
-                // Two tools at the same time.
+                // Two tools run at the same time.
                 for id in ["a", "b"] {
                     let (id, text) = (id.to_owned(), text.clone());
                     stream.pass(&EventKind::ToolOutput(ToolOutput { id, text }), &mut show);
@@ -386,7 +387,7 @@ mod tests {
             let mut shown = Vec::new();
             StreamRedactor::new(&redactor).pass(&event, |event| shown.push(format!("{event:?}")));
             let shown = shown.concat();
-            // As Debug writes it; the target and texts of their own keep their line breaks.
+            // In the format of Debug. The target and multi-line texts keep their line breaks.
             assert!(
                 !shown.contains("\\u{") && !shown.contains("\\0") && !shown.contains(SECRET),
                 "{shown}"

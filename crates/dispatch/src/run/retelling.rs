@@ -1,7 +1,7 @@
-//! A turn told again from what its guest wanted done: as people saw it, without secrets.
+//! Renders a recorded turn as people saw it, without secrets, from the actions of its guest. Pure.
 //!
-//! Pure. It goes through what a turn that runs goes through; what only that one knows (what the host
-//! has to say of sessions and files, who is to be called) is left out.
+//! The actions are processed as in a running turn. Notices of the host about sessions and files,
+//! and the mention at the end, are left out.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use aetheel_model::fold::Transcript;
 use aetheel_model::redact::Redactor;
 use aetheel_turn::Ending;
 
-/// A turn while it is told again.
+/// A turn while its actions are replayed.
 pub struct Retelling<'a> {
     redactor: &'a Redactor,
     stream: StreamRedactor<'a>,
@@ -21,33 +21,34 @@ pub struct Retelling<'a> {
     done: Option<TurnDone>,
 }
 
-/// What is known of a turn's end beside its actions.
+/// The facts about a turn's end that its actions do not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct ToldEnd<'a> {
-    /// Its correlation id.
+    /// The correlation id of the turn.
     pub turn: &'a str,
-    /// The backend, for people.
+    /// The label of the backend.
     pub backend: &'a str,
-    /// How it ended in the host's words, as recordings have it; none: as the guest says.
+    /// The host's word for the ending, as in the recording. `None` if only the guest's outcome is
+    /// known.
     pub how: Option<&'a str>,
-    /// From its start to its end.
+    /// The time from the start of the turn to its end.
     pub took: Duration,
-    /// The longest that a turn may take.
+    /// The time limit of the turn.
     pub timeout: Duration,
 }
 
 impl<'a> Retelling<'a> {
-    /// Begins one.
+    /// Creates an empty turn.
     #[must_use]
     pub fn new(redactor: &'a Redactor) -> Self {
         let stream = StreamRedactor::new(redactor);
         Self { redactor, stream, shown: Transcript::default(), session: None, done: None }
     }
 
-    /// Takes in what the guest wanted done next, as far as it is about this turn.
+    /// Applies the next action of the guest. Actions that do not belong to the turn are ignored.
     pub fn action(&mut self, action: &Action) {
         match action {
-            // After its end the host drops it.
+            // The host drops actions after the end of a turn.
             _ if self.done.is_some() => {}
             Action::Event(event) => {
                 let Self { stream, shown, .. } = self;
@@ -59,19 +60,19 @@ impl<'a> Retelling<'a> {
         }
     }
 
-    /// The turn so far, as people see it.
+    /// Returns the turn so far, as people see it.
     #[must_use]
     pub fn shown(&self) -> &Transcript {
         &self.shown
     }
 
-    /// Whether the guest has ended the turn.
+    /// Returns whether the guest has ended the turn.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done.is_some()
     }
 
-    /// The answer that people got.
+    /// Returns the answer that people received.
     #[must_use]
     pub fn answer(mut self, end: &ToldEnd<'_>) -> Answer {
         let Self { stream, shown, .. } = &mut self;

@@ -1,4 +1,4 @@
-//! The beginning of a turn, as its guest gets it.
+//! The input that starts a turn.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ use aetheel_model::prompt;
 use aetheel_store::workspace::{LaneSettings, SessionId};
 use aetheel_turn::Backend;
 
-/// The input that begins the turn of an event, from files read at this moment, and whether nothing
-/// is to be changed.
+/// Returns the input that starts the turn of an event, from files that are read now, and whether
+/// nothing may be changed.
 pub(super) async fn start(
     channels: &ChannelContext,
     choices: &Choices,
@@ -57,7 +57,7 @@ pub(super) async fn start(
     (start, in_force.planning)
 }
 
-/// The person's words. Files, or a message that is replied to or forwarded, are a prompt too.
+/// Returns the person's text, or a placeholder if the prompt only has files or a quoted message.
 fn words(event: &Event) -> &str {
     match &event.prompt {
         prompt if !prompt.trim().is_empty() => prompt,

@@ -1,8 +1,8 @@
-//! A private folder for the files of one turn, where its agent works.
+//! A private folder for the files of one turn, in the agent's working directory.
 //!
-//! It stands in the working directory because every agent may read there at every level of safety.
-//! The names in it are ours; it is opened without following links, because the agent may write
-//! beside it. Removed when dropped.
+//! Every agent may read its working directory at every safety level. The agent may also write
+//! there, so files get names of our own and are opened without following symbolic links. The folder
+//! is removed when dropped.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,10 +13,10 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
 const PREFIX: &str = ".aetheel-files-";
-/// Folders of turns that a crash cut short are removed when they are this old.
+/// The age from which folders of turns that ended in a crash are removed.
 const LEFTOVER_AGE_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// The folder. Its calls block.
+/// A private folder. Its methods block.
 pub(super) struct TempDir {
     folder: OwnedFd,
     path: PathBuf,
@@ -24,10 +24,10 @@ pub(super) struct TempDir {
 }
 
 impl TempDir {
-    /// Makes one below a directory, readable by us only and ignored by git.
+    /// Creates a folder below a directory. Only this user can read it, and git ignores it.
     ///
     /// # Errors
-    /// The error of the system.
+    /// The error of the system call.
     pub(super) fn make(directory: &Path) -> std::io::Result<Self> {
         sweep(directory);
         let name = format!("{PREFIX}{}", uuid::Uuid::new_v4().simple());
@@ -43,8 +43,8 @@ impl TempDir {
         Ok(temp_dir)
     }
 
-    /// Takes over the one that an earlier life of the gateway made for this file; none: there is
-    /// none any more.
+    /// Takes over the folder that a previous process created for this file. Returns `None` if it no
+    /// longer exists.
     pub(super) fn of(file: &Path) -> Option<Self> {
         let path = file.parent()?;
         if !path.file_name()?.to_string_lossy().starts_with(PREFIX) {
@@ -52,14 +52,14 @@ impl TempDir {
         }
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(CWD, path, flags, Mode::empty()).ok()?;
-        // Nothing more is put there.
+        // No more files are added to it.
         Some(Self { folder, path: path.to_owned(), files: 0 })
     }
 
-    /// Puts a file there; returns where it is. `extension` is plain.
+    /// Writes a file and returns its path. `extension` must be plain.
     ///
     /// # Errors
-    /// The error of the system.
+    /// The error of the system call.
     pub(super) fn put(&mut self, extension: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
         self.files += 1;
         let name = format!("att-{}.{extension}", self.files);

@@ -1,4 +1,4 @@
-//! Opening the thread that an event asks for, before its turn.
+//! Opening the thread of an event before its turn.
 
 use tokio::sync::watch;
 
@@ -10,12 +10,12 @@ use aetheel_model::event::{Event, Lane, Origin};
 use aetheel_store::workspace::Saving;
 
 impl Dispatcher {
-    /// Opens the thread that an accepted event asks for, and lets the event wait there. Every step
-    /// can be repeated: after a crash the next life does all of them.
+    /// Opens the thread of an accepted event, and lets the event wait in the thread's lane. Every
+    /// step can be repeated: after a crash, the next process repeats all of them.
     pub(crate) fn open_thread(&self, event: Event, saving: Option<Saving>) {
         let this = self.clone();
         self.inner.tasks.spawn(async move {
-            // One that could not be kept is taken back.
+            // An event that could not be saved is discarded.
             if safe(saving).await {
                 this.inner.open_thread(event).await;
                 this.pump();
@@ -35,7 +35,7 @@ impl Inner {
                 self.lanes.queue.lock().cancel(sequence);
                 let reply = ReplyHandle::new(kept.open(&*self.parts.outlet, &event));
                 let answer = Answer::failed(self.parts.choices.backend.clone(), why);
-                // Nothing runs that could be stopped.
+                // There is no turn that could be stopped.
                 let (_, stop) = watch::channel(None);
                 kept.answered(&answer, &stop).await;
                 return self.delivery.deliver(&event, &kept, &reply, answer).await;
@@ -57,7 +57,7 @@ impl Inner {
             ..event
         };
         if let Some(journal) = &self.parts.journal {
-            // The message in the channel is none of the answer's.
+            // The message in the channel does not belong to the answer.
             journal.posted(sequence, &[]);
             if !safe(self.durability.keep(&event)).await {
                 tracing::warn!(
@@ -66,7 +66,7 @@ impl Inner {
                 );
             }
         }
-        // Where the gateway ends, it is kept for the next life.
+        // If the gateway ends, the journal has the event.
         self.lanes.queue.lock().release(event);
     }
 }

@@ -1,31 +1,31 @@
-//! All backends as an operator sees them, and going back to the component before.
+//! All backends, as an operator sees them, and rolling a backend back.
 
 use crate::Dispatcher;
 use aetheel_turn::Shelf;
 
-/// A backend, and what serves of it.
+/// A backend and its current state.
 #[derive(Clone, Debug, Default)]
 pub struct BackendView {
-    /// Its name, and the one for people.
+    /// The name of the backend.
     pub name: String,
-    /// The same for people.
+    /// The name for people.
     pub label: String,
-    /// The version of its component; empty: none serves.
+    /// The version of the loaded component; empty if none is loaded.
     pub version: String,
-    /// Which load of it serves.
+    /// The current generation.
     pub generation: Option<String>,
-    /// The version that its agent answered when it was asked.
+    /// The version that the agent reported.
     pub agent_version: Option<String>,
-    /// Why it cannot work here, as far as that is known soon.
+    /// Why the backend cannot work here, if that was determined within the time limit.
     pub unable: Option<String>,
-    /// Whether a component that served earlier is kept, to which it can be rolled back.
+    /// Whether an earlier component is saved, so that the backend can be rolled back.
     pub has_earlier: bool,
-    /// What waits for the operator's acceptance, and what it does not understand of its agent.
+    /// Hints for the operator: components that wait for approval, and unknown output of the agent.
     pub notes: Vec<String>,
 }
 
 impl Dispatcher {
-    /// All backends, by name.
+    /// Returns all backends, ordered by name.
     pub async fn backends(&self) -> Vec<BackendView> {
         let inner = &self.inner;
         let mut views = Vec::new();
@@ -54,11 +54,11 @@ impl Dispatcher {
         views
     }
 
-    /// Has the component serve again that served before this generation of a backend; returns the
-    /// generation that then serves.
+    /// Rolls a backend back to the component before this generation. Returns the generation that
+    /// then serves.
     ///
     /// # Errors
-    /// Why it stays as it is; in words for an owner.
+    /// The reason, worded for an owner. Nothing was changed.
     pub async fn roll_back(&self, name: &str, generation: &str) -> Result<String, String> {
         let backends = &self.inner.parts.backends;
         let backend = backends.get(name).ok_or_else(|| format!("There is no backend {name:?}."))?;

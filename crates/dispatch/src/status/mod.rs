@@ -1,8 +1,8 @@
-//! The status of a lane: who answers in it and how, what runs and waits.
+//! The status of a lane: its backend and settings, its running turn and its waiting events.
 //!
-//! Decides nothing and changes nothing. [`overview`] is all lanes at once, [`backends`] all
-//! backends, which an owner may roll back; [`render`] words one; what people may choose stands in
-//! `channel`. Pinned by `tests/dispatch/view.rs`.
+//! This module only reads. [`overview`] has the status of all lanes, [`backends`] that of all
+//! backends, which owners can roll back, and [`render`] formats a status. `channel` has the
+//! settings that people may choose. Pinned by `tests/dispatch/view.rs`.
 
 pub(super) mod backends;
 pub(super) mod overview;
@@ -23,63 +23,63 @@ use aetheel_model::agent::descriptor::{Descriptor, Feature};
 use aetheel_model::event::{Event, Lane};
 use aetheel_store::workspace::SessionId;
 
-/// Longest wait for whether a backend can work.
+/// The longest time to wait for the answer whether a backend can work.
 const AVAILABILITY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The status of a lane.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// The name of who answers.
+    /// The name of the backend.
     pub backend: String,
-    /// The same for people.
+    /// The name of the backend for people.
     pub label: String,
-    /// The features of the backend; empty when it is not loaded.
+    /// The features of the backend; empty if it is not loaded.
     pub features: Vec<Feature>,
-    /// Which load of it serves.
+    /// The current generation of the backend.
     pub generation: Option<String>,
-    /// The version that its agent answered when it was asked.
+    /// The version that the agent reported.
     pub agent_version: Option<String>,
-    /// The settings that the backend supports, with what is in force.
+    /// The settings that the backend supports, with their current values.
     pub options: Vec<SettingOption>,
     /// How the agent is confined.
     pub sandbox: String,
-    /// Where the agent works; for owners.
+    /// The working directory of the agent. Shown to owners only.
     pub directory: Option<PathBuf>,
-    /// The conversation that the next prompt continues.
+    /// The session that the next prompt continues.
     pub session: Option<SessionId>,
-    /// The turns that run and the events that wait.
+    /// The running turns and the waiting events.
     pub queue: QueueView,
-    /// Since the dispatcher was made.
+    /// The time since the dispatcher was created.
     pub up: Duration,
-    /// Things that somebody should do something about; the second half is for owners.
+    /// Warnings for everybody, and warnings for owners.
     pub warnings: (Vec<String>, Vec<String>),
 }
 
 impl View {
-    /// Whether the active backend has a feature.
+    /// Returns whether the backend has a feature.
     #[must_use]
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
 }
 
-/// The turns that run and the events that wait, in a lane and overall.
+/// The running turns and the waiting events, in a lane and in total.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueView {
     /// The running turn of the lane.
     pub running: Option<EventSummary>,
-    /// The events that wait in the lane, next first.
+    /// The waiting events of the lane, the next one first.
     pub waiting: Vec<EventSummary>,
-    /// Running turns of all lanes.
+    /// The number of running turns in all lanes.
     pub all_running: usize,
-    /// The number of events that wait in all lanes.
+    /// The number of waiting events in all lanes.
     pub all_waiting: usize,
-    /// Turns that may run at the same time.
+    /// The maximum number of turns that run at the same time.
     pub slots: usize,
 }
 
 impl Dispatcher {
-    /// The status of a lane.
+    /// Returns the status of a lane.
     pub async fn view(&self, lane: &Lane) -> View {
         let inner = &self.inner;
         let (name, settings, refused) = inner.channels.answering(lane).await;
@@ -135,7 +135,7 @@ impl Dispatcher {
         }
     }
 
-    /// The turns that run and the events that wait in a lane.
+    /// Returns the running turn and the waiting events of a lane.
     #[must_use]
     pub fn queue_of(&self, lane: &Lane) -> QueueView {
         let running =
@@ -163,7 +163,7 @@ impl Dispatcher {
 }
 
 impl Inner {
-    /// Returns what people should know of an agent that confines its own commands at a safety level.
+    /// Returns a warning about an agent that confines its own commands at a safety level.
     fn own_sandbox(&self, descriptor: &Descriptor, safety: Safety) -> Option<String> {
         if !descriptor.own_sandbox || safety == Safety::Danger {
             return None;
@@ -174,7 +174,7 @@ impl Inner {
         })
     }
 
-    /// Why a backend cannot work, as far as that is known soon.
+    /// Returns why a backend cannot work, if that is determined within the time limit.
     async fn unable(&self, name: &str) -> Option<String> {
         let reason =
             tokio::time::timeout(AVAILABILITY_TIMEOUT, self.parts.backends.unavailable(name))

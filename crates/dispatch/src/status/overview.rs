@@ -1,4 +1,4 @@
-//! All lanes at once: what runs, waits and asks in each, and turns to be watched.
+//! The state of all lanes at once, and observers of lanes and turns.
 
 use std::collections::BTreeMap;
 
@@ -12,34 +12,36 @@ use crate::watching::TurnWatch;
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_store::workspace::Turns;
 
-/// A lane in which something runs or waits.
+/// A lane with a running turn or waiting events.
 #[derive(Clone, Debug)]
 pub struct LaneView {
-    /// Which one.
+    /// The lane.
     pub lane: Lane,
-    /// Its running turn.
+    /// The running turn of the lane.
     pub running: Option<RunningTurn>,
-    /// The events that wait in it, next first, without secrets.
+    /// The waiting events, the next one first, without secrets.
     pub waiting: Vec<EventSummary>,
 }
 
-/// A turn that runs.
+/// A running turn.
 #[derive(Clone, Debug)]
 pub struct RunningTurn {
-    /// Its event.
+    /// The event of the turn.
     pub event: Sequence,
-    /// Its correlation id; none: it is not known yet who answers.
+    /// The correlation id of the turn; `None` until its backend is known.
     pub turn: Option<String>,
-    /// The person or source, the first words and the beginning, without secrets.
+    /// The author or source, the beginning of the prompt and the start of the turn, without
+    /// secrets.
     pub summary: EventSummary,
-    /// The label of its backend; none: that is not known yet.
+    /// The label of the backend; `None` until it is known.
     pub backend: Option<String>,
-    /// Its open questions, the oldest first.
+    /// The open questions of the lane, the oldest first.
     pub questions: Vec<OpenQuestion>,
 }
 
 impl Dispatcher {
-    /// The lanes in which something runs or waits, in their order. Probes of health are left out.
+    /// Returns the lanes with running turns or waiting events, sorted. Leaves out the lane of
+    /// health probes.
     #[must_use]
     pub fn lanes(&self) -> Vec<LaneView> {
         let inner = &self.inner;
@@ -80,7 +82,7 @@ impl Dispatcher {
         lanes.into_iter().map(view).collect()
     }
 
-    /// The Discord channels and threads that somebody talked in, or that `channels.md` names; the
+    /// Returns the Discord channels and threads that were used or that `channels.md` names, the
     /// oldest first.
     pub async fn channels(&self) -> Vec<u64> {
         let workspace = &self.inner.parts.workspace;
@@ -99,26 +101,26 @@ impl Dispatcher {
         channels
     }
 
-    /// The turns that were, in all lanes: whoever shows them decides who may see which.
+    /// Returns the finished turns of all lanes. The caller decides who may see which turn.
     #[must_use]
     pub fn turns(&self) -> Turns {
         self.inner.parts.workspace.turns()
     }
 
-    /// Begins to watch whether [`Dispatcher::lanes`] would say something else.
+    /// Subscribes to changes of [`Dispatcher::lanes`].
     #[must_use]
     pub fn watch_lanes(&self) -> watch::Receiver<u64> {
         self.inner.lanes.stir.watch()
     }
 
-    /// Begins to watch whether any turn grows.
+    /// Subscribes to the growth of running turns.
     #[must_use]
     pub fn watch_growth(&self) -> watch::Receiver<u64> {
         self.inner.lanes.growth.watch()
     }
 
-    /// Returns the turn of an event for whoever watches it; none: it does not run in that lane, or it is not known
-    /// yet who answers.
+    /// Returns the running turn of an event. Returns `None` if it does not run in that lane, or its
+    /// backend is not known yet.
     #[must_use]
     pub fn watch_turn(&self, lane: &Lane, event: Sequence) -> Option<TurnWatch> {
         let running = self.inner.lanes.running.lock();

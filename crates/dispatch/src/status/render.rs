@@ -1,4 +1,4 @@
-//! The status of a lane in lines, for the terminal and Discord alike. Pure; adapters only decorate.
+//! Formats the status of a lane as lines of text, for the terminal and for Discord. Pure.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::channel::sessions::{Conversation, Conversations, short};
 use crate::lanes::EventSummary;
 use aetheel_model::plain::one_line;
 
-/// Most lines of a list, so that it stays one message.
+/// The maximum number of lines of a list, so that it fits into one message.
 const LINE_LIMIT: usize = 15;
 
 /// A line about a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its heading; empty: the line stands for itself.
+    /// The heading; empty for a line without one.
     pub name: &'static str,
-    /// One plain line; not escaped for anything.
+    /// A line of plain text, without escapes for any output format.
     pub text: String,
 }
 
@@ -28,7 +28,8 @@ impl Row {
     }
 }
 
-/// The lines of `/status`. Directories and the operator's own faults are for owners.
+/// Returns the lines of `/status`. Only owners see directories and warnings about the operator's
+/// own configuration.
 #[must_use]
 pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -77,7 +78,7 @@ pub fn status_rows(view: &View, owner: bool, now: Timestamp) -> Vec<Row> {
     rows
 }
 
-/// The lines of `/queue`.
+/// Returns the lines of `/queue`.
 #[must_use]
 pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -98,7 +99,7 @@ pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<Row> {
     rows
 }
 
-/// The lines of `/sessions`.
+/// Returns the lines of `/sessions`.
 #[must_use]
 pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<Row> {
     if !found.resumable {
@@ -124,7 +125,7 @@ pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<Row> {
     rows
 }
 
-/// A conversation in one line: what it was about, when, and its id.
+/// Formats a conversation on one line: its title, its time and its id.
 #[must_use]
 pub fn conversation(known: &Conversation, now: Timestamp) -> String {
     let mut line = one_line(&known.title);
@@ -144,7 +145,7 @@ pub fn conversation(known: &Conversation, now: Timestamp) -> String {
     line
 }
 
-/// How long ago something was, in one unit.
+/// Formats the time since `then` in one unit.
 #[must_use]
 pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = u64::try_from(now.as_second() - then.as_second()).unwrap_or(0);
@@ -170,7 +171,7 @@ fn summary(event: &EventSummary, now: Timestamp) -> String {
     format!("{} · {} · {}", event.words, event.who, span(Duration::from_secs(seconds)))
 }
 
-/// A time in its largest unit.
+/// Formats a duration in its largest unit.
 fn span(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
