@@ -374,7 +374,7 @@ async fn what_comes_by_rollback_or_install_is_asked_for_too() {
     let installed = installation.run(&["backend", "install", &file, "--yes"], "").await;
     assert_eq!(installed.code, 0, "{}", installed.stderr);
     assert!(
-        installed.stdout.contains("accepted in backends.md: what it may do\n"),
+        installed.stdout.contains("accepted in backends.md: the permissions above\n"),
         "{}",
         installed.stdout
     );

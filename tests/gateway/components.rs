@@ -234,7 +234,7 @@ async fn without_a_gateway_both_work_and_the_next_start_takes_it_up() {
     let second = download(&installation, "mini-2.wasm", &mini("2.0.0", json!({})));
     assert_eq!(install(&installation, &second, &[]).await.code, 0);
     let again = install(&installation, &second, &[]).await;
-    assert!(again.code == 0 && again.stdout.contains("it is there already"), "{again:?}");
+    assert!(again.code == 0 && again.stdout.contains("it is already installed"), "{again:?}");
     let ended = installation.run(&["console"], "hello\n").await;
     assert_eq!((ended.stdout.as_str(), ended.code), ("2.0.0\n", 0), "{}", ended.stderr);
     assert_eq!(installation.run(&["backend", "rollback", "mini"], "").await.code, 0);
@@ -448,7 +448,7 @@ async fn installing_with_a_pin_makes_no_second_file_of_a_backend() {
     let file = download(&installation, "mini.wasm", &first);
     let ended = install(&installation, &file, &["--pin"]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.contains("it is there already"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("it is already installed"), "{}", ended.stdout);
     assert_eq!(backends(&installation), ["copied.wasm", "demo.wasm"]);
     assert!(installation.read("backends.md").contains(&digest(&first)));
     let listing = listed(&installation).await;

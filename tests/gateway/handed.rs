@@ -37,7 +37,7 @@ async fn hand_out(installation: &Installation, bytes: &[u8]) {
     let file = download(installation, "new.wasm", bytes);
     let ended = installation.run(&["backend", "install", &file, "--yes", "--all-nodes"], "").await;
     assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains("handed to all machines"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("sent to all machines"), "{}", ended.stdout);
 }
 
 /// The line of the log that says what became of one.
@@ -176,6 +176,6 @@ async fn without_a_cluster_there_is_nobody_to_hand_it_to_and_nothing_is_installe
     let away = alone.with("CLUSTER_URL", "postgres://a:hunter2@127.0.0.1:1/x");
     let ended = away.run(&["backend", "install", &file, "--all-nodes"], "").await;
     assert_eq!(ended.code, 75, "{}{}", ended.stdout, ended.stderr);
-    assert!(ended.stderr.contains("it is installed here, and was not handed"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it is installed here, but was not sent"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("hunter2") && away.backend("mini").exists());
 }

@@ -88,10 +88,8 @@ fn replay_says_of_a_recording_that_was_cut_that_it_was_and_makes_no_end_up() {
     fs::write(&file, format!("{}\n{cut}\n", lines[..half].join("\n"))).unwrap();
     let done = bench.run(&["replay", bench.component(), file.to_str().unwrap()]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    done.says(
-        "the recording was cut, what followed is not in it: one recording may take a quarter",
-    )
-    .says("s bash ");
+    done.says("the recording was cut, the rest is missing: one recording may take a quarter")
+        .says("s bash ");
     for end in ["s end ", "completed"] {
         assert!(!done.out.contains(end), "{end}: {}", done.out);
     }
@@ -104,7 +102,7 @@ fn replay_shows_where_two_components_differ() {
     let (component, recording) = (bench.component(), recording.to_str().unwrap());
     let same = bench.run(&["replay", component, recording, "--diff", component]);
     assert_eq!(same.code, Some(0));
-    same.says("both make the same of it");
+    same.says("both read it alike");
     let other = bench.folder.path().join("other.wasm");
     fs::write(&other, built("claude.wasm")).unwrap();
     let differs = bench.run(&["replay", component, recording, "--diff", other.to_str().unwrap()]);
@@ -113,7 +111,7 @@ fn replay_shows_where_two_components_differ() {
         .says("plain.jsonl:2")
         .says("  - {\"spawn\"")
         .says("  + {\"spawn\"")
-        .says("understood differently");
+        .says("read differently");
     let json =
         bench.run(&["replay", component, recording, "--diff", other.to_str().unwrap(), "--json"]);
     let first: Value = serde_json::from_str(json.out.lines().next().unwrap()).unwrap();

@@ -190,7 +190,7 @@ fn a_name_that_no_descriptor_may_have_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let refused = new(&["My_Agent"], &folder.path().join("project"));
     assert_eq!(refused.status.code(), Some(64));
-    assert!(said(&refused).contains("is no name for a backend"), "{}", said(&refused));
+    assert!(said(&refused).contains("is not a valid name for a backend"), "{}", said(&refused));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

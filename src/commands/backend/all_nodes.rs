@@ -1,5 +1,5 @@
-//! `aetheel backend install --all-nodes`: the other machines of the cluster get what was installed
-//! here, and each takes it by its own rules.
+//! `aetheel backend install --all-nodes`: sends the installed component to the other nodes of the
+//! cluster. Each node decides by its own settings whether to load it.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::discord::bot_of;
 use crate::startup::{clustering, is_component_name};
 use crate::workspace::Served;
 
-/// The way to the other machines.
+/// Distributes components through the cluster's database.
 pub(super) struct AllNodes {
     url: secrecy::SecretString,
     bot: u64,
@@ -21,26 +21,30 @@ pub(super) struct AllNodes {
 
 impl AllNodes {
     /// # Errors
-    /// What is not set.
+    /// Returns the setting that is missing or invalid.
     pub(super) fn of(config: &Config) -> Result<Self, String> {
         let Some(url) = config.cluster_url.clone() else {
-            return Err("--all-nodes: CLUSTER_URL is not set: this machine serves alone (docs/cluster.md); install it without".to_owned());
+            return Err("--all-nodes: CLUSTER_URL is not set, so there are no other machines (docs/cluster.md); install without --all-nodes".to_owned());
         };
         let token = config.discord_bot_token.as_ref();
         let Some(bot) = token.and_then(|token| bot_of(token.expose_secret())) else {
-            return Err("--all-nodes: DISCORD_BOT_TOKEN is not set, or does not say which bot it is of: it tells whose machines get the component".to_owned());
+            return Err("--all-nodes: DISCORD_BOT_TOKEN is not set or invalid; the id of the bot in it selects the machines that get the component".to_owned());
         };
         Ok(Self { url, bot, from: clustering::node_name(config) })
     }
 
-    /// Hands on what was installed under a path. Returns what to tell.
+    /// Sends the component that was installed at a path to the other nodes. Returns a message for
+    /// the operator.
     ///
     /// # Errors
-    /// The exit code and why; it is installed here all the same.
+    /// Returns the exit code and the reason. The component stays installed on this machine.
     pub(super) async fn hand_on(&self, to: &Path, served: Served) -> Result<String, (u8, String)> {
         let name = to.file_name().and_then(|name| name.to_str());
         let Some(file) = name.filter(|name| is_component_name(name)) else {
-            let why = format!("{} has no name that other machines take; rename it", to.display());
+            let why = format!(
+                "other machines do not accept the file name of {}; rename it",
+                to.display()
+            );
             return Err((exit::USAGE, why));
         };
         let component = Component {
@@ -59,6 +63,6 @@ impl AllNodes {
             };
             (code, error.to_string())
         })?;
-        Ok("handed to all machines: each takes it within seconds, by its own rules; `aetheel nodes` names those whose components differ\n".to_owned())
+        Ok("sent to all machines: each loads it within seconds, if its own rules allow it; `aetheel nodes` shows machines whose components differ\n".to_owned())
     }
 }

@@ -1,4 +1,4 @@
-//! `aetheel backend approve`: the operator accepts what a component may do. Pinned by
+//! `aetheel backend approve`: accepts the capabilities of a component. Pinned by
 //! `tests/gateway/capabilities.rs`.
 
 use std::io::Write as _;
@@ -24,7 +24,9 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
         waiting.iter().filter(|(_, wants)| wants.descriptor.name == component).collect();
     if wanted.is_empty() {
         if components.component(&component).is_some() {
-            say(&format!("Nothing to approve: everything `{component}` does is approved already."));
+            say(&format!(
+                "Nothing to approve: all permissions of `{component}` are accepted already."
+            ));
             return exit::OK;
         }
         let mut others: Vec<&str> =
@@ -43,7 +45,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
     let mut more = Capabilities::new();
     let mut said = String::new();
     for (path, wants) in &wanted {
-        let new = if wants.unknown { ", of which nothing was accepted so far" } else { "" };
+        let new = if wants.unknown { " (nothing accepted so far)" } else { "" };
         said.push_str(&format!(
             "backend {component}, version {}{new}: {} wants to\n",
             shown(&wants.descriptor.version),
@@ -54,14 +56,14 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
     }
     print(&redactor.clean(said));
     if let Err(why) =
-        assent::given(&more, &format!("Accept this of `{component}` from now on?"), yes)
+        assent::given(&more, &format!("Accept these permissions of `{component}`?"), yes)
     {
         say(&format!("error: {why}"));
         say("nothing was changed");
         return exit::FAILED;
     }
     if let Err(error) = BackendFile::new(&config.config_dir).accept(&component, &more).await {
-        say(&format!("error: it cannot be accepted: {}", with_causes(&error)));
+        say(&format!("error: cannot save the approval: {}", with_causes(&error)));
         return exit::FAILED;
     }
     print(&format!(
@@ -72,12 +74,12 @@ pub(in crate::commands) async fn run(settings: Settings, name: String, yes: bool
     exit::OK
 }
 
-/// Words of a component's own, without anything that hides or moves.
+/// Returns a text of the component on one line, without control and invisible characters.
 fn shown(text: &str) -> String {
     crate::plain::clean_text(text).replace('\n', " ")
 }
 
 fn print(text: &str) {
-    // A closed stdout has nobody to tell; the exit code still does.
+    // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

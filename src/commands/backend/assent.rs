@@ -1,25 +1,26 @@
-//! Asking the person at the terminal whether a backend may do what it wants to.
+//! Asks the operator to accept the capabilities that a component requests.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use crate::agent::capability::{Capabilities, say};
 
-/// Most of a list that a person can be expected to read.
+/// Largest number of capabilities that an operator can be expected to read.
 const READABLE: usize = 400;
 
-/// Lists the wishes, one line each.
+/// Lists the capabilities, one per line.
 pub(super) fn list(more: &Capabilities) -> String {
     say(more).iter().map(|sentence| format!("  {sentence}\n")).collect()
 }
 
-/// Whether the operator agrees: asked on stderr, answered on stdin. `yes`: they said so beforehand.
+/// Asks the operator on stderr and reads the answer from stdin. `yes` means that the operator
+/// already agreed with `--yes`.
 ///
 /// # Errors
-/// Why it cannot be taken for agreed, and what to do.
+/// Returns the reason if the operator did not agree or could not be asked.
 pub(super) fn given(more: &Capabilities, question: &str, yes: bool) -> Result<(), String> {
     if more.len() > READABLE {
         return Err(format!(
-            "it wants {} things, more than anybody reads: that is no honest backend",
+            "it requests {} permissions, which is more than an operator can review; do not trust this backend",
             more.len()
         ));
     }
@@ -27,10 +28,10 @@ pub(super) fn given(more: &Capabilities, question: &str, yes: bool) -> Result<()
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        return Err("nobody is here to agree; look at it and say `--yes`".to_owned());
+        return Err("stdin is not a terminal; review the list and confirm with `--yes`".to_owned());
     }
     eprint!("{question} [y/N] ");
-    let _ = io::stderr().flush(); // who cannot read the question does not say yes
+    let _ = io::stderr().flush(); // without a visible question, nobody answers yes
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     match read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {

@@ -1,4 +1,5 @@
-//! `aetheel backend bench`: how fast a component reads a recording, and how much memory it takes.
+//! `aetheel backend bench`: measures how fast a component reads a recording and how much memory it
+//! uses.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,13 +18,13 @@ use crate::turn::recording::{Entry, What};
 use crate::turn::replay::{Batches, replay};
 use crate::turn::{Backend as _, Guest};
 
-/// How long reading is repeated, and how often at least.
+/// Minimum duration of a measurement, and the minimum number of runs.
 const MEASURE_LIMIT: Duration = Duration::from_secs(2);
 const LEAST: usize = 5;
-/// Guests that are opened to see what one takes.
+/// Number of guests that are opened to measure the start time and the memory of an idle guest.
 const OPENED: usize = 200;
 const IDLE: usize = 100;
-/// Lines a call when there is much to read; the gateway hands over at most 1024.
+/// Inputs per call of the batched measurement; the gateway passes at most 1024.
 const BATCH: usize = 64;
 
 pub(in crate::commands) async fn run(component: PathBuf, recording: PathBuf, json: bool) -> u8 {
@@ -47,22 +48,23 @@ struct Figures {
     cold: Duration,
     cached: Duration,
     start: Duration,
-    /// Lines of the recording.
+    /// Lines of the agent's output in the recording, and their bytes.
     lines: usize,
     bytes: usize,
-    /// One line a call, and many.
+    /// Throughput with one input per call, and with [`BATCH`] inputs per call.
     single: Reading,
     many: Reading,
-    /// Median time of calls with one input; below it the 99th percentile and the longest.
+    /// Median, 99th percentile and maximum duration of calls with one input.
     p50: Duration,
     p99: Duration,
     longest: Duration,
-    /// Memory of one guest that waits in a turn, bytes: its own, and that the process grew by.
+    /// Memory of one guest that waits in a turn, in bytes: its linear memory, and the growth of the
+    /// process.
     memory: usize,
     resident: Option<usize>,
 }
 
-/// How fast a recording was read.
+/// How often a recording was read, and how long all reads took.
 struct Reading {
     times: usize,
     seconds: f64,
@@ -108,8 +110,8 @@ async fn measure(component: &Path, recording: PathBuf) -> Result<Figures, Unable
     })
 }
 
-/// From the file to a component that could serve: compiled anew, and with the compiled code at
-/// hand.
+/// Measures the time to load a component from its file: compiled from scratch, and with cached
+/// machine code.
 async fn loads(component: &Path) -> Result<(Duration, Duration), Unable> {
     let folder = tempfile::tempdir()
         .map_err(|error| Unable::usage(format!("a folder for compiled code: {error}")))?;
@@ -140,7 +142,7 @@ async fn guest(opened: &Opened) -> Result<Box<dyn Guest>, Unable> {
         .map_err(|failure| Unable::failed(format!("no guest can be opened: {failure}")))
 }
 
-/// Reads a recording again and again, a fresh guest each time.
+/// Reads a recording repeatedly, each time with a new guest.
 async fn reading(opened: &Opened, case: &Case, batches: Batches) -> Result<Reading, Unable> {
     let began = Instant::now();
     let mut times = 0;
@@ -161,8 +163,8 @@ async fn read(opened: &Opened, case: &Case, batches: Batches) -> Result<(), Unab
     }
 }
 
-/// How long calls with one input take, sorted. Keys are those of the recording: a guest that uses
-/// others answers less.
+/// Returns the durations of calls with one input, sorted. The inputs contain the keys of the
+/// recording, so a guest that creates other keys does less work.
 async fn calls(opened: &Opened, case: &Case, times: usize) -> Result<Vec<Duration>, Unable> {
     let mut calls = Vec::new();
     for _ in 0..times {
@@ -182,7 +184,7 @@ async fn calls(opened: &Opened, case: &Case, times: usize) -> Result<Vec<Duratio
 }
 
 fn inputs(entries: &[Entry]) -> impl Iterator<Item = TimedInput> {
-    // After a move the keys are another guest's.
+    // The entries after a move contain the keys of another guest.
     let still = entries.iter().take_while(|entry| !matches!(entry.what, What::Moved { .. }));
     still.filter_map(|entry| match &entry.what {
         What::In(input) => Some(TimedInput { at_ms: entry.t, input: input.clone() }),
@@ -190,11 +192,11 @@ fn inputs(entries: &[Entry]) -> impl Iterator<Item = TimedInput> {
     })
 }
 
-/// Measures the memory of a guest that has begun a turn and waits, bytes.
+/// Measures the memory of a guest that has started a turn and waits, in bytes.
 async fn idle(component: &Path, case: &Case) -> Result<(usize, Option<usize>), Unable> {
     let start = inputs(&case.tape.entries)
         .find(|input| matches!(input.input, Input::Command(Command::StartTurn(_))));
-    // Of a component that has read nothing yet.
+    // Opened again, because `used` must not include the earlier measurements.
     let opened = open::component(&open::engine(true)?, component).await?;
     let mut guests = Vec::with_capacity(IDLE);
     let before = resident();
@@ -212,7 +214,7 @@ async fn idle(component: &Path, case: &Case) -> Result<(usize, Option<usize>), U
     Ok((opened.backend.used().memory, grown))
 }
 
-/// Bytes of memory this process has, where the system says so.
+/// Returns the resident memory of this process in bytes, if the system reports it.
 fn resident() -> Option<usize> {
     // proc(5): `VmRSS:   1234 kB`.
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

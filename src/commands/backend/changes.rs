@@ -1,20 +1,20 @@
-//! The changes an operator should know of before a new version of a component serves. Pure.
+//! Lists the differences between two versions of a component that an operator should know. Pure.
 
 use std::collections::BTreeSet;
 
 use crate::agent::Descriptor;
 use crate::agent::descriptor::{Credential, Feature};
 
-/// Everything of one kind that a descriptor lists.
+/// Returns all entries of one kind in a descriptor.
 type Listed = fn(&Descriptor) -> BTreeSet<String>;
 
-/// Lists what the new descriptor adds to the old one and takes away from it, one line each; empty:
-/// nothing that matters.
+/// Returns one line for each kind of entry that the new descriptor adds or removes. The list is
+/// empty if there are no such changes.
 pub(super) fn changes(before: &Descriptor, after: &Descriptor) -> Vec<String> {
     let kinds: [(&str, Listed); 7] = [
         ("programs", programs),
         ("flags", flags),
-        ("words of its command line", words),
+        ("command-line words", words),
         ("variables", variables),
         ("credentials", credentials),
         ("features", features),
@@ -37,7 +37,8 @@ fn programs(descriptor: &Descriptor) -> BTreeSet<String> {
     descriptor.programs.iter().map(|program| program.name.clone()).collect()
 }
 
-/// Each with the lowest level it may be used at: a flag that needs less than before is a new one.
+/// Lists each flag with the lowest safety level that allows it, so that a flag with a lower level
+/// counts as new.
 fn flags(descriptor: &Descriptor) -> BTreeSet<String> {
     let of = |program: &crate::agent::descriptor::Program| {
         let name = program.name.clone();
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_component_may_do_more_or_less_is_named() {
+    fn added_and_removed_entries_are_listed() {
         let parse = |json: &str| Descriptor::parse(json).expect("valid");
         let before = parse(
             r#"{"name":"x","version":"1","programs":[{"name":"x","flags":[{"name":"--yolo","safety":"danger"},{"name":"--json"}]}],
@@ -106,7 +107,7 @@ mod tests {
             "new programs: y",
             "new flags: x --yolo (from edit)",
             "gone flags: x --yolo (from danger)",
-            "new words of its command line: x exec",
+            "new command-line words: x exec",
             "new variables: X_HOME (set)",
             "new features: plan",
             "new agent versions: ^2",

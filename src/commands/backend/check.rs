@@ -1,4 +1,4 @@
-//! `aetheel backend check`: tries out that a component keeps to the rules of the contract.
+//! `aetheel backend check`: tests whether a component follows the rules of the contract.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,6 @@ pub(in crate::commands) async fn run(
     }
 }
 
-/// The result of a check.
 struct Checked {
     opened: Opened,
     recordings: usize,
@@ -130,7 +129,7 @@ impl Checked {
         self.printed.print();
         if self.recordings == 0 {
             terminal::line(
-                "note: without recordings of its agent a component is only half checked; `aetheel backend record -- COMMAND` makes one",
+                "note: without recordings of its agent, many checks were skipped; make a recording with `aetheel backend record -- COMMAND`",
             );
         }
         let found: usize = self.areas.iter().map(|area| area.findings.len()).sum();

@@ -1,8 +1,7 @@
-//! `aetheel backend componentize`: a component from the core module a compiler made.
+//! `aetheel backend componentize`: makes a component from a core module that a compiler produced.
 //!
-//! Calls of WASI's first preview, which runtimes of languages make, are answered inside the
-//! component by `wasi.wat`: the component asks the host for nothing. The file is written whole or
-//! not at all.
+//! Calls to WASI preview 1, which language runtimes make, are implemented inside the component by
+//! `wasi.wat`, so the component imports nothing. The output file is replaced atomically.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,16 +17,14 @@ use crate::terminal::say;
 
 const WASI: &str = include_str!("wasi.wat");
 
-/// Why there is no component.
 #[derive(Debug)]
 enum Fault {
-    /// The file handed over is not a core module.
+    /// The input file cannot be read, or is not a core module.
     NotTried(String),
-    /// It cannot become one of ours, or not be written.
+    /// The module cannot become a backend component, or the output cannot be written.
     Failed(String),
 }
 
-/// The component that was made.
 #[derive(Debug)]
 struct Made {
     component: Vec<u8>,
@@ -35,7 +32,7 @@ struct Made {
     imports: Vec<String>,
 }
 
-/// Makes a component of a core module and says how large it is and what it exports.
+/// Makes a component from a core module, then prints its size, exports and imports.
 pub(in crate::commands) fn run(module: PathBuf, output: PathBuf) -> u8 {
     match convert(&module, &output) {
         Ok(Made { component, exports, imports }) => {
@@ -48,7 +45,7 @@ pub(in crate::commands) fn run(module: PathBuf, output: PathBuf) -> u8 {
                 output.display(),
                 exports.join(", ")
             );
-            // A closed stdout has nobody to tell.
+            // Write errors are ignored: stdout may be closed.
             let _ = std::io::stdout().write_all(line.as_bytes());
             exit::OK
         }
@@ -73,7 +70,7 @@ fn convert(module: &Path, output: &Path) -> Result<Made, Fault> {
         Some(b"\0asm\x01\0\0\0") => {}
         Some([b'\0', b'a', b's', b'm', ..]) => {
             return Err(Fault::NotTried(format!(
-                "{name} is a component already (hint: `aetheel backend check {name}`)"
+                "{name} is already a component (hint: `aetheel backend check {name}`)"
             )));
         }
         _ => {
@@ -98,7 +95,7 @@ fn place(path: &Path, content: &[u8]) -> std::io::Result<()> {
 fn component(module: &[u8]) -> Result<Made, String> {
     let mut module = module.to_vec();
     let (stripped, told) = wit_component::metadata::decode(&module)
-        .map_err(|error| format!("the module is broken: {error:#}"))?;
+        .map_err(|error| format!("the module is invalid: {error:#}"))?;
     if stripped.is_none() {
         let (resolve, world) = contract::resolve()?;
         wit_component::embed_component_metadata(
@@ -113,22 +110,22 @@ fn component(module: &[u8]) -> Result<Made, String> {
         let exports = names(&told.resolve, told.resolve.worlds[told.world].exports.keys());
         if !exports.iter().any(|name| name == EXPORT) {
             return Err(format!(
-                "it carries another contract, which exports {}; this program's is {EXPORT} (hint: make its bindings again with \
+                "it was built for another contract, which exports {}; this program requires {EXPORT} (hint: generate its bindings again with \
                  `aetheel backend bindings`)",
                 if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") }
             ));
         }
     }
     let wasi = wat::parse_str(WASI)
-        .map_err(|error| format!("the stand-in for WASI is broken: {error}"))?;
+        .map_err(|error| format!("the built-in WASI module is invalid: {error}"))?;
     let component = encode(&module, &wasi).map_err(|fault| explain(&fault))?;
     let decoded = wit_component::decode(&component)
-        .map_err(|error| format!("the component is broken: {error:#}"))?;
+        .map_err(|error| format!("the component is invalid: {error:#}"))?;
     let DecodedWasm::Component(resolve, world) = decoded else {
-        return Err("what was made is not a component".to_owned());
+        return Err("the encoder did not produce a component".to_owned());
     };
     let world = &resolve.worlds[world];
-    // An interface of types asks for nothing.
+    // An interface that contains only types needs no import.
     let asks = |item: &WorldItem| !matches!(item, WorldItem::Interface { id, .. } if resolve.interfaces[*id].functions.is_empty());
     let imports = world.imports.iter().filter(|(_, item)| asks(item)).map(|(key, _)| key);
     Ok(Made {
@@ -147,7 +144,7 @@ fn encode(module: &[u8], wasi: &[u8]) -> Result<Vec<u8>, String> {
     encoded.map_err(|error| format!("{error:#}"))
 }
 
-/// Adds what to do to the faults that authors make.
+/// Adds a hint to common errors of backend authors.
 fn explain(fault: &str) -> String {
     let hint = if fault.contains("failed to find export of interface") {
         format!(
@@ -155,17 +152,17 @@ fn explain(fault: &str) -> String {
              `exports_aetheel_backend_backend_*` of the bindings, which call them, so link agent_backend.c too"
         )
     } else if fault.contains("named `memory`") {
-        "export the memory; linkers do unless told otherwise".to_owned()
+        "export the memory, which linkers do by default".to_owned()
     } else if fault.contains("cabi_realloc") {
-        "export `cabi_realloc(old, old-size, align, new-size)`: the host takes memory in the guest with it".to_owned()
+        "export `cabi_realloc(old, old-size, align, new-size)`: the host uses it to allocate memory in the guest".to_owned()
     } else if fault.contains("module requires an import interface") {
-        "a backend imports nothing but WASI's first preview, which is answered within the component; remove the import".to_owned()
+        "a backend may import only WASI preview 1, which the component implements itself; remove the import".to_owned()
     } else if fault.contains("_start") {
         "build a reactor, not a program: without `main`, with `-mexec-model=reactor`".to_owned()
     } else {
-        return format!("it does not become a component: {fault}");
+        return format!("cannot make a component: {fault}");
     };
-    format!("it does not become a component: {fault} (hint: {hint})")
+    format!("cannot make a component: {fault} (hint: {hint})")
 }
 
 fn names<'a>(resolve: &Resolve, keys: impl Iterator<Item = &'a WorldKey>) -> Vec<String> {
@@ -176,7 +173,7 @@ fn names<'a>(resolve: &Resolve, keys: impl Iterator<Item = &'a WorldKey>) -> Vec
 mod tests {
     use super::*;
 
-    /// The least that passes for a backend, beside what a test adds to it.
+    /// Returns a minimal backend module, with additional text and without one of its exports.
     fn module(extra: &str, without: &str) -> Vec<u8> {
         let exports = [
             ("describe", "(result i32)"),
@@ -199,19 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn a_module_without_the_contract_gets_it_and_what_it_calls_of_wasi_is_answered_inside() {
+    fn the_contract_is_embedded_and_wasi_calls_are_implemented_inside_the_component() {
         let clock = r#"(import "wasi_snapshot_preview1" "clock_time_get" (func (param i32 i64 i32) (result i32)))"#;
         let made = component(&module(clock, "")).unwrap();
         assert_eq!((made.exports, made.imports), (vec![EXPORT.to_owned()], Vec::new()));
         assert_eq!(
             component(&module(clock, "")).unwrap().component,
             made.component,
-            "the same again"
+            "the output is reproducible"
         );
     }
 
     #[test]
-    fn all_of_wasis_first_preview_is_there() {
+    fn all_functions_of_wasi_preview_1_are_exported() {
         // https://github.com/WebAssembly/WASI/blob/wasi-0.1/preview1/docs.md
         let functions = [
             "args_get",
@@ -268,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_what_to_do() {
+    fn errors_name_the_missing_export_with_a_hint() {
         let fault = component(&module("", "handle")).unwrap_err();
         assert!(
             fault.contains("`handle`") && fault.contains("hint: export the core functions"),
@@ -281,11 +278,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_module_is_not_tried_and_nothing_is_written() {
+    fn invalid_input_is_refused_and_nothing_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let (input, output) = (folder.path().join("in.wasm"), folder.path().join("out.wasm"));
         for (content, says) in [
-            (&b"\0asm\x0d\0\x01\0"[..], "is a component already"),
+            (&b"\0asm\x0d\0\x01\0"[..], "is already a component"),
             (b"ELF", "is not a WebAssembly module"),
         ] {
             std::fs::write(&input, content).unwrap();

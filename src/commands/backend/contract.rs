@@ -1,11 +1,11 @@
-//! The contract this program was built with: as files, for a guest's sources, and as types, for
-//! what is made of them.
+//! The contract that this program was built with: as files for a guest's sources, and as parsed
+//! types for the generators.
 
 use std::path::{Path, PathBuf};
 
 use wit_parser::{Resolve, SourceMap, WorldId};
 
-/// The files of `wit/`, by name: what a backend's author needs of the contract.
+/// The files of `wit/`, by name.
 pub(super) const FILES: [(&str, &str); 4] = [
     ("README.md", include_str!("../../../wit/README.md")),
     ("backend.wit", include_str!("../../../wit/backend.wit")),
@@ -18,10 +18,10 @@ pub(super) const EXPORT: &str = "aetheel:backend/backend@0.2.0";
 
 const WORLD: &str = "agent-backend";
 
-/// Returns the contract and its one world.
+/// Parses the contract, and returns it with its world.
 ///
 /// # Errors
-/// The contract is not WIT; tests of every build prove that it is.
+/// The contract is invalid WIT, which the tests of every build rule out.
 pub(super) fn resolve() -> Result<(Resolve, WorldId), String> {
     let mut sources = SourceMap::default();
     for (name, text) in FILES.iter().filter(|(name, _)| name.ends_with(".wit")) {
@@ -44,7 +44,7 @@ pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>, String> {
     FILES.iter().map(|(name, text)| file(&wit.join(name), text.as_bytes())).collect()
 }
 
-/// Writes a file, and its folder where there is none.
+/// Writes a file, and creates its folder if it is missing.
 ///
 /// # Errors
 /// Names the file.
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_contract_a_guest_is_built_with_exports_what_the_host_looks_for() {
+    fn the_world_exports_the_interface_that_the_host_requires() {
         let (resolve, world) = resolve().unwrap();
         let exports: Vec<String> =
             resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();

@@ -1,4 +1,5 @@
-//! `aetheel backend inspect`: the facts about a component, among them what it uses of its limits.
+//! `aetheel backend inspect`: shows the properties of a component, and how much of its limits it
+//! uses.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use crate::terminal::{self, Paper};
 use crate::turn::recording::{Entry, What};
 use crate::turn::replay::{Batches, replay};
 
-/// Inputs a call gets here: what a busy agent says at once.
+/// Inputs per call, about as many as a busy agent produces at once.
 const BATCH: usize = 256;
 
 pub(in crate::commands) async fn run(component: PathBuf, json: bool) -> u8 {
@@ -28,7 +29,7 @@ async fn inspect(path: &Path, json: bool) -> Result<(), Unable> {
     let (engine, printed) = (open::engine(true)?, printed::listen());
     let opened = open::component(&engine, path).await?;
     let cases = open::cases(open::nearby(path)).await?;
-    // How it takes them is for `check` and `test` to say.
+    // The results are not shown: `check` and `test` evaluate them.
     let prompt =
         What::In(Input::Command(Command::StartTurn(StartTurn::plain("Hello", Safety::Default))));
     let _ = replay(&opened.backend, &[Entry { t: 0.0, what: prompt }], Batches::Whole).await;
@@ -128,7 +129,8 @@ fn print(path: &Path, engine: &Engine, opened: &Opened, recordings: usize) {
 fn imports(imports: &[String]) -> String {
     match imports.len() {
         0 => "none".to_owned(),
-        // Language runtimes import all of WASI; what is in it is empty.
+        // Language runtimes import all of WASI. The host provides it, but without any files or
+        // network.
         count if count > 4 => format!("{} and {} more of WASI", imports[..2].join(", "), count - 2),
         _ => imports.join(", "),
     }
@@ -145,7 +147,7 @@ fn runs(descriptor: &Descriptor) -> &'static str {
 }
 
 fn features(features: &[Feature]) -> String {
-    // The names of the contract.
+    // Names as they are in the contract.
     let named = features.iter().filter(|feature| **feature != Feature::Unknown);
     let names =
         named.filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned()));

@@ -1,6 +1,6 @@
-//! `aetheel backend install`.
+//! `aetheel backend install`: checks a component and puts it into the folder of backends.
 //!
-//! Everything that can fail is done before anything changes; the last step is one rename. Pinned by
+//! All steps that can fail run before anything changes; the last step is a single rename. Pinned by
 //! `tests/gateway/components.rs`.
 
 use std::io::Write as _;
@@ -25,22 +25,22 @@ use crate::terminal::{self, say};
 use crate::turn::Backend as _;
 use crate::workspace::{BackendFile, Served};
 
-/// The operator's consent, given beforehand as arguments.
+/// Options of the command.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) struct Wish {
-    /// Its bytes are trusted from now on.
+    /// Whether to pin the component's digest in `backends.md`, so that it is trusted.
     pub pin: bool,
-    /// It may do what it wants to.
+    /// Whether to accept all permissions of the component without asking.
     pub yes: bool,
-    /// The other machines of the cluster get it, too.
+    /// Whether to send the component to the other machines of the cluster.
     pub all_nodes: bool,
 }
 
-/// What was done.
+/// An installed component.
 struct Installed {
-    /// To be told.
+    /// The report for the operator.
     said: String,
-    /// The file, and what is in it.
+    /// The installed file, and its contents.
     target: PathBuf,
     served: Served,
 }
@@ -59,7 +59,7 @@ pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wis
     };
     if !config.backends_dir.is_dir() {
         let fault = format!(
-            "BACKENDS_DIR: there is no folder {}; make it or set it",
+            "BACKENDS_DIR: there is no folder {}; create it, or set BACKENDS_DIR",
             config.backends_dir.display()
         );
         return Refused::because(exit::CONFIG, fault).print();
@@ -73,7 +73,7 @@ pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wis
         Ok(installed) => installed,
         Err((code, fault)) => return refuse(&redactor, code, &fault),
     };
-    // A closed stdout has nobody to tell; the exit code still does.
+    // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let print = |said: String| std::io::stdout().write_all(redactor.clean(said).as_bytes());
     let _ = print(said);
     let Some(others) = others else { return exit::OK };
@@ -84,7 +84,7 @@ pub(in crate::commands) async fn run(settings: Settings, component: PathBuf, wis
         }
         Err((code, why)) => {
             say(&format!("error: {}", redactor.clean(why)));
-            say("it is installed here, and was not handed to the other machines; run this again");
+            say("it is installed here, but was not sent to the other machines; run this again");
             code
         }
     }
@@ -129,11 +129,11 @@ async fn install(
     let digest = staged.inspection.digest.clone();
     let mut said = describe(staged, before.as_ref(), target);
     if let Some(wants) = wants {
-        let new = if wants.unknown { ", of which nothing was accepted so far," } else { "" };
+        let new = if wants.unknown { " (nothing accepted so far)" } else { "" };
         say(&format!("backend {name}{new} wants to\n{}", assent::list(&wants.more).trim_end()));
         assent::given(
             &wants.more,
-            &format!("Accept this of `{name}` from now on, and install it?"),
+            &format!("Accept these permissions of `{name}`, and install it?"),
             yes,
         )
         .map_err(failed)?;
@@ -146,9 +146,9 @@ async fn install(
         }
         if let Some(wants) = wants {
             accept(config, wants).await.map_err(failed)?;
-            said.push_str("accepted in backends.md: what it may do\n");
+            said.push_str("accepted in backends.md: the permissions above\n");
         }
-        said.push_str("it is there already: nothing else was changed\n");
+        said.push_str("it is already installed: nothing else was changed\n");
         return Ok(Installed { said, target: target.clone(), served: staged.served() });
     }
     let installation = installer.prepare(&plan).await.map_err(failed)?;
@@ -158,38 +158,41 @@ async fn install(
     }
     if let Some(wants) = wants {
         accept(config, wants).await.map_err(failed)?;
-        said.push_str("accepted in backends.md: what it may do\n");
+        said.push_str("accepted in backends.md: the permissions above\n");
     }
     let finished = installation.finish(aside.clone()).await;
-    finished.map_err(|error| {
-        failed(format!("cannot put it in its place, {}: {error}", target.display()))
-    })?;
+    finished
+        .map_err(|error| failed(format!("cannot install it as {}: {error}", target.display())))?;
     said.push_str(&format!("installed as {}\n", target.display()));
     if let Some(aside) = aside {
-        said.push_str(&format!("what was there could not serve; it is now {}\n", aside.display()));
+        said.push_str(&format!(
+            "the previous file could not be loaded; it was renamed to {}\n",
+            aside.display()
+        ));
     }
     if before.is_some() {
         said.push_str(&format!(
-            "the one before is kept: `aetheel backend rollback {name}` puts it back\n"
+            "the previous version is kept: `aetheel backend rollback {name}` restores it\n"
         ));
     }
     said.push_str(&match gateway_of(config) {
         Some(pid) => format!(
-            "the gateway (process {pid}) loads it now; a running turn moves to it where both read its \
-             recording alike, and ends with the one before otherwise\n"
+            "the gateway (process {pid}) loads it now; a running turn moves to it if both versions read \
+             its recording alike, and otherwise ends with the previous version\n"
         ),
         None => "no gateway runs here: the next start loads it\n".to_owned(),
     });
     if pin && config.backend_trust != Trust::Pinned {
         said.push_str(&format!(
-            "note: pins count with BACKEND_TRUST=pinned; it is {}\n",
+            "note: pins have an effect only with BACKEND_TRUST=pinned; it is {}\n",
             config.backend_trust.word()
         ));
     }
     Ok(Installed { said, target: target.clone(), served: staged.served() })
 }
 
-/// Tries everything with the recordings that came with a component, `X.cases` beside `X.wasm`.
+/// Runs all checks with the recordings delivered with a component, which are in `X.cases` beside
+/// `X.wasm`.
 async fn check(staged: &StagedComponent, file: &Path) -> Result<(), (u8, String)> {
     let folder = kit::selftest::folder_of(file);
     if !folder.is_dir() {
@@ -225,15 +228,15 @@ async fn pinned(config: &Config, name: &str, digest: &str) -> bool {
 async fn accept(config: &Config, wants: &Wants) -> Result<(), String> {
     let accepted =
         BackendFile::new(&config.config_dir).accept(&wants.descriptor.name, &wants.more).await;
-    accepted.map(drop).map_err(|error| format!("it cannot be accepted: {}", with_causes(&error)))
+    accepted.map(drop).map_err(|error| format!("cannot save the approval: {}", with_causes(&error)))
 }
 
 async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), String> {
     let added = BackendFile::new(&config.config_dir).pin(name, digest).await;
-    added.map(drop).map_err(|error| format!("it cannot be pinned: {}", with_causes(&error)))
+    added.map(drop).map_err(|error| format!("cannot save the pin: {}", with_causes(&error)))
 }
 
-/// Describes the component, and what is new about it.
+/// Describes the component and its differences from the previous one.
 fn describe(staged: &StagedComponent, before: Option<&StagedComponent>, target: &Path) -> String {
     let inspection = &staged.inspection;
     let line = |descriptor: &Descriptor, digest: &str| {
@@ -253,9 +256,10 @@ fn describe(staged: &StagedComponent, before: Option<&StagedComponent>, target: 
     };
     let contract = &inspection.contract;
     match before.filter(|before| before.inspection.contract != *contract) {
-        Some(before) => {
-            said.push_str(&format!("contract: {contract}, before {}\n", before.inspection.contract))
-        }
+        Some(before) => said.push_str(&format!(
+            "contract: {contract}, previously {}\n",
+            before.inspection.contract
+        )),
         None => said.push_str(&format!("contract: {contract}\n")),
     }
     said.push_str(

@@ -1,9 +1,10 @@
-//! The kit: everything to make, prove and replace a backend, at the command line and in a
+//! The kit: commands to write, test and replace a backend, at the command line and in a
 //! contributor's CI.
 //!
-//! Owns the output of the commands and their exit codes (0: all is well, 1: what was tried failed,
-//! 64: it could not be tried). None of them needs a configuration, but those that touch the folder
-//! of backends, and `replay` where a backend or a recording is named rather than a file. The trials themselves are in [`crate::kit`].
+//! This module owns the output of the commands and their exit codes (0: success, 1: the trial
+//! failed, 64: the trial could not be run). A command needs a configuration only if it uses the
+//! folder of backends, or if `replay` names a backend or recording instead of a file. The trials
+//! are in [`crate::kit`].
 
 mod all_nodes;
 pub(super) mod approve;
@@ -61,7 +62,7 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         BackendCommand::New { name, lang, kind, into } => new::run(name, lang, kind, into),
         BackendCommand::Bindings { lang, out } => bindings::run(lang, out),
         BackendCommand::Componentize { module, output } => componentize::run(module, output),
-        // Read with the configuration, by the caller.
+        // The caller runs these commands, because they need a configuration.
         BackendCommand::List { .. }
         | BackendCommand::Ping { .. }
         | BackendCommand::Replay { .. }

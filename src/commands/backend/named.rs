@@ -1,4 +1,4 @@
-//! Components and recordings of the gateway, by the name of a backend and the id of a recording.
+//! Resolves the name of a backend or the id of a recording to a file of the gateway.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use crate::config::Config;
 use crate::startup::shipped;
 use crate::workspace::Components;
 
-/// Returns the file of a component: the path that was given, or what serves as the backend of that
-/// name.
+/// Returns the file of a component: the given path, or the file that serves as the backend with the
+/// given name.
 ///
 /// # Errors
-/// There is neither; names the backends there are.
+/// Lists the existing backends if there is no such file and no such backend.
 pub(super) fn component(given: &Path, config: &Config) -> Result<PathBuf, Unable> {
     let Some(name) = name(given) else { return Ok(given.to_owned()) };
     let folder = shipped::serving(config);
@@ -33,11 +33,11 @@ pub(super) fn component(given: &Path, config: &Config) -> Result<PathBuf, Unable
     })
 }
 
-/// Returns the file of a recording: the path that was given, or the recording with that id in
+/// Returns the file of a recording: the given path, or the recording with the given id in
 /// `RECORDINGS_DIR`.
 ///
 /// # Errors
-/// There is neither.
+/// There is no such file and no such recording.
 pub(super) fn recording(given: &Path, config: &Config) -> Result<PathBuf, Unable> {
     let Some(id) = name(given) else { return Ok(given.to_owned()) };
     let folder = &config.recordings_dir;
@@ -55,7 +55,8 @@ pub(super) fn recording(given: &Path, config: &Config) -> Result<PathBuf, Unable
     })
 }
 
-/// Returns the name that something is given by: no path to a file that exists or could.
+/// Returns the argument if it is a bare name, and not the path of a file that exists or could
+/// exist.
 fn name(given: &Path) -> Option<&str> {
     let name = given.to_str().filter(|name| !name.is_empty() && !name.contains(['/', '.']))?;
     (!given.exists()).then_some(name)

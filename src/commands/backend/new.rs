@@ -1,7 +1,7 @@
-//! `aetheel backend new`: a folder with a backend that builds and passes its first test.
+//! `aetheel backend new`: creates a project for a backend that builds and passes its first test.
 //!
-//! Owns what a name may be and the writing; what is written is in [`super::templates`]. A folder
-//! that is there is never touched. Pinned by `tests/kit/templates.rs`.
+//! This module validates the name and writes the files, whose contents are in [`super::templates`].
+//! An existing folder is never changed. Pinned by `tests/kit/templates.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,22 +31,22 @@ pub(in crate::commands) fn run(
     }
 }
 
-/// Writes the project; returns how many files it has.
+/// Writes the project and returns the number of its files.
 fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize, (u8, String)> {
     let refused = |message: String| Err((exit::USAGE, message));
     if !is_name(name) {
         return refused(format!(
-            "{name:?} is no name for a backend: at most 32 lower-case letters, digits and `-`, not beginning with `-`"
+            "{name:?} is not a valid name for a backend: use at most 32 lower-case letters, digits and `-`, and do not start with `-`"
         ));
     }
     let Some(files) = templates::files(lang, kind) else {
         return refused(
-            "there is no template for both ways to run in this language, only in rust and python; begin with `--kind live`".to_owned(),
+            "there are templates for `--kind both` only in rust and python; begin with `--kind live`".to_owned(),
         );
     };
     if folder.symlink_metadata().is_ok() {
         return refused(format!(
-            "{} is there already; choose another folder with --into",
+            "{} already exists; choose another folder with --into",
             folder.display()
         ));
     }
@@ -66,7 +66,7 @@ fn write(name: &str, lang: Language, kind: Kind, folder: &Path) -> Result<usize,
 /// The placeholder for the backend's name in the templates.
 const NAME: &str = "{{name}}";
 
-/// As `wit/descriptor.schema.json` has it.
+/// Returns whether `wit/descriptor.schema.json` allows this name.
 fn is_name(name: &str) -> bool {
     let fits =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_that_a_descriptor_may_have() {
+    fn only_names_that_the_schema_allows_are_valid() {
         for good in ["a", "my-agent", "7z", &"x".repeat(32)] {
             assert!(is_name(good), "{good}");
         }

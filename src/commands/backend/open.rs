@@ -1,4 +1,4 @@
-//! Getting at components and recordings, and why one cannot.
+//! Opens components and recordings, and reports errors with an exit code.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use crate::kit::{self, Case};
 use crate::plain::with_causes;
 use crate::terminal::say;
 
-/// A component that could serve.
+/// An admitted component.
 pub(super) struct Opened {
     pub(super) inspection: Inspection,
     pub(super) backend: ComponentBackend,
 }
 
-/// Why something could not be tried, or why it failed at once.
+/// Why a trial could not be run or failed at once.
 #[derive(Debug)]
 pub(super) struct Unable {
     /// The exit code of the program.
@@ -25,7 +25,7 @@ pub(super) struct Unable {
 }
 
 impl Unable {
-    /// The command cannot do what was asked: a file is missing, or not what it should be.
+    /// Makes an error about the command's arguments, for example a missing file.
     pub(super) fn usage(text: impl Into<String>) -> Self {
         Self { code: exit::USAGE, text: text.into(), hint: None }
     }
@@ -34,7 +34,7 @@ impl Unable {
         Self { code: exit::FAILED, text: text.into(), hint: None }
     }
 
-    /// Says so on stderr and returns the exit code.
+    /// Prints the error to stderr and returns the exit code.
     pub(super) fn tell(&self) -> u8 {
         say(&format!("error: {}", self.text));
         if let Some(hint) = self.hint {
@@ -44,8 +44,8 @@ impl Unable {
     }
 }
 
-/// The sandbox with the usual limits. `cached`: compiled code is kept in `CACHE_DIR`, if that can
-/// be used.
+/// Makes the sandbox with the default limits. If `cached` is set, compiled code is stored in
+/// `CACHE_DIR`, if that folder can be used.
 pub(super) fn engine(cached: bool) -> Result<Engine, Unable> {
     let limits = Limits::default();
     let folder = config::cache_dir(|name| std::env::var(name).ok());
@@ -57,7 +57,7 @@ pub(super) fn engine(cached: bool) -> Result<Engine, Unable> {
     engine.map_err(|error| Unable::usage(with_causes(&error)))
 }
 
-/// Admits a component as the gateway would.
+/// Loads a component with the same checks as the gateway.
 pub(super) async fn component(engine: &Engine, path: &Path) -> Result<Opened, Unable> {
     match engine.open(path).await {
         Ok((inspection, backend)) => Ok(Opened { inspection, backend }),
@@ -77,7 +77,7 @@ pub(super) async fn component(engine: &Engine, path: &Path) -> Result<Opened, Un
     }
 }
 
-/// Reads recordings, and those in folders.
+/// Reads recordings, including all recordings in folders.
 pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, Unable> {
     let read = move || {
         kit::find(&paths)?.iter().map(|path| Case::read(path)).collect::<Result<Vec<_>, String>>()
@@ -88,8 +88,8 @@ pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, Unable> {
     }
 }
 
-/// Where recordings are looked for when none is named: `X.cases` and `cases` beside the component,
-/// and `cases` here.
+/// Returns the folders in which recordings are looked for by default: `X.cases` and `cases` beside
+/// the component, and `cases` in the working directory.
 pub(super) fn nearby(component: &Path) -> Vec<PathBuf> {
     let own = kit::selftest::folder_of(component);
     let beside = component.parent().unwrap_or(Path::new("")).join("cases");
@@ -105,7 +105,7 @@ pub(super) fn nearby(component: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// A program written with its version.
+/// Returns the name and version of a component.
 pub(super) fn title(opened: &Opened) -> String {
     let descriptor = &opened.inspection.descriptor;
     format!("{} {}", descriptor.name, descriptor.version)

@@ -1,8 +1,7 @@
-//! The output of components while they are tried: shown to their authors, who otherwise see nothing
-//! of it.
+//! Captures the output of components during a trial, to show it to their authors.
 //!
-//! The sandbox writes it to the log ([`crate::backend`]); commands of the kit have no other log, so
-//! they listen there.
+//! The sandbox writes the output to the log ([`crate::backend`]). Commands of the kit have no other
+//! log, so they subscribe to it.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -16,9 +15,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::terminal::{self, Paper};
 
-/// Where the sandbox writes what guests print.
+/// Log target of the lines that guests print.
 const TARGET: &str = "aetheel::guest";
-/// Different lines that are kept: a trial is one of hundreds, and most print the same.
+/// Largest number of distinct lines that are kept. A command runs hundreds of trials, and most
+/// print the same lines.
 const MOST: usize = 30;
 
 /// The lines printed so far. Cheap to clone.
@@ -27,26 +27,26 @@ pub(super) struct Printed(Arc<Mutex<Lines>>);
 
 #[derive(Debug, Default)]
 struct Lines {
-    /// In the order of their first time.
+    /// Distinct lines, in order of first appearance.
     different: Vec<String>,
     all: usize,
 }
 
-/// Begins to listen, for as long as the program lives.
+/// Starts to capture the output, until the program ends.
 pub(super) fn listen() -> Printed {
     let printed = Printed::default();
-    // Fails where somebody listens already: tests in one process.
+    // Fails if another subscriber is installed, as in tests that share a process.
     let _ = tracing_subscriber::registry().with(printed.clone()).try_init();
     printed
 }
 
 impl Printed {
-    /// The different lines, in the order of their first time; at most the first thirty.
+    /// Returns the first [`MOST`] distinct lines, in order of first appearance.
     pub(super) fn lines(&self) -> Vec<String> {
         self.0.lock().different.clone()
     }
 
-    /// Shows it, if there is anything.
+    /// Prints the lines, if there are any.
     pub(super) fn print(&self) {
         let (page, lines) = (Paper::of_stdout(), self.lines());
         let all = self.0.lock().all;
@@ -56,7 +56,7 @@ impl Printed {
         let which = if all == lines.len() {
             String::new()
         } else {
-            format!(", {} different ones of {}", lines.len(), terminal::count(all))
+            format!("; {} distinct lines of {}", lines.len(), terminal::count(all))
         };
         terminal::line(&format!("it printed{which}:"));
         lines.iter().for_each(|line| terminal::line(&format!("  {}", page.dim(line))));
@@ -81,7 +81,7 @@ impl<S: Subscriber> Layer<S> for Printed {
     }
 }
 
-/// The message of an event of the log.
+/// Collects the message of a log event.
 #[derive(Default)]
 struct Line(String);
 
@@ -98,14 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_guests_print_is_kept_once_and_nothing_else() {
+    fn only_lines_of_guests_are_kept_once_each() {
         let printed = Printed::default();
         let subscriber = tracing_subscriber::registry().with(printed.clone());
         tracing::subscriber::with_default(subscriber, || {
             for line in ["one", "two", "one"] {
                 tracing::info!(target: TARGET, backend = "x", "{line}");
             }
-            tracing::info!("another's");
+            tracing::info!("another target");
         });
         assert_eq!(printed.lines(), ["one", "two"]);
         (0..100).for_each(|number| printed.take(number.to_string()));

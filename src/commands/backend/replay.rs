@@ -1,4 +1,5 @@
-//! `aetheel backend replay`: the actions a component makes of a recording, or two compared.
+//! `aetheel backend replay`: shows the actions of a component for a recording, or compares two
+//! components.
 
 use std::path::{Path, PathBuf};
 
@@ -124,7 +125,7 @@ fn print(case: &Case, replayed: &Replayed) {
     }
     if let Some(why) = case.tape.cut() {
         terminal::line(
-            &page.bad(&format!("note: the recording was cut, what followed is not in it: {why}")),
+            &page.bad(&format!("note: the recording was cut, the rest is missing: {why}")),
         );
     }
     if let Some((at, _)) = &replayed.failure {
@@ -173,9 +174,9 @@ async fn compare(
             others.iter().for_each(|line| terminal::line(&page.good(&format!("  + {line}"))));
         }
         terminal::line(&match apart.len() {
-            0 => page.good("both make the same of it"),
-            1 => page.bad("1 line is understood differently"),
-            many => page.bad(&format!("{many} lines are understood differently")),
+            0 => page.good("both read it alike"),
+            1 => page.bad("1 line is read differently"),
+            many => page.bad(&format!("{many} lines are read differently")),
         });
     }
     Ok(if apart.is_empty() { exit::OK } else { exit::FAILED })

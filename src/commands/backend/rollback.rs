@@ -1,4 +1,5 @@
-//! `aetheel backend rollback`. Pinned by `tests/gateway/components.rs`.
+//! `aetheel backend rollback`: restores the previous version of a component. Pinned by
+//! `tests/gateway/components.rs`.
 
 use std::io::Write as _;
 
@@ -15,7 +16,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
             Ok(loaded) => loaded,
             Err(code) => return code,
         };
-    // Of several files of a name, the one that serves here is meant.
+    // Selects the file that serves here, if there are several files with this name.
     agents.examine(&name).await;
     let component = agents.component_of(&name);
     let before = components.component(&component);
@@ -27,7 +28,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
     let done = match agents.get(&name) {
         _ if stands_in => components.put_back(&component, None).await,
         Some(backend) => agents.roll_back(&name, backend.generation()).await,
-        // It does not serve, or has no agent of its own.
+        // The backend does not serve, or the name is that of a component without an agent.
         None => {
             components
                 .put_back(
@@ -57,7 +58,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
         }
         (Ok(_), None) => String::new(),
         (Err(fault), now) => {
-            // Nothing of the name at all: it could not be tried.
+            // There is nothing with this name, so the rollback could not be tried.
             let unknown = now.is_none()
                 && agents.get(&name).is_none()
                 && !config.config_dir.join("state/components").join(&component).is_dir();
@@ -73,7 +74,7 @@ pub(in crate::commands) async fn run(settings: Settings, name: String) -> u8 {
             return if unknown { exit::USAGE } else { exit::FAILED };
         }
     };
-    // A closed stdout has nobody to tell; the exit code still does.
+    // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let _ = std::io::stdout().write_all(redactor.clean(said).as_bytes());
     exit::OK
 }

@@ -1,5 +1,5 @@
-//! The shared parts of commands that change which component serves: loading, and words about the
-//! gateway that runs.
+//! Shared parts of the commands that change which component serves: loading the components, and
+//! telling the operator when the change takes effect.
 
 use crate::cli::exit;
 use crate::config::{Config, LogFormat};
@@ -11,10 +11,10 @@ use crate::startup::settings::Settings;
 use crate::telemetry;
 use crate::terminal::say;
 
-/// Loads the components; `log` is the filter of the log meanwhile.
+/// Loads the components with `log` as the log filter.
 ///
 /// # Errors
-/// The exit code; the reasons are printed already.
+/// Returns the exit code. The reasons are already printed.
 pub(super) async fn load(
     settings: Settings,
     log: &str,
@@ -30,7 +30,7 @@ pub(super) async fn load(
     }
 }
 
-/// When a change takes effect.
+/// Returns a sentence that explains when a change takes effect.
 pub(super) fn takes_effect(config: &Config) -> String {
     match gateway_of(config) {
         Some(pid) => format!("the gateway (process {pid}) loads it now"),

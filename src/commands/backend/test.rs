@@ -1,4 +1,4 @@
-//! `aetheel backend test`: compares a component's actions with those kept beside recordings.
+//! `aetheel backend test`: compares a component's actions with the stored actions of recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ fn form(component: &Path, opened: &Opened, passed: usize, rows: &[Value]) -> Val
     })
 }
 
-/// The outcome of a case, files written.
+/// The outcome of a case, after files were updated.
 enum Outcome {
     Passed,
     Updated(PathBuf),
@@ -143,7 +143,7 @@ impl Outcome {
             Self::Failed(Verdict::Batching(how)) => {
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(
-                    "batched otherwise ({how}) it gives other actions; `aetheel backend check` says where"
+                    "other batches of inputs ({how}) give other actions; `aetheel backend check` shows where"
                 ));
             }
             Self::Failed(Verdict::Differs(found)) => {
@@ -174,7 +174,7 @@ impl Outcome {
                 let beside = kit::actions_beside(&case.path);
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(
-                    "{} is missing; `--update` writes the actions of this component, to be read and kept",
+                    "{} is missing; `--update` writes the actions of this component, for you to review and keep",
                     beside.display()
                 ));
             }

@@ -1,12 +1,12 @@
-;; WASI's first preview for a guest that must do without it: what the runtimes of C, Zig and Go call is answered here, within the
-;; component, so that it imports nothing. There are no files, arguments and variables; what is written is gone; random numbers are
-;; the same in every link.
+;; An implementation of WASI preview 1 for a guest without WASI. It handles the calls of the C, Zig and Go runtimes inside the
+;; component, so that the component imports nothing. There are no files, arguments or environment variables. Written bytes are
+;; discarded. Random numbers are the same in every link.
 ;;
-;; The clock begins with the year 2000 and goes on by a microsecond each time somebody looks, so that a runtime which waits for
-;; time to pass does not wait for ever. Go's collector looks at it in the midst of `cabi_realloc`, where no import of a component
-;; may be called: another reason to answer here.
+;; The clock starts at the year 2000 and advances by one microsecond at each reading, so that a runtime which waits for time to
+;; pass does not wait forever. Go's garbage collector reads the clock during `cabi_realloc`, where a component must not call its
+;; imports. This is another reason to implement the clock here.
 ;;
-;; Numbers of errors: 8 is a bad file descriptor, 44 no such file, 52 not supported.
+;; Error numbers: 8 is a bad file descriptor, 44 means no such file, 52 means not supported.
 (module
   (import "env" "memory" (memory 0))
   (global $now (mut i64) (i64.const 946684800000000000))
@@ -19,7 +19,7 @@
   (func (export "clock_res_get") (param i32 i32) (result i32)
     (i64.store (local.get 1) (i64.const 1000))
     (i32.const 0))
-  ;; Go tells adapters with it when they must not call their imports. There are none.
+  ;; Go calls this while an adapter must not call its imports. This module has no imports.
   (func (export "adapter_monotonic_clock_set_paused") (param i32))
 
   (func (export "random_get") (param $at i32) (param $count i32) (result i32)
@@ -33,7 +33,7 @@
         (br $next)))
     (i32.const 0))
 
-  ;; Everything was written, or a guest that prints would try again and again.
+  ;; Reports all bytes as written; otherwise a guest that prints would retry forever.
   (func $swallow (param $vectors i32) (param $count i32) (param $written i32) (result i32)
     (local $sum i32)
     (block $done
@@ -47,11 +47,11 @@
     (i32.const 0))
   (func (export "fd_write") (param i32 i32 i32 i32) (result i32)
     (call $swallow (local.get 1) (local.get 2) (local.get 3)))
-  ;; The end of the file.
+  ;; Reports the end of the file.
   (func (export "fd_read") (param i32 i32 i32 i32) (result i32)
     (i32.store (local.get 3) (i32.const 0))
     (i32.const 0))
-  ;; A character device, so that nobody seeks.
+  ;; Reports a character device, so that runtimes do not seek.
   (func (export "fd_fdstat_get") (param i32 i32) (result i32)
     (i64.store (local.get 1) (i64.const 2))
     (i64.store offset=8 (local.get 1) (i64.const 0))
@@ -71,7 +71,7 @@
     (i32.const 0))
   (func (export "environ_get") (param i32 i32) (result i32) (i32.const 0))
 
-  ;; Nothing happened, at once: whoever waits looks at the clock again.
+  ;; Returns at once without events, so that a waiting runtime reads the clock again.
   (func (export "poll_oneoff") (param i32 i32 i32 i32) (result i32)
     (i32.store (local.get 3) (i32.const 0))
     (i32.const 0))

@@ -1,11 +1,11 @@
-//! The contract for AssemblyScript, which has no generator of its own: classes, and how their
-//! values lie in memory.
+//! Generates the contract for AssemblyScript, which has no bindings generator: its types as
+//! classes, and their memory layout.
 //!
-//! Three files: the types with their lifting and lowering as the canonical ABI has it, the four
-//! exports around the author's `backend.ts`, and a transform of `asc` that names them as the
-//! contract does. Variants are an abstract class with one class a case; numbers that may be missing
-//! are boxed in `Some`, because AssemblyScript knows no null for them. Pinned by the tests below,
-//! and by `languages/assemblyscript` over all recordings.
+//! There are three files: the types with code that lifts and lowers them by the canonical ABI, the
+//! four exports around the author's `backend.ts`, and a transform for `asc` that gives the exports
+//! the names of the contract. A variant is an abstract class with one subclass per case. Optional
+//! numbers are boxed in `Some`, because numbers in AssemblyScript cannot be null. Pinned by the
+//! tests below, and by `languages/assemblyscript` over all recordings.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,17 +15,16 @@ use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind, TypeId};
 use super::super::contract::EXPORT as CONTRACT;
 use super::typescript::{camel, docs, pascal};
 
-/// Stands for a kind of type that the contract does not use: the compiler says where.
+/// Name for a kind of type that the contract does not use. It makes the compiler report the place.
 const UNKNOWN: &str = "NotInTheContract";
 const MEMORY: &str = include_str!("assemblyscript_memory.ts");
 const EXPORTS: &str = include_str!("assemblyscript_exports.ts");
 const RENAME: &str = include_str!("assemblyscript_rename.mjs");
 
-/// Returns the types, the entry for the compiler, and what gives the exports their names, by the
-/// names of their files.
+/// Returns the files by name: the types, the exports, and the transform that renames the exports.
 ///
 /// # Errors
-/// The contract has changed in a way this does not know.
+/// The contract contains a construct that this generator does not support.
 pub(super) fn files(resolve: &Resolve) -> Result<[(&'static str, String); 3], String> {
     Ok([
         ("contract.ts", types(resolve)?),
@@ -34,7 +33,7 @@ pub(super) fn files(resolve: &Resolve) -> Result<[(&'static str, String); 3], St
     ])
 }
 
-/// Returns the types, with what lifts inputs and lowers actions.
+/// Returns the types, with functions that lift inputs and lower actions.
 fn types(resolve: &Resolve) -> Result<String, String> {
     let mut sizes = SizeAlign::default();
     sizes.fill(resolve).map_err(|error| format!("cannot lay out the contract: {error:#}"))?;
@@ -74,13 +73,13 @@ fn types(resolve: &Resolve) -> Result<String, String> {
 struct Maker<'a> {
     resolve: &'a Resolve,
     sizes: SizeAlign,
-    /// Named types that come in, and that go out.
+    /// Indexes of the named types that occur in inputs, and in actions.
     lifted: BTreeSet<usize>,
     lowered: BTreeSet<usize>,
 }
 
 impl Maker<'_> {
-    /// Every type a type is made of.
+    /// Returns the indexes of all types that a type contains, including itself.
     fn reach(&self, of: &Type) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         let mut waiting = vec![*of];
@@ -183,8 +182,8 @@ impl Maker<'_> {
                             .ty
                             .as_ref()
                             .map_or_else(String::new, |of| self.lift(of, &plus("at", payload)));
-                        // The host gives no other; the compiler wants to see that something is
-                        // returned.
+                        // The host sends no other tag, but the compiler requires a return value in
+                        // every case.
                         let label = if tag + 1 == variant.cases.len() {
                             "default".to_owned()
                         } else {
@@ -269,7 +268,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether AssemblyScript has no null for it.
+    /// Returns whether values of a type cannot be null in AssemblyScript.
     fn number(&self, of: &Type) -> bool {
         match of {
             Type::Id(id) => match &self.resolve.types[*id].kind {
@@ -281,7 +280,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The expression that reads a value.
+    /// Returns the expression that reads a value at an address.
     fn lift(&self, of: &Type, at: &str) -> String {
         match of {
             Type::Bool => format!("load<u8>({at}) != 0"),
@@ -319,7 +318,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The statements that write a value.
+    /// Returns the statements that write a value to an address.
     fn lower(&self, of: &Type, at: &str, value: &str) -> String {
         match of {
             Type::Bool => format!("store<u8>({at}, {value} ? 1 : 0);"),
@@ -377,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_in_is_read_and_what_goes_out_is_written() {
+    fn inputs_can_be_lifted_and_actions_lowered() {
         let (resolve, _) = contract::resolve().unwrap();
         let types = types(&resolve).unwrap();
         for line in [

@@ -10,7 +10,7 @@ export function cabi_realloc(was: usize, had: usize, align: usize, size: usize):
   return at;
 }
 
-/** Called by the host when it has read an answer. */
+/** Called by the host after it has read a result. */
 export function cabi_post(at: usize): void {
   release();
   __collect();
@@ -51,7 +51,7 @@ export function load_(state: usize, stateLength: i32, by: usize, byLength: i32):
   return answer;
 }
 
-/** AssemblyScript has no exceptions: a failed check ends the link. Its stack, in the gateway's log, says where. */
+/** AssemblyScript has no exceptions: a failed check ends the link. The gateway logs the stack trace. */
 export function abort(message: usize, file: usize, line: u32, column: u32): void {
   unreachable();
 }

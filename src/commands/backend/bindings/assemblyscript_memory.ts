@@ -10,7 +10,7 @@ export class Pair<A, B> {
   ) {}
 }
 
-/** What a function gives back that may fail. */
+/** The result of a function that can fail: a value, or an error. */
 export class Result<T> {
   constructor(
     public value: T,
@@ -18,7 +18,7 @@ export class Result<T> {
   ) {}
 }
 
-// Memory the host filled, or that was filled for it: kept by address, freed when the call is over.
+// Addresses of the memory that is shared with the host during a call. It is freed after the call.
 const held: usize[] = [];
 
 export function hold(size: usize): usize {
@@ -39,7 +39,7 @@ function liftString(at: usize): string {
 export function lowerString(at: usize, text: string): void {
   const size = String.UTF8.byteLength(text);
   const bytes = hold(size);
-  // Half of a surrogate pair becomes U+FFFD: the host takes nothing but text.
+  // An unpaired surrogate becomes U+FFFD, because the host accepts only valid UTF-8.
   String.UTF8.encodeUnsafe(changetype<usize>(text), text.length, bytes, false, String.UTF8.ErrorMode.REPLACE);
   store<u32>(at, <u32>bytes);
   store<u32>(at, <u32>size, 4);

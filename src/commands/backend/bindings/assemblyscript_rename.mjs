@@ -7,7 +7,7 @@ const NAMES = {
   save: `${CONTRACT}#save`,
   load_: `${CONTRACT}#load`,
 };
-// One function frees what an answer took, whichever function gave it.
+// One function frees the memory of every result.
 const AFTER = ["describe", "handle", "save", "load"].map((name) => `cabi_post_${CONTRACT}#${name}`);
 
 export function afterCompile(module) {

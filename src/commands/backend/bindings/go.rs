@@ -1,14 +1,14 @@
-//! Bindings for Go that are whole: the generator's name a module of the network for two small
-//! packages, ours have them along.
+//! Completes the generated Go bindings. They import two small packages from the network; this
+//! module includes those packages and rewrites the imports.
 
 use wit_bindgen_core::Files;
 
-/// The module the generator's files belong to, and where its two packages are in it.
+/// Name of the Go module that contains the generated files and the two packages.
 const MODULE: &str = "wit_component";
-/// Where the generator would have them from.
+/// Module from which the generated files import the two packages.
 const ELSEWHERE: &str = "go.bytecodealliance.org/pkg/wit";
 
-/// The files with everything they import.
+/// Returns the generated files together with the packages that they import.
 pub(super) fn whole(generated: &Files) -> Files {
     let mut files = Files::default();
     for (name, content) in generated.iter() {

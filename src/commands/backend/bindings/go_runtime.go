@@ -1,4 +1,4 @@
-// Package runtime hands memory over between the host and Go's collector: what is handed over stays where it is until it was taken.
+// Package runtime pins memory that is shared with the host, so that Go's garbage collector neither moves nor frees it during a call.
 package runtime
 
 import (
@@ -6,26 +6,26 @@ import (
 	"unsafe"
 )
 
-// What the host was given since the last call began.
+// Pins memory that the host allocated during the current call.
 var taken runtime.Pinner
 
-// Allocate returns memory that does not move or go away while `pinner` holds it; nil for none. It fits every alignment up to 8.
+// Allocate returns memory that is neither moved nor freed while `pinner` pins it, or nil if `size` is 0. It is aligned to 8 bytes.
 func Allocate(pinner *runtime.Pinner, size, align uintptr) unsafe.Pointer {
 	if size == 0 {
 		return nil
 	}
-	// Words, for the alignment; without pointers, so that the collector does not look for any.
+	// The element type sets the alignment; it has no pointers, so the collector does not scan the memory.
 	memory := unsafe.Pointer(unsafe.SliceData(make([]uint64, (size+7)/8)))
 	pinner.Pin(memory)
 	return memory
 }
 
-// Unpin lets go of what the host was given: Go's own pointers hold it now.
+// Unpin releases the memory that the host allocated; from now on, Go's own pointers keep it alive.
 func Unpin() {
 	taken.Unpin()
 }
 
-// The host takes memory here for what it hands over.
+// The host calls this function to allocate memory for its arguments.
 //
 //go:wasmexport cabi_realloc
 func reallocate(before unsafe.Pointer, size, align, wanted uintptr) unsafe.Pointer {

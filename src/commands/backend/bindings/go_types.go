@@ -1,4 +1,4 @@
-// Package wit_types has the types that the bindings of the contract are made of: values that may be missing, results, pairs.
+// Package wit_types contains the generic types of the bindings: options, results and pairs.
 package wit_types
 
 const (
@@ -8,30 +8,30 @@ const (
 	ResultErr  = 1
 )
 
-// Option is a value that may be missing.
+// Option is an optional value.
 type Option[T any] struct {
 	some  bool
 	value T
 }
 
-// Some is a value that is there.
+// Some returns an option with a value.
 func Some[T any](value T) Option[T] {
 	return Option[T]{some: true, value: value}
 }
 
-// None is none.
+// None returns an option without a value.
 func None[T any]() Option[T] {
 	var none Option[T]
 	return none
 }
 
-// IsSome says whether it is there.
+// IsSome returns whether there is a value.
 func (o Option[T]) IsSome() bool { return o.some }
 
-// IsNone says whether it is missing.
+// IsNone returns whether there is no value.
 func (o Option[T]) IsNone() bool { return !o.some }
 
-// Tag is OptionSome or OptionNone.
+// Tag returns OptionSome or OptionNone.
 func (o Option[T]) Tag() uint8 {
 	if o.some {
 		return OptionSome
@@ -39,15 +39,15 @@ func (o Option[T]) Tag() uint8 {
 	return OptionNone
 }
 
-// Some returns the value, which must be there.
+// Some returns the value. It panics if there is none.
 func (o Option[T]) Some() T {
 	if !o.some {
-		panic("the value of an option that has none")
+		panic("Some called on an option without a value")
 	}
 	return o.value
 }
 
-// SomeOr returns the value, or another one where it is missing.
+// SomeOr returns the value, or `otherwise` if there is none.
 func (o Option[T]) SomeOr(otherwise T) T {
 	if o.some {
 		return o.value
@@ -55,27 +55,27 @@ func (o Option[T]) SomeOr(otherwise T) T {
 	return otherwise
 }
 
-// Result is what came of something, or why nothing did.
+// Result is either a value or an error.
 type Result[T any, E any] struct {
 	failed bool
 	value  T
 	why    E
 }
 
-// Ok is what came.
+// Ok returns a result with a value.
 func Ok[T any, E any](value T) Result[T, E] {
 	return Result[T, E]{value: value}
 }
 
-// Err says why nothing did.
+// Err returns a result with an error.
 func Err[T any, E any](why E) Result[T, E] {
 	return Result[T, E]{failed: true, why: why}
 }
 
-// IsOk says whether it went well.
+// IsOk returns whether the result is a value.
 func (r Result[T, E]) IsOk() bool { return !r.failed }
 
-// IsErr says whether it did not.
+// IsErr returns whether the result is an error.
 func (r Result[T, E]) IsErr() bool { return r.failed }
 
 // Tag is ResultOk or ResultErr.
@@ -86,23 +86,23 @@ func (r Result[T, E]) Tag() uint8 {
 	return ResultOk
 }
 
-// Ok returns what came, which must be the case.
+// Ok returns the value. It panics if the result is an error.
 func (r Result[T, E]) Ok() T {
 	if r.failed {
-		panic("the value of a result that is an error")
+		panic("Ok called on a result that is an error")
 	}
 	return r.value
 }
 
-// Err returns why nothing came, which must be the case.
+// Err returns the error. It panics if the result is a value.
 func (r Result[T, E]) Err() E {
 	if !r.failed {
-		panic("the error of a result that is none")
+		panic("Err called on a result that is a value")
 	}
 	return r.why
 }
 
-// Unit stands where nothing is said.
+// Unit is the type of an empty value.
 type Unit struct{}
 
 // Tuple2 is a pair.

@@ -1,7 +1,9 @@
-//! `aetheel backend bindings`: what a guest in a language needs of the contract.
+//! `aetheel backend bindings`: writes the files that a guest in some language needs to use the
+//! contract.
 //!
-//! C, C++, Zig and Go get their glue from here; the others have tools of their own that read
-//! `wit/`. Written files are replaced, nothing else in the folder is touched.
+//! C, C++, Zig, Go and AssemblyScript get generated bindings. The tools of the other languages read
+//! `wit/`, which is written for them; JavaScript and TypeScript also get type declarations. Written
+//! files are replaced; other files in the folder stay untouched.
 
 mod assemblyscript;
 mod go;
@@ -16,7 +18,7 @@ use super::contract;
 use crate::cli::{Language, exit};
 use crate::terminal::say;
 
-/// Writes the files for a language into a folder, tells which, and what to do with them.
+/// Writes the files for a language into a folder, then prints their paths and the next step.
 pub(in crate::commands) fn run(lang: Language, out: PathBuf) -> u8 {
     match write(lang, &out) {
         Ok(written) => {
@@ -24,7 +26,7 @@ pub(in crate::commands) fn run(lang: Language, out: PathBuf) -> u8 {
                 written.iter().map(|path| format!("{}\n", path.display())).collect();
             text.push_str(next(lang));
             text.push('\n');
-            // A closed stdout has nobody to tell.
+            // Write errors are ignored: stdout may be closed.
             let _ = std::io::stdout().write_all(text.as_bytes());
             exit::OK
         }
@@ -46,7 +48,7 @@ fn write(lang: Language, out: &Path) -> Result<Vec<PathBuf>, String> {
         Language::Javascript | Language::Typescript => {
             let (resolve, world) = contract::resolve()?;
             let mut written = contract::write(out)?;
-            // Last, so that a build sees that it is newer than what it was made of.
+            // Written last, so that build tools see that it is newer than its sources.
             written.push(contract::file(
                 &out.join(typescript::FILE),
                 typescript::types(&resolve, world).as_bytes(),
@@ -77,27 +79,27 @@ fn generate(mut generator: Box<dyn WorldGenerator>) -> Result<Files, String> {
     Ok(files)
 }
 
-/// The next step in a language, once the files are written.
+/// Returns the next step for a language, after the files are written.
 const fn next(lang: Language) -> &'static str {
     match lang {
         Language::C => {
             "next: write the four functions `exports_aetheel_backend_backend_*` of agent_backend.h; compile your sources and agent_backend.c for \
-             wasm32-wasi as a reactor (`zig cc -target wasm32-wasi -mexec-model=reactor`), link agent_backend_component_type.o, and hand the module \
+             wasm32-wasi as a reactor (`zig cc -target wasm32-wasi -mexec-model=reactor`), link agent_backend_component_type.o, and pass the module \
              to `aetheel backend componentize`"
         }
         Language::Cpp => {
             "next: write the four functions `exports_aetheel_backend_backend_*` of agent_backend.h (they are `extern \"C\"`); compile your sources with \
              `zig c++ -target wasm32-wasi -mexec-model=reactor -fno-exceptions -fno-rtti`, agent_backend.c with `zig cc`, link \
-             agent_backend_component_type.o, and hand the module to `aetheel backend componentize`"
+             agent_backend_component_type.o, and pass the module to `aetheel backend componentize`"
         }
         Language::Zig => {
             "next: `zig translate-c -lc -target wasm32-wasi agent_backend.h > c.zig` and `const c = @import(\"c.zig\")` beside it; export the four \
              functions `exports_aetheel_backend_backend_*`, build with agent_backend.c and agent_backend_component_type.o for wasm32-wasi with \
-             `-mexec-model=reactor -lc`, and hand the module to `aetheel backend componentize`"
+             `-mexec-model=reactor -lc`, and pass the module to `aetheel backend componentize`"
         }
         Language::Go => {
             "next: write package `export_aetheel_backend_backend` (Describe, Handle, Save, Load); build with `GOOS=wasip1 GOARCH=wasm go build \
-             -buildmode=c-shared`, and hand the module to `aetheel backend componentize`. Nothing comes from the network"
+             -buildmode=c-shared`, and pass the module to `aetheel backend componentize`. The build needs no network"
         }
         Language::Rust => {
             "next: `wit_bindgen::generate!({ path: \"wit\", world: \"agent-backend\" })`, or the SDK, which does it; target wasm32-wasip2"
@@ -115,7 +117,7 @@ const fn next(lang: Language) -> &'static str {
         }
         Language::Assemblyscript => {
             "next: export `describe`, `handle`, `save` and `load` (see exports.ts) from backend.ts, compile with `asc exports.ts --runtime minimal \
-             --use abort=exports/abort --transform ./rename.mjs`, and hand the module to `aetheel backend componentize`"
+             --use abort=exports/abort --transform ./rename.mjs`, and pass the module to `aetheel backend componentize`"
         }
     }
 }
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn c_and_its_kin_get_a_header_its_code_and_the_object_that_carries_the_contract() {
+    fn c_cpp_and_zig_get_a_header_a_source_and_the_object_that_contains_the_contract() {
         for lang in [Language::C, Language::Cpp, Language::Zig] {
             assert_eq!(
                 names(lang),
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_gets_imports_nothing_that_is_not_there() {
+    fn go_files_import_only_packages_that_are_written_with_them() {
         let folder = tempfile::tempdir().unwrap();
         for path in write(Language::Go, folder.path()).unwrap() {
             let text = std::fs::read_to_string(&path).unwrap();
@@ -168,7 +170,7 @@ mod tests {
                 );
                 assert!(
                     !import.contains('.') || !import.contains('/'),
-                    "{}: {import} is of another module",
+                    "{}: {import} belongs to another module",
                     path.display()
                 );
             }
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_with_tools_of_their_own_get_the_contract() {
+    fn languages_whose_tools_read_wit_get_the_contract() {
         assert_eq!(
             names(Language::Python),
             ["wit/README.md", "wit/backend.wit", "wit/descriptor.schema.json", "wit/types.wit"]

@@ -1,15 +1,15 @@
-//! The contract as TypeScript types, for JavaScript too: values as componentize-qjs hands them
-//! over.
+//! Generates the contract as TypeScript types, also used by JavaScript, in the form in which
+//! componentize-qjs passes values.
 //!
-//! Names in camelCase, enums as their texts, variants as `{ tag, val }`, none as `null`; what a
-//! function returns as an error is thrown. Pinned by the tests below, and by `tsc` over the
-//! backends in `languages/typescript`.
+//! Names are in camelCase, enums are string literals, variants are `{ tag, val }`, and a missing
+//! value is `null`. An error result is thrown as an exception. Pinned by the tests below, and by
+//! `tsc` over the backends in `languages/typescript`.
 
 use std::fmt::Write as _;
 
 use wit_parser::{Docs, Resolve, Type, TypeDefKind, WorldId, WorldItem};
 
-/// The file this makes.
+/// Name of the generated file.
 pub(super) const FILE: &str = "contract.d.ts";
 
 /// Returns the types of everything the world exports.
@@ -112,12 +112,12 @@ fn anonymous(resolve: &Resolve, kind: &TypeDefKind) -> String {
                 tuple.types.iter().map(|of| named(resolve, of)).collect::<Vec<_>>().join(", ")
             )
         }
-        // The contract has no other kinds without a name; should it get one, `tsc` says where.
+        // The contract has no other anonymous types; if it gets one, `tsc` reports the place.
         _ => "unknown".to_owned(),
     }
 }
 
-/// The type a function returns: the error of a result is thrown.
+/// Returns the return type of a function, without the error of a result, which is thrown.
 fn returned(resolve: &Resolve, of: &Type) -> String {
     if let Type::Id(id) = of
         && let TypeDefKind::Result(result) = &resolve.types[*id].kind
@@ -129,7 +129,7 @@ fn returned(resolve: &Resolve, of: &Type) -> String {
 
 pub(super) fn docs(out: &mut String, indent: &str, docs: &Docs) {
     let Some(text) = docs.contents.as_deref() else { return };
-    // The headings between groups of the contract would stick to the first item of each.
+    // The separator headings of the contract would become part of the next item's documentation.
     let lines: Vec<&str> = text
         .trim()
         .lines()
@@ -149,12 +149,12 @@ pub(super) fn docs(out: &mut String, indent: &str, docs: &Docs) {
     };
 }
 
-/// Turns a name of the contract into that of a type: `start-turn` into `StartTurn`.
+/// Converts a name of the contract to a type name: `start-turn` to `StartTurn`.
 pub(super) fn pascal(name: &str) -> String {
     name.split('-').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-/// Turns a name of the contract into that of a field: `native-id` into `nativeId`.
+/// Converts a name of the contract to a field name: `native-id` to `nativeId`.
 pub(super) fn camel(name: &str) -> String {
     let pascal = pascal(name);
     pascal[..1].to_lowercase() + &pascal[1..]
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_type_of_the_contract_is_what_the_javascript_tools_make_of_it() {
+    fn types_match_the_values_that_the_javascript_tools_pass() {
         let (resolve, world) = contract::resolve().unwrap();
         let types = types(&resolve, world);
         for line in [

@@ -1,4 +1,5 @@
-//! `aetheel backend record`. Pinned by `tests/kit/recording.rs`.
+//! `aetheel backend record`: runs an agent and records its output. Pinned by
+//! `tests/kit/recording.rs`.
 
 mod script;
 
@@ -28,27 +29,26 @@ use crate::terminal::say;
 use crate::turn::recording::{Entry, FORMAT, Header, What};
 use crate::turn::{Launch, Launcher as _, Process, ProcessCommand, ProcessEvent, Reach};
 
-/// How long an agent that was interrupted may take to leave.
+/// Time that an interrupted agent has to exit.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// The only process there is, its only session, and the first turn.
+/// Key of the only process, of its only session, and of the first turn.
 const KEY: u32 = 1;
-/// Where the recording says that the agent worked: where it really did is nobody's business who
-/// gets the recording.
+/// Working directory in the recording. The real one is left out, because recordings are shared.
 const CWD: &str = "/project";
 
-/// Facts the recording states that nothing else tells.
+/// Facts for the recording that only the caller knows.
 pub(in crate::commands) struct Said {
     /// The prompt of the first turn.
     pub prompt: String,
-    /// The agent's version, for example `2.1.197`; none: not known.
+    /// The agent's version, for example `2.1.197`, if known.
     pub agent_version: Option<String>,
     /// How much the agent may do without asking.
     pub safety: Safety,
-    /// The purpose of its turns.
+    /// The mode of its turns.
     pub mode: Mode,
-    /// The process serves many turns.
+    /// Whether the process serves several turns.
     pub live: bool,
-    /// A text: when a line of the agent contains it, a turn is over.
+    /// Text that marks the end of a turn when a line of the agent contains it.
     pub until: Option<String>,
 }
 
@@ -93,7 +93,7 @@ async fn record(output: Option<PathBuf>, said: Said, command: Vec<String>) -> Re
     tape.close()?;
     Ok(match exit {
         Exit::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
-        // As shells have it.
+        // The same exit code as that of shells.
         Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
         Exit::Unknown => crate::cli::exit::SOFTWARE,
     })
@@ -111,15 +111,15 @@ fn launch(command: &[String], variables: &HashMap<String, String>, cwd: &Path) -
         keep_open: true,
         framing: Framing::Lines,
         line_limit: Limits::default().line,
-        // Whoever watches it can stop it.
+        // No limit: the operator watches the agent and can stop it.
         output_limit: u64::MAX,
-        // The operator's own command, at the operator's own terminal.
+        // Not confined: the operator chose the command.
         reach: Reach::default(),
     }
 }
 
-/// Our stdin, as it comes; at a terminal that is line by line. Ends with it, the thread with the
-/// program.
+/// Reads stdin on a thread and returns the pieces as they arrive (whole lines at a terminal). The
+/// channel ends with stdin; the thread ends with the program.
 fn listen() -> UnboundedReceiver<Vec<u8>> {
     let (pieces, heard) = unbounded_channel();
     let hand_on = move || {
@@ -130,13 +130,13 @@ fn listen() -> UnboundedReceiver<Vec<u8>> {
         {}
     };
     if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(hand_on) {
-        say(&format!("error: stdin cannot be read: {error}"));
+        say(&format!("error: cannot read stdin: {error}"));
     }
     heard
 }
 
-/// Shows and writes down what the agent says, and hands on and writes down what it is told, until
-/// it has left. An interrupt of ours is handed on; a second one kills.
+/// Prints and records the agent's output, and passes stdin to the agent and records it, until the
+/// agent exits. The first SIGINT is passed to the agent; the second one kills it.
 async fn follow(
     mut process: Process,
     mut stdin: UnboundedReceiver<Vec<u8>>,
@@ -144,9 +144,9 @@ async fn follow(
     tape: &mut Notes,
 ) -> Result<Exit, Unable> {
     let (mut interrupts, mut open) = (0, true);
-    // One for the whole time: a new one would know nothing of what came before it.
+    // Created once: a new listener would not see earlier signals.
     let mut interrupt = signal(SignalKind::interrupt())
-        .map_err(|error| Unable::usage(format!("signals cannot be heard: {error}")))?;
+        .map_err(|error| Unable::usage(format!("cannot listen for signals: {error}")))?;
     loop {
         while let Some(next) = script.next() {
             let (note, command) = match next {
@@ -162,7 +162,7 @@ async fn follow(
                 }
             };
             tape.note(What::Host(note))?;
-            // Fails when it is gone, which comes next.
+            // Fails if the process has exited, which the next event reports.
             let _ = process.commands.send(command);
         }
         let event = tokio::select! {
@@ -178,7 +178,7 @@ async fn follow(
             Some(()) = interrupt.recv() => {
                 interrupts += 1;
                 let signal = if interrupts == 1 { Signal::Interrupt } else { Signal::Kill };
-                // Fails when it is gone, which comes next.
+                // Fails if the process has exited, which the next event reports.
                 let _ = process.commands.send(ProcessCommand::Stop { signal, grace: STOP_GRACE });
                 continue;
             }
@@ -186,7 +186,7 @@ async fn follow(
         match event {
             Some(ProcessEvent::Lines(lines)) => {
                 for line in lines {
-                    // Nobody may be looking; the recording goes on.
+                    // Write errors are ignored: stdout may be closed, but the recording continues.
                     let _ = match line.pipe {
                         Pipe::Stdout => writeln!(io::stdout(), "{}", line.text),
                         Pipe::Stderr => writeln!(io::stderr(), "{}", line.text),
@@ -212,7 +212,7 @@ async fn follow(
     }
 }
 
-/// The recording that is being written.
+/// Writes a recording.
 struct Notes {
     path: PathBuf,
     file: File,
@@ -220,9 +220,9 @@ struct Notes {
     began: Instant,
     redactor: Redactor,
     lines: usize,
-    /// The command that every turn begins with, but for its number and prompt.
+    /// The start command of every turn, without its number and prompt.
     pattern: StartTurn,
-    /// The id of the turn that is open.
+    /// The id of the current turn.
     turn: String,
 }
 
@@ -249,9 +249,10 @@ impl Notes {
             ..StartTurn::plain("", said.safety)
         };
         pattern.settings.mode = said.mode;
-        let mut refused = Unable::usage("there is no place for the recording");
+        let mut refused =
+            Unable::usage("no free file name for the recording; name a file with --output");
         for path in places {
-            // It may hold what nobody else may read.
+            // The recording may contain private data.
             match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
                 Ok(file) => {
                     let (began, turn) = (Instant::now(), String::new());
@@ -277,7 +278,7 @@ impl Notes {
         Err(refused)
     }
 
-    /// The lines before the agent's.
+    /// Writes the header and the start of the first turn.
     fn opening(&mut self, said: &Said, launch: &Launch) -> Result<(), Unable> {
         let header = Header {
             aetheel_recording: FORMAT,
@@ -294,7 +295,7 @@ impl Notes {
         let words = std::iter::once(launch.program.as_os_str())
             .chain(launch.arguments.iter().map(OsString::as_os_str));
         let command = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        // No descriptor says which of our variables are the agent's.
+        // Without a descriptor, it is unknown which variables belong to the agent.
         self.note(What::Launch { command, environment: Vec::new(), cwd: CWD.to_owned() })
     }
 
@@ -324,7 +325,7 @@ impl Notes {
     }
 
     fn note(&mut self, what: What) -> Result<(), Unable> {
-        // Whole microseconds: enough, and short in JSON.
+        // Rounded to microseconds, to keep the JSON short.
         let t = self.began.elapsed().as_micros() as f64 / 1000.0;
         self.write(serde_json::to_string(&Entry { t, what }).unwrap_or_default())
     }
@@ -336,9 +337,9 @@ impl Notes {
         })
     }
 
-    /// Removes the file of a recording that holds nothing.
+    /// Removes the file of an empty recording.
     fn discard(self) {
-        // What remains is an empty recording, and harms nobody.
+        // If this fails, an empty recording remains, which does no harm.
         let _ = std::fs::remove_file(self.path);
     }
 
@@ -354,10 +355,10 @@ impl Notes {
         ));
         if io::stderr().is_terminal() {
             say(&format!(
-                "next: `aetheel backend replay X.wasm {path}` shows what a component makes of it,"
+                "next: `aetheel backend replay X.wasm {path}` shows how a component reads it,"
             ));
             say(&format!(
-                "      `aetheel backend test --update X.wasm {path}` keeps what must come of it"
+                "      `aetheel backend test --update X.wasm {path}` stores the actions that it must produce"
             ));
         }
         Ok(())

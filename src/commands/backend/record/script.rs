@@ -1,32 +1,32 @@
-//! The typing to an agent that is recorded: handed on as it comes, or, where one process serves
-//! many turns, line by line, with lines that begin the next turn.
+//! Passes typed input to the recorded agent: unchanged, or line by line if one process serves
+//! several turns. In that case a line `/turn PROMPT` starts the next turn.
 
 use std::collections::VecDeque;
 
-/// Begins the next turn of an agent that lives on; what follows is its prompt.
+/// Starts the next turn of a live agent; the rest of the line is its prompt.
 const TURN: &str = "/turn";
 
-/// The next step towards the agent's stdin.
+/// The next step of the script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The agent gets this.
+    /// Write these bytes to the agent's stdin.
     Write(Vec<u8>),
-    /// The turn is over, and another begins with this prompt.
+    /// End the turn, and start one with this prompt.
     Turn(String),
-    /// Nothing more will be typed.
+    /// Close the agent's stdin.
     Close,
 }
 
-/// The lines typed so far, and the steps they lead to.
+/// Converts typed lines to steps.
 #[derive(Debug)]
 pub(super) struct Script {
     live: bool,
-    /// A text: when a line of the agent contains it, a turn is over.
+    /// Text that marks the end of a turn when a line of the agent contains it.
     until: Option<String>,
     waiting: VecDeque<Next>,
-    /// A line that has no end yet.
+    /// The incomplete last line.
     rest: Vec<u8>,
-    /// A turn is under way, as far as the agent's lines tell.
+    /// Whether a turn is running, according to the agent's lines.
     running: bool,
 }
 
@@ -35,7 +35,7 @@ impl Script {
         Self { live, until, waiting: VecDeque::new(), rest: Vec::new(), running: true }
     }
 
-    /// Takes what was typed.
+    /// Adds typed bytes.
     pub(super) fn typed(&mut self, piece: &[u8]) {
         if !self.live {
             return self.waiting.push_back(Next::Write(piece.to_vec()));
@@ -49,26 +49,26 @@ impl Script {
         }
     }
 
-    /// There is no more.
+    /// Ends the input.
     pub(super) fn ended(&mut self) {
         if !self.rest.is_empty() {
             let mut line = std::mem::take(&mut self.rest);
-            // The agent would wait for the end of the line, and the end of the input for the agent.
+            // Without a newline, the agent would wait for the rest of the line forever.
             line.push(b'\n');
             self.waiting.push_back(read(line));
         }
         self.waiting.push_back(Next::Close);
     }
 
-    /// The agent printed a line.
+    /// Looks for the end of the turn in a line that the agent printed.
     pub(super) fn heard(&mut self, line: &str) {
         if self.until.as_ref().is_some_and(|until| line.contains(until.as_str())) {
             self.running = false;
         }
     }
 
-    /// Returns what can be done now. A turn that is known to be under way is not disturbed by the
-    /// next one, nor by the end.
+    /// Returns the next step that can be taken now. If `until` is set, the next turn and the end of
+    /// the input wait until the current turn has ended.
     pub(super) fn next(&mut self) -> Option<Next> {
         let held = self.running && self.until.is_some();
         if held && matches!(self.waiting.front(), Some(Next::Turn(_) | Next::Close)) {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_of_one_turn_gets_whatever_is_typed() {
+    fn an_agent_for_one_turn_gets_all_input_unchanged() {
         let mut script = Script::new(false, None);
         script.typed(b"/turn a");
         script.typed(b"\nb");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_begins_a_turn_once_the_one_before_is_over() {
+    fn a_turn_line_waits_for_the_end_of_the_current_turn() {
         let mut script = Script::new(true, Some("done".to_owned()));
         script.typed(b"one\n/tu");
         script.typed(b"rn  Go on \n/turning\ntw");
@@ -127,13 +127,13 @@ mod tests {
             Next::Write(b"/turning\n".to_vec()),
             Next::Write(b"tw\n".to_vec()),
         ];
-        assert_eq!(all(&mut script), second, "its end waits for that of the turn");
+        assert_eq!(all(&mut script), second, "the end of the input waits for the end of the turn");
         script.heard("done");
         assert_eq!(all(&mut script), [Next::Close]);
     }
 
     #[test]
-    fn without_a_word_for_the_end_whoever_types_says_when_the_next_turn_begins() {
+    fn without_until_a_turn_line_starts_the_next_turn_at_once() {
         let mut script = Script::new(true, None);
         script.typed(b"/turn two\n/turn\n");
         assert_eq!(

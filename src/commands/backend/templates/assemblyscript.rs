@@ -1,9 +1,9 @@
-//! AssemblyScript; the contract comes from `aetheel backend bindings`, JSON from the example in
-//! `languages/`.
+//! The AssemblyScript project. `aetheel backend bindings` generates the contract; the JSON parser
+//! is that of the example in `languages/`.
 
 use super::File;
 
-/// A project: what both kinds have, and the backend itself.
+/// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
     ($backend:literal) => {
         &[

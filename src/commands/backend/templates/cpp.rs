@@ -1,8 +1,8 @@
-//! C++, by Zig's clang: the helpers of `languages/cpp`, and a backend on them.
+//! The C++ project, compiled with Zig's clang, with the helpers of `languages/cpp`.
 
 use super::File;
 
-/// A project: what both kinds have, and the backend itself.
+/// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
     ($backend:literal) => {
         &[

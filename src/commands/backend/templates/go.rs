@@ -1,8 +1,8 @@
-//! Go, by the standard compiler: the helpers of `languages/go`, and a backend on them.
+//! The Go project, compiled with the standard compiler, with the helpers of `languages/go`.
 
 use super::File;
 
-/// A project: what both kinds have, and the backend itself.
+/// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
     ($backend:literal) => {
         &[

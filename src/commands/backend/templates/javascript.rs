@@ -1,8 +1,8 @@
-//! The project in JavaScript, made a component by componentize-qjs.
+//! The JavaScript project, converted to a component by componentize-qjs.
 
 use super::File;
 
-/// A project: what both kinds have, and the backend itself.
+/// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
     ($backend:literal) => {
         &[

@@ -1,9 +1,9 @@
-//! The projects `aetheel backend new` writes: a module for every language, and what all share.
+//! The projects that `aetheel backend new` writes: one module per language, and the files that all
+//! projects share.
 //!
-//! Owns no text of its own: the files stand in `templates/` and, what is shared with the rest of
-//! the repository, where they are used. In paths and contents, `{{name}}` is the backend's name. A
-//! new language is two lines here, and one in `tests/kit/templates.rs`, which makes and builds
-//! every project there is.
+//! The contents are in `templates/`, or in other folders of the repository that use them too. In
+//! paths and contents, `{{name}}` stands for the backend's name. A new language needs two lines
+//! here and one in `tests/kit/templates.rs`, which creates and builds every project.
 
 mod assemblyscript;
 mod c;
@@ -20,7 +20,7 @@ use crate::cli::{Kind, Language};
 /// Path in the project, and contents.
 type File = (&'static str, &'static str);
 
-/// The files of a language, run once a turn and long-lived.
+/// Returns the files of a language for a backend that runs once per turn, and for a live one.
 fn of(lang: Language) -> (&'static [File], &'static [File]) {
     match lang {
         Language::Rust => (rust::ONE_SHOT, rust::LIVE),
@@ -35,7 +35,8 @@ fn of(lang: Language) -> (&'static [File], &'static [File]) {
     }
 }
 
-/// The files of a language, run both ways; none: there is no such template.
+/// Returns the files of a language for a backend that supports both, or `None` if there is no such
+/// template.
 fn both(lang: Language) -> Option<&'static [File]> {
     match lang {
         Language::Rust => Some(rust::BOTH),
@@ -44,7 +45,7 @@ fn both(lang: Language) -> Option<&'static [File]> {
     }
 }
 
-/// All files of a project; none: there is no such template in this language.
+/// Returns all files of a project, or `None` if there is no template of this kind in the language.
 pub(super) fn files(lang: Language, kind: Kind) -> Option<Vec<File>> {
     let (one_shot, live) = of(lang);
     let (own, any) = match kind {
@@ -87,7 +88,7 @@ const BOTH: &[File] = &[
     ),
 ];
 
-/// The contract, so that a project needs nothing but its toolchain.
+/// The contract. It is included so that a project needs only its toolchain.
 const CONTRACT: &[File] = &[
     ("wit/README.md", include_str!("../../../../wit/README.md")),
     ("wit/backend.wit", include_str!("../../../../wit/backend.wit")),

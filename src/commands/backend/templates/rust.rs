@@ -1,13 +1,13 @@
-//! Rust, with the SDK's sources in the project, so that the crate registry is all it needs.
+//! The Rust project. It contains the SDK's sources, so it needs only the crate registry.
 
 use super::File;
 
-/// A project: what both kinds have, and the backend itself.
+/// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
     ($backend:literal) => {
         &[
             ("Cargo.toml", include_str!("../../../../templates/rust/Cargo.toml.in")),
-            // The versions the SDK is built and tested with; cargo takes out what is not used.
+            // The dependency versions that the SDK is tested with; cargo removes unused ones.
             ("Cargo.lock", include_str!("../../../../guest-backends/Cargo.lock")),
             (".cargo/config.toml", include_str!("../../../../guest-backends/.cargo/config.toml")),
             (".gitignore", include_str!("../../../../templates/rust/gitignore")),

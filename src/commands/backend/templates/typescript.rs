@@ -1,8 +1,9 @@
-//! TypeScript, by tsc and componentize-qjs; the types come from `aetheel backend bindings`.
+//! The TypeScript project, built with tsc and componentize-qjs. `aetheel backend bindings`
+//! generates the types.
 
 use super::File;
 
-/// A project: what both kinds have, and the backend itself.
+/// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
     ($backend:literal) => {
         &[

@@ -1,8 +1,8 @@
-//! Zig: the helpers of `languages/zig`, and a backend on them.
+//! The Zig project, with the helpers of `languages/zig`.
 
 use super::File;
 
-/// A project: what both kinds have, and the backend itself.
+/// Lists the files of a project: those of both kinds, and the backend itself.
 macro_rules! project {
     ($backend:literal) => {
         &[
