@@ -1,5 +1,5 @@
-//! What turns cost, added up: by day, lane, person, backend and model. Pure. Nothing is estimated:
-//! what an agent does not tell is not in a sum, and each sum says of how many turns it knows.
+//! Sums of what turns cost, by day, lane, person, backend and model. Pure. Nothing is estimated: a
+//! sum contains only what agents reported, and the number of turns for which they did.
 
 use std::collections::BTreeMap;
 
@@ -11,36 +11,36 @@ use super::line::{TurnHow, TurnLine};
 use aetheel_model::agent::{ModelUsage, Usage};
 use aetheel_model::event::{EventKind, Lane};
 
-/// More dollars than a turn can cost: what is above is no price.
+/// Dollars above which a reported price is ignored, because no turn can cost that much.
 const PRICE_LIMIT: f64 = 1_000_000.0;
 
 /// The sum of some turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// How many turns.
+    /// The number of turns.
     pub turns: u64,
-    /// Those that failed.
+    /// The number of failed turns.
     pub failed: u64,
-    /// Milliseconds that agents worked, together.
+    /// The total time that agents worked, in milliseconds.
     pub took_ms: u64,
-    /// Turns of which the agent told its tokens.
+    /// The number of turns whose agent reported tokens.
     pub told: u64,
-    /// Tokens that went in, those from a cache too.
+    /// Input tokens, including cached ones.
     pub input: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub output: u64,
-    /// Tokens that came from a cache.
+    /// Tokens that were read from a cache.
     pub cached: u64,
     /// Tokens of thinking.
     pub reasoning: u64,
-    /// Turns of which the agent told the price.
+    /// The number of turns whose agent reported a price.
     pub priced: u64,
-    /// These prices, dollars.
+    /// The total of these prices, in dollars.
     pub cost_usd: f64,
 }
 
 impl Sum {
-    /// Takes a turn in.
+    /// Adds a turn.
     pub fn add(&mut self, line: &TurnLine) {
         self.turn(line);
         if let Some(usage) = &line.usage {
@@ -63,7 +63,7 @@ impl Sum {
         self.price(usage.cost_usd);
     }
 
-    /// One of several models of a turn.
+    /// Adds the usage of one of several models of a turn.
     fn model(&mut self, usage: &ModelUsage) {
         self.told += 1;
         self.input += u64::from(usage.input);
@@ -79,7 +79,7 @@ impl Sum {
         }
     }
 
-    /// Takes another sum in.
+    /// Adds another sum.
     pub fn merge(&mut self, other: &Self) {
         self.turns += other.turns;
         self.failed += other.failed;
@@ -93,7 +93,8 @@ impl Sum {
         self.cost_usd += other.cost_usd;
     }
 
-    /// What agents told of prices: `$1.20`, with `of N turns` where not all told, else `not told`.
+    /// Returns the total price, such as `$1.20`, with the number of turns it covers if these are
+    /// not all (`$1.20 of 3`), or `unknown` if no agent reported a price.
     #[must_use]
     pub fn cost(&self) -> String {
         let price = if self.cost_usd > 0.0 && self.cost_usd < 0.01 {
@@ -108,7 +109,7 @@ impl Sum {
         }
     }
 
-    /// A number of tokens, or that nobody told any.
+    /// Returns a number of tokens, or `unknown` if no agent reported tokens.
     #[must_use]
     pub fn tokens(&self, count: u64) -> String {
         match (self.told, count) {
@@ -119,19 +120,19 @@ impl Sum {
         }
     }
 
-    /// Hours that agents worked, together.
+    /// Returns the total time that agents worked, in hours.
     #[must_use]
     pub fn hours(&self) -> String {
         format!("{:.2}", self.took_ms as f64 / 3_600_000.0)
     }
 }
 
-/// Who asked.
+/// The person or thing that started a turn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// A Discord user.
     User(u64),
-    /// Somebody else, by name, or what asked by itself.
+    /// Somebody else, by name, or a source such as `heartbeats`.
     Other(String),
 }
 
@@ -151,13 +152,13 @@ impl Who {
     }
 }
 
-/// The sum of a person's turns.
+/// The sum of one person's turns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Person {
-    /// The name in the last of them.
+    /// The person's name in the latest turn.
     pub name: String,
     last: Timestamp,
-    /// All of them.
+    /// The sum of all turns.
     pub sum: Sum,
 }
 
@@ -169,23 +170,24 @@ impl Person {
     }
 }
 
-/// Sums of some turns, each way.
+/// Sums of some turns by several criteria.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// All of them.
+    /// The sum of all turns.
     pub whole: Sum,
-    /// By the day of their end, in UTC.
+    /// Sums by the day on which a turn ended, in UTC.
     pub days: BTreeMap<Date, Sum>,
-    /// By person.
+    /// Sums by person.
     pub people: BTreeMap<Who, Person>,
-    /// By backend.
+    /// Sums by backend.
     pub backends: BTreeMap<String, Sum>,
-    /// By model; none: it is not known. A turn of several models counts with each.
+    /// Sums by model; the key is `None` if the model is not known. A turn that used several models
+    /// counts for each.
     pub models: BTreeMap<Option<String>, Sum>,
 }
 
 impl Costs {
-    /// Takes a turn in.
+    /// Adds a turn.
     pub fn add(&mut self, line: &TurnLine) {
         self.whole.add(line);
         self.days.entry(day_of(line.ended)).or_default().add(line);
@@ -209,7 +211,7 @@ impl Costs {
         }
     }
 
-    /// Takes other sums in.
+    /// Adds other sums.
     pub fn merge(&mut self, other: &Self) {
         self.whole.merge(&other.whole);
         for (day, sum) in &other.days {
@@ -232,13 +234,13 @@ impl Costs {
 /// The sums of each lane.
 pub type LaneCosts = BTreeMap<Lane, Costs>;
 
-/// Takes a turn into the sums of its lane.
+/// Adds a turn to the sums of its lane.
 pub(super) fn add(lanes: &mut LaneCosts, line: &TurnLine) {
     lanes.entry(line.lane.clone()).or_default().add(line);
 }
 
-/// The most costly ones first: by price, then by turns, then by name; what is beyond `most` is one
-/// row, `others`.
+/// Sorts rows by price, then by turns, then by name. Rows after the first `most` are merged into
+/// one row, named for example `12 others`.
 #[must_use]
 pub fn top(rows: impl IntoIterator<Item = (String, Sum)>, most: usize) -> Vec<(String, Sum)> {
     let mut rows: Vec<(String, Sum)> = rows.into_iter().collect();
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_in_no_sum_and_the_sum_says_so() {
+    fn a_sum_contains_only_what_was_reported_and_for_how_many_turns() {
         let day = "2026-08-06T12:00:00Z";
         let priced = TurnLine { usage: spent(Some(0.25), Vec::new()), ..line("a", day) };
         let told = TurnLine { usage: spent(None, Vec::new()), ..line("b", day) };
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_that_cannot_be_are_none_and_endless_numbers_break_nothing() {
+    fn impossible_prices_are_ignored_and_large_numbers_do_not_overflow() {
         let bad = [f64::INFINITY, f64::NAN, -1.0, 1e300].map(|cost| TurnLine {
             usage: spent(Some(cost), Vec::new()),
             took_ms: u64::MAX,
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_adding_up_comes_to_the_same() {
+    fn all_ways_of_adding_up_have_the_same_result() {
         let model = |name: &str, cost| ModelUsage {
             model: name.to_owned(),
             input: 50,
@@ -356,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_many_is_one_row() {
+    fn the_remaining_rows_are_merged_into_one() {
         let sum = |turns, cost_usd| Sum { turns, cost_usd, ..Sum::default() };
         let rows = (0..400).map(|number| (format!("{number:03}"), sum(number, 0.0)));
         let rows = rows.chain([("dear".to_owned(), sum(1, 9.0))]);

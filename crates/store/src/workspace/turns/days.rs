@@ -1,8 +1,8 @@
-//! The files of turns, one a day: appending to them, reading them line by line, and letting go of
-//! what is too old.
+//! The files of turns, one for each day: appends lines, reads them one by one, and removes lines
+//! that are too old.
 //!
-//! A line is read when it is whole. Whatever else stands in a file (a line that a kill tore, one
-//! that somebody wrote by hand) is skipped.
+//! Only complete lines are read. Everything else in a file is skipped, such as a line that a crash
+//! cut off or that somebody wrote by hand.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -18,32 +18,31 @@ use jiff::{SignedDuration, Timestamp};
 use super::line::TurnLine;
 use crate::disk::{open_ordinary, replace_with};
 
-/// Longest line that is read, bytes; none of ours is longer.
+/// Longest line that is read, in bytes. The gateway writes no longer ones.
 pub(super) const LINE_LIMIT: usize = 128 << 10;
 
 /// How long turns are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnsKept {
-    /// What was asked and answered, and where the recording is: as long as recordings.
+    /// Age limit of prompts, answers and paths of recordings, which is that of recordings.
     pub texts: Duration,
-    /// Everything else.
+    /// Age limit of everything else.
     pub lines: Duration,
 }
 
-/// The day of a time, in UTC.
+/// Returns the day of a time, in UTC.
 pub(super) fn day_of(time: Timestamp) -> Date {
     TimeZone::UTC.to_datetime(time).date()
 }
 
-/// The file of a day.
 fn file_of(folder: &Path, day: Date) -> PathBuf {
     folder.join(format!("{day}.jsonl"))
 }
 
-/// The days of which there is a file, the latest first.
+/// Returns the days that have a file, the latest first.
 ///
 /// # Errors
-/// When the folder cannot be listed. One that is not there is empty.
+/// The folder cannot be listed. A folder that does not exist has no days.
 pub(super) fn days(folder: &Path) -> io::Result<Vec<Date>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -61,10 +60,10 @@ pub(super) fn days(folder: &Path) -> io::Result<Vec<Date>> {
     Ok(days)
 }
 
-/// Adds a line to the file of its day. Where that fails, nothing of it stays.
+/// Appends a line to the file of its day. If that fails, the file is unchanged.
 ///
 /// # Errors
-/// The system's error.
+/// Returns the error of the system.
 pub(super) fn append(folder: &Path, line: &TurnLine) -> io::Result<()> {
     let path = file_of(folder, day_of(line.ended));
     let mut options = OpenOptions::new();
@@ -82,23 +81,22 @@ pub(super) fn append(folder: &Path, line: &TurnLine) -> io::Result<()> {
         let mut last = [0];
         file.read_exact_at(&mut last, length - 1)?;
         if last != *b"\n" {
-            // A kill tore the line before: it must not spoil this one.
+            // A crash cut the last line off; it must not corrupt this one.
             text.push(b'\n');
         }
     }
     serde_json::to_writer(&mut text, line)?;
     text.push(b'\n');
     file.write_all(&text).inspect_err(|_| {
-        // Where this fails too, the next line begins behind what is there.
+        // If this fails too, the next line begins after the remaining bytes.
         let _ = file.set_len(length);
     })
 }
 
-/// Reads the lines of a day in their order, until it is told to stop. Returns the bytes of the
-/// file.
+/// Reads the lines of a day in order, until `take` breaks. Returns the size of the file in bytes.
 ///
 /// # Errors
-/// The system's error. A day without a file has no lines.
+/// Returns the error of the system. A day without a file has no lines.
 pub(super) fn read(
     folder: &Path,
     day: Date,
@@ -113,7 +111,7 @@ pub(super) fn read(
     Ok(bytes)
 }
 
-/// Hands over each line that is not longer than [`LINE_LIMIT`].
+/// Calls `take` with each line that is not longer than [`LINE_LIMIT`].
 fn each_line(
     mut from: impl BufRead,
     take: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
@@ -153,10 +151,10 @@ fn each_line(
     }
 }
 
-/// Whether the file of its day has a line of this turn already.
+/// Returns whether the file of the day already has a line of this turn.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub(super) fn has(folder: &Path, line: &TurnLine) -> io::Result<bool> {
     let mut found = false;
     read(folder, day_of(line.ended), |other| {
@@ -167,16 +165,17 @@ pub(super) fn has(folder: &Path, line: &TurnLine) -> io::Result<bool> {
     Ok(found)
 }
 
-/// Whether a line names this turn somewhere: cheaper than reading it.
+/// Returns whether a line contains the id of a turn anywhere, which is cheaper than parsing it.
 pub(super) fn may_be_of(line: &[u8], turn: &str) -> bool {
     memchr::memmem::find(line, turn.as_bytes()).is_some()
 }
 
-/// Removes the files of days that are too old, and the texts from lines that are. Days before
-/// `clean_until` are known to have none. Returns the first day that is to be looked at again.
+/// Removes the files of days that are too old, and the texts of lines that are too old. Days before
+/// `clean_until` are known to have no such texts. Returns the first day that must be checked the
+/// next time.
 ///
 /// # Errors
-/// The system's error; what was not reached is tried again.
+/// Returns the error of the system; the rest is removed by the next call.
 pub(super) fn tidy(
     folder: &Path,
     kept: TurnsKept,
@@ -188,7 +187,7 @@ pub(super) fn tidy(
     };
     let (texts, lines) = (ago(kept.texts), ago(kept.lines));
     for day in days(folder)? {
-        // The last of a day's turns has to be too old.
+        // The last turn of the day must be too old.
         if lines.is_some_and(|oldest| day < day_of(oldest)) {
             fs::remove_file(file_of(folder, day))?;
         } else if let Some(oldest) = texts
@@ -200,8 +199,8 @@ pub(super) fn tidy(
     Ok(texts.map_or(clean_until, day_of))
 }
 
-/// Takes the texts out of the lines of a day that ended before a time. What cannot be read goes
-/// with them: it may be text too.
+/// Removes the texts from the lines of a day that ended before a time. Lines that cannot be parsed
+/// are removed, because they may contain texts.
 fn strip(folder: &Path, day: Date, before: Timestamp) -> io::Result<()> {
     let mut any = false;
     let parsed = |line: &[u8]| serde_json::from_slice::<TurnLine>(line).ok();

@@ -1,4 +1,4 @@
-//! The line that is kept of a turn.
+//! The line that is stored for a turn.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,23 +13,23 @@ use aetheel_model::agent::Usage;
 use aetheel_model::event::{EventKind, Lane, Sequence};
 use aetheel_model::plain::{cut, short_line};
 
-/// Most characters that are kept of a prompt.
+/// Most characters of a prompt that are stored.
 pub const ASKED_LIMIT: usize = 2_000;
-/// Most characters that are kept of an answer.
+/// Most characters of an answer that are stored.
 pub const ANSWERED_LIMIT: usize = 4_000;
-/// Most models of a turn, and characters of a name.
+/// Most models of a turn that are stored, and most characters of a name.
 const MODELS: usize = 20;
 const NAME_LIMIT: usize = 100;
 
-/// How a turn ended, for people who look back.
+/// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnHow {
-    /// The agent did what it was asked.
+    /// The agent completed it.
     Done,
     /// A person or the gateway's shutdown stopped it.
     Stopped,
-    /// It failed; the word says why, for example `timed-out` or `authentication`.
+    /// It failed. The word is the reason, such as `timed-out` or `authentication`.
     Failed(String),
 }
 
@@ -43,8 +43,8 @@ impl fmt::Display for TurnHow {
     }
 }
 
-/// A turn that has ended. Its texts have no secrets, nothing that moves a cursor or hides what is
-/// read, and are cut to [`ASKED_LIMIT`] and [`ANSWERED_LIMIT`] characters.
+/// A turn that has ended. Its texts contain no secrets and no control or formatting characters, and
+/// are cut to [`ASKED_LIMIT`] and [`ANSWERED_LIMIT`] characters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TurnLine {
@@ -57,32 +57,34 @@ pub struct TurnLine {
     pub turn: String,
     /// The number of its event.
     pub event: Sequence,
-    /// The lane it ran in; that of a hook around a turn is the hook's.
+    /// The lane it ran in. A hook that ran around another turn has the lane of the hook.
     #[serde(serialize_with = "write_text", deserialize_with = "read_text")]
     pub lane: Lane,
-    /// The kind of thing that asked.
+    /// The kind of event that started it.
     pub kind: EventKind,
-    /// The Discord id of the person who asked; none: nobody did, or not in Discord.
+    /// The Discord id of the person who asked, or `None` if nobody did, or somebody outside
+    /// Discord.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<u64>,
-    /// The name of that person at that time, a single line.
+    /// The name of that person at that time, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The Discord id of the message that asked; none: nobody wrote one.
+    /// The Discord id of the message that asked, or `None` if it was not a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<u64>,
     /// The backend that answered, by name.
     pub backend: String,
-    /// The version of its component; empty: no component was asked.
+    /// The version of its component; empty if no component was called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// SHA-256 of the component, as in [`crate::workspace::Served`]; empty likewise.
+    /// SHA-256 of the component, as in [`crate::workspace::Served`]; empty if no component was
+    /// called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// The agent's version, where it was known.
+    /// The agent's version, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
-    /// The model that answered: what the agent says, else what was asked of it.
+    /// The model that answered: the one that the agent reported, or else the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How it ended.
@@ -90,37 +92,38 @@ pub struct TurnLine {
     /// How many tools its agent used.
     #[serde(default)]
     pub tools: u32,
-    /// Tokens and money; none: the agent told nothing.
+    /// Tokens and price, or `None` if the agent reported none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Its recording, below `RECORDINGS_DIR`; none: no agent ran, or recordings of its age are
-    /// gone.
+    /// Path of its recording below `RECORDINGS_DIR`. `None` if no agent ran, or if recordings of
+    /// this age were removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<PathBuf>,
-    /// The id of the link it ran on; none: no agent ran.
+    /// The id of the link it ran on, or `None` if no agent ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// The beginning of the prompt; none: recordings of its age are gone.
+    /// The beginning of the prompt, or `None` if recordings of this age were removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// The beginning of the answer, or what there was of it with the failure; none likewise.
+    /// The beginning of the answer, or of the partial answer of a failed turn. `None` if recordings
+    /// of this age were removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<String>,
 }
 
 impl TurnLine {
-    /// Whether it has anything that goes when its recording does.
+    /// Returns whether it has fields that are removed together with its recording.
     pub(super) fn has_texts(&self) -> bool {
         self.asked.is_some() || self.answered.is_some() || self.recording.is_some()
     }
 
-    /// Returns it without that.
+    /// Returns the line without these fields.
     pub(super) fn without_texts(self) -> Self {
         Self { asked: None, answered: None, recording: None, ..self }
     }
 
-    /// Returns it so short that [`super::days::LINE_LIMIT`] bytes hold it, whatever an agent says of
-    /// itself.
+    /// Returns the line with its texts cut, so that it fits into [`super::days::LINE_LIMIT`] bytes
+    /// whatever the agent reports.
     pub(super) fn bounded(mut self) -> Self {
         let short = |text: &mut String, most: usize| {
             if let Cow::Owned(cut) = cut(text, most) {

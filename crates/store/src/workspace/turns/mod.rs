@@ -1,10 +1,9 @@
 //! `state/turns/`: one line for each turn that ended, in a file for each day (of its end, in UTC).
 //!
-//! Owns the form of these lines ([`TurnLine`]), how long they are kept, and what they cost together
-//! ([`costs`], [`Sheet`]). A thread writes them
-//! (`writer`), off the way of turns; `days` has the files. Reading goes through a file once, line by
-//! line, and holds no more than it returns. A loss of power may cost the last lines. Pinned by the
-//! tests here and by `tests/gateway/turns.rs`.
+//! Owns the format of these lines ([`TurnLine`]), how long they are kept, and the sums of their
+//! costs ([`costs`], [`Sheet`]). A thread writes them (`writer`), so that turns do not wait; `days`
+//! accesses the files. Reads go through a file once, line by line, and keep only what they return.
+//! A power failure may lose the last lines. Tested here and in `tests/gateway/turns.rs`.
 
 pub mod costs;
 mod days;
@@ -31,41 +30,41 @@ use self::writer::Writer;
 use super::{Workspace, blocking};
 use aetheel_model::event::Lane;
 
-/// Bytes that one search reads at most.
+/// Most bytes that one search reads.
 const SEARCH_LIMIT: u64 = 256 << 20;
-/// Searches at the same time.
+/// Most searches that run at the same time.
 const READERS: usize = 2;
-/// Longest wait for lines that are on their way to the disk.
+/// Longest wait for lines that are not written yet.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What somebody looks for.
+/// The criteria of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// Words that all have to stand somewhere in what was asked or answered, or in the person's
-    /// name, the backend or the turn's id; upper and lower case are the same. Empty: any turn.
+    /// Words that must all occur in the prompt, the answer, the person's name, the backend or the
+    /// turn's id. Case is ignored. Empty for any turn.
     pub words: String,
-    /// The lane; none: any.
+    /// The lane, or `None` for any lane.
     pub lane: Option<Lane>,
-    /// Turns that ended before this; none: any.
+    /// If set, only turns that ended before this time are found.
     pub before: Option<Timestamp>,
     /// Most turns that are returned.
     pub most: usize,
 }
 
-/// The turns that were. Cheap to clone; clones share everything.
+/// The finished turns. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Turns(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// Started with the first line.
+    /// Started by the first line.
     writer: OnceLock<Writer>,
     readers: Arc<Semaphore>,
 }
 
 impl Workspace {
-    /// The turns that were.
+    /// Returns the finished turns.
     #[must_use]
     pub fn turns(&self) -> Turns {
         self.turns.clone()
@@ -73,7 +72,7 @@ impl Workspace {
 }
 
 impl Turns {
-    /// The turns below a folder, which is made with the first line.
+    /// Opens the turns in a folder, which is created with the first line.
     pub(super) fn at(folder: PathBuf) -> Self {
         let readers = Arc::new(Semaphore::new(READERS));
         Self(Arc::new(Inner { folder, writer: OnceLock::new(), readers }))
@@ -83,33 +82,33 @@ impl Turns {
         self.0.writer.get_or_init(|| Writer::start(self.0.folder.clone()))
     }
 
-    /// Has a turn written down. Never waits: where the disk does not keep up, the line is dropped
-    /// and counted.
+    /// Queues the line of a turn to be written. Never waits: if the disk is too slow, the line is
+    /// dropped and counted.
     pub fn note(&self, line: TurnLine) {
         self.writer().line(line.bounded(), false);
     }
 
-    /// As [`Turns::note`], unless an earlier life of the gateway has written the turn down already.
+    /// Does the same as [`Turns::note`], unless an earlier gateway process already wrote the turn.
     pub fn note_of_earlier(&self, line: TurnLine) {
         self.writer().line(line.bounded(), true);
     }
 
-    /// Returns once everything noted so far is with the system, or after a second.
+    /// Waits until the system has everything queued so far, for at most a second.
     pub async fn flush(&self) {
         if let Some(writer) = self.0.writer.get() {
             let _ = tokio::time::timeout(FLUSH_TIMEOUT, writer.flush()).await;
         }
     }
 
-    /// Removes what is older than it may be.
+    /// Removes lines and texts that are too old.
     ///
     /// # Errors
-    /// The system's error; the next time goes on where this one ended.
+    /// Returns the error of the system; the next call continues where this one ended.
     pub async fn tidy(&self, kept: TurnsKept) -> io::Result<()> {
         self.writer().tidy(kept).await
     }
 
-    /// The line of a turn, by its id.
+    /// Returns the line of a turn with this id.
     pub async fn find(&self, turn: &str) -> Option<TurnLine> {
         if turn.is_empty() {
             return None;
@@ -133,15 +132,14 @@ impl Turns {
         .await
     }
 
-    /// The turns that somebody looks for, the newest first. After 256 MiB
-    /// it goes no further back.
+    /// Returns the turns that match a search, the newest first. Stops after reading 256 MiB.
     pub async fn search(&self, search: Search) -> Vec<TurnLine> {
         let words: Vec<String> = search.words.split_whitespace().map(str::to_lowercase).collect();
         self.read(move |folder| found(folder, &search, &words)).await
     }
 
-    /// Goes through all turns that ended on these days (in UTC, both included), in their order, and
-    /// returns what `take` made of them.
+    /// Passes all turns that ended on these days (in UTC, both included) to `take`, in order.
+    /// Returns the value that `take` updated.
     pub async fn days<T: Send + 'static>(
         &self,
         from: Date,
@@ -163,18 +161,18 @@ impl Turns {
         .await
     }
 
-    /// What the turns of these days cost, lane by lane; as [`Turns::days`].
+    /// Returns the costs of the turns of these days, by lane; see [`Turns::days`].
     pub async fn costs(&self, from: Date, to: Date) -> LaneCosts {
         self.days(from, to, LaneCosts::new(), |lanes, line| costs::add(lanes, &line)).await
     }
 
-    /// Reads files where that may block, with everything in them that was noted before.
+    /// Reads files on the blocking pool, after all queued lines were written.
     async fn read<T: Send + 'static>(&self, work: impl FnOnce(&Path) -> T + Send + 'static) -> T {
         self.flush().await;
         let alone = Arc::clone(&self.0.readers).acquire_owned().await;
         let folder = self.0.folder.clone();
         blocking(move || {
-            // Until it has read, whether or not anybody still waits for it.
+            // Held until the work is done, even if the caller no longer waits.
             let _alone = alone;
             work(&folder)
         })
@@ -182,15 +180,15 @@ impl Turns {
     }
 }
 
-/// The days of which there are turns, the latest first.
+/// Returns the days that have turns, the latest first.
 fn listed(folder: &Path) -> Vec<Date> {
     days::days(folder).unwrap_or_else(|error| {
-        tracing::warn!(folder = %folder.display(), %error, "cannot list the turns that were");
+        tracing::warn!(folder = %folder.display(), %error, "cannot list the finished turns");
         Vec::new()
     })
 }
 
-/// Reads a day, or says in the log why not; returns its bytes.
+/// Reads a day and returns its size in bytes. Logs an error.
 fn read_day(folder: &Path, day: Date, take: impl FnMut(&[u8]) -> ControlFlow<()>) -> u64 {
     days::read(folder, day, take).unwrap_or_else(|error| {
         tracing::warn!(folder = %folder.display(), %day, %error, "cannot read the turns of a day");

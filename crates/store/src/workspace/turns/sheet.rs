@@ -1,7 +1,7 @@
-//! Sums as a table for other programs: comma-separated values, as RFC 4180 has them, in UTF-8. Pure.
+//! Sums as a table for other programs: comma-separated values (RFC 4180) in UTF-8. Pure.
 //!
-//! People open such files with programs that take a cell like `=1+1` for a formula, and names are
-//! anybody's: such a cell gets a quote before it.
+//! Spreadsheet programs interpret a cell such as `=1+1` as a formula, and people choose their names
+//! freely. Such a cell gets a quote at its beginning.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ use super::days::day_of;
 use super::line::TurnLine;
 use aetheel_model::event::Lane;
 
-/// The first line.
+/// The header line.
 const HEAD: &str = "day,lane,user,name,backend,turns,failed,took_ms,turns_with_tokens,input,\
                     output,cached,reasoning,turns_with_price,cost_usd\r\n";
 
-/// What a row is about: day, lane, user id, name and backend.
+/// The identity of a row: day, lane, user id, name and backend.
 type Key = (Date, Lane, Option<u64>, Option<String>, String);
 
 /// A row for each day, lane, person and backend.
@@ -25,14 +25,14 @@ type Key = (Date, Lane, Option<u64>, Option<String>, String);
 pub struct Sheet(BTreeMap<Key, Sum>);
 
 impl Sheet {
-    /// Takes a turn in.
+    /// Adds a turn.
     pub fn add(&mut self, line: &TurnLine) {
         let TurnLine { lane, user, name, backend, .. } = line;
         let key = (day_of(line.ended), lane.clone(), *user, name.clone(), backend.clone());
         self.0.entry(key).or_default().add(line);
     }
 
-    /// The whole text. Where no agent told tokens or a price, these cells are empty.
+    /// Returns the whole table. Cells of tokens and prices are empty if no agent reported them.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut text = HEAD.to_owned();
@@ -56,7 +56,7 @@ impl Sheet {
     }
 }
 
-/// A cell that is text, whatever it looks like.
+/// Returns the cell for a text, never a formula.
 fn cell(text: &str) -> String {
     let formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
         || text.starts_with(['\t', '\r', '\n']);
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_neither_a_formula_nor_a_cell_more() {
+    fn a_name_is_neither_a_formula_nor_an_additional_cell() {
         let cases = [
             ("ann", "ann"),
             ("=1+1", "'=1+1"),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_a_day_lane_person_and_backend_are_one_row() {
+    fn turns_of_one_day_lane_person_and_backend_are_one_row() {
         let mut sheet = Sheet::default();
         let first = line("a", "2026-08-06T01:00:00Z");
         let mute = TurnLine { usage: None, name: Some("=x".to_owned()), ..first.clone() };

@@ -83,7 +83,7 @@ fn words(words: &str) -> Search {
 }
 
 #[tokio::test]
-async fn a_turn_is_found_as_it_was_noted_and_only_the_owner_may_read_the_file() {
+async fn a_turn_is_found_unchanged_and_only_the_owner_may_read_the_file() {
     let noted = TurnLine {
         kind: EventKind::Cron,
         lane: Lane::Cron("at night".to_owned()),
@@ -105,7 +105,7 @@ async fn a_turn_is_found_as_it_was_noted_and_only_the_owner_may_read_the_file() 
 }
 
 #[tokio::test]
-async fn a_search_has_the_newest_first_and_all_its_words_count() {
+async fn a_search_returns_the_newest_first_and_requires_all_words() {
     let other = TurnLine {
         lane: Lane::Console,
         name: Some("BOB".to_owned()),
@@ -118,7 +118,7 @@ async fn a_search_has_the_newest_first_and_all_its_words_count() {
     assert_eq!(place.ids(words("")).await, ["five", "four", "three", "two", "one"]);
     assert_eq!(place.ids(words("Question answer TWO")).await, ["two"]);
     assert_eq!(place.ids(words("bob claude")).await, ["five"]);
-    assert_eq!(place.ids(words("four")).await, ["four"], "its id is left");
+    assert_eq!(place.ids(words("four")).await, ["four"], "its id remains");
     assert!(place.ids(words("two three")).await.is_empty());
     let lane = Search { lane: Some(Lane::Console), ..words("") };
     assert_eq!(place.ids(lane).await, ["five"]);
@@ -138,7 +138,7 @@ async fn a_search_has_the_newest_first_and_all_its_words_count() {
 }
 
 #[tokio::test]
-async fn what_is_no_whole_line_is_skipped_and_spoils_no_other() {
+async fn incomplete_lines_are_skipped_and_others_are_read() {
     let place = Place::with(&[line("one", NOON)]).await;
     let day = "2026-08-06";
     let whole = serde_json::to_string(&line("by-hand", NOON)).unwrap();
@@ -146,12 +146,12 @@ async fn what_is_no_whole_line_is_skipped_and_spoils_no_other() {
     place.add(day, format!("{}\n", "x".repeat(3 * days::LINE_LIMIT)));
     place.add(day, format!("{}{whole}\n", " ".repeat(days::LINE_LIMIT)));
     place.add(day, format!("{{\"later\":true,{}\n", &whole[1..]));
-    // As a kill in the middle of writing leaves it.
+    // A crash in the middle of a write leaves this.
     place.add(day, &whole[..whole.len() / 2]);
     place.turns.note(line("after", NOON));
     assert_eq!(place.ids(words("")).await, ["after", "by-hand", "one"]);
     assert!(place.text(day).lines().last().unwrap().starts_with(r#"{"ended""#));
-    // What is no day is no file of turns.
+    // A file whose name is not a day has no turns.
     fs::write(place.file("notes"), &whole).unwrap();
     fs::write(place.file("2026-8-6"), &whole).unwrap();
     fs::create_dir(place.file("2026-08-09")).unwrap();
@@ -159,14 +159,14 @@ async fn what_is_no_whole_line_is_skipped_and_spoils_no_other() {
 }
 
 #[tokio::test]
-async fn a_turn_that_an_earlier_life_noted_is_not_noted_twice() {
+async fn a_turn_that_an_earlier_process_noted_is_not_noted_twice() {
     let place = Place::with(&[line("one", NOON)]).await;
     let next = Turns::at(place.folder.path().join("turns"));
     next.note_of_earlier(line("one", NOON));
     next.note_of_earlier(line("two", NOON));
     next.note_of_earlier(line("two", NOON));
     assert_eq!(next.search(Search { most: 9, ..words("") }).await.len(), 2);
-    // A torn line says nothing: the turn is noted again.
+    // A torn line does not count, so the turn is noted again.
     let torn = serde_json::to_string(&line("three", NOON)).unwrap();
     place.add("2026-08-06", &torn[..torn.len() - 4]);
     next.note_of_earlier(line("three", NOON));
@@ -176,7 +176,7 @@ async fn a_turn_that_an_earlier_life_noted_is_not_noted_twice() {
 }
 
 #[tokio::test]
-async fn texts_go_with_recordings_and_days_after_their_time() {
+async fn texts_are_removed_with_recordings_and_days_after_their_limit() {
     const DAY: u64 = 86_400;
     let now = Timestamp::now();
     let ago = |hours: i64| (now - jiff::SignedDuration::from_hours(hours)).to_string();
@@ -194,7 +194,7 @@ async fn texts_go_with_recordings_and_days_after_their_time() {
     assert!(!place.text(&week).contains("question"), "{}", place.text(&week));
     let mode = fs::metadata(place.file(&week)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
-    // A line of that day that is not old enough yet keeps its texts, until it is.
+    // A younger line of that day keeps its texts until it is old enough.
     let younger = line("younger", &ago(7 * 24 - 1));
     place.turns.note(younger.clone());
     place.turns.tidy(kept).await.unwrap();
@@ -202,13 +202,13 @@ async fn texts_go_with_recordings_and_days_after_their_time() {
     place.turns.tidy(TurnsKept { texts: Duration::ZERO, ..kept }).await.unwrap();
     let found = place.turns.search(Search { most: 9, ..words("") }).await;
     assert!(found.len() == 3 && !found.iter().any(TurnLine::has_texts), "{found:?}");
-    // Nothing is too old for ever.
+    // A very large age limit removes nothing.
     place.turns.tidy(TurnsKept { texts: Duration::MAX, lines: Duration::MAX }).await.unwrap();
     assert_eq!(place.ids(words("")).await.len(), 3);
 }
 
 #[tokio::test]
-async fn a_day_of_which_nothing_goes_is_not_written_anew() {
+async fn a_day_without_old_texts_is_not_rewritten() {
     let place = Place::with(&[line("one", NOON)]).await;
     let kept = TurnsKept { texts: Duration::ZERO, lines: Duration::MAX };
     place.turns.tidy(kept).await.unwrap();
@@ -221,7 +221,7 @@ async fn a_day_of_which_nothing_goes_is_not_written_anew() {
 }
 
 #[tokio::test]
-async fn a_line_is_short_whatever_an_agent_says_of_itself() {
+async fn a_line_is_short_whatever_an_agent_reports() {
     let model = ModelUsage { model: "🦀\u{7}".repeat(50_000), ..ModelUsage::default() };
     let endless = TurnLine {
         asked: Some("\u{1}".repeat(50_000)),
@@ -241,7 +241,7 @@ async fn a_line_is_short_whatever_an_agent_says_of_itself() {
 }
 
 #[tokio::test]
-async fn a_disk_that_takes_nothing_holds_nobody_up_and_works_again_later() {
+async fn a_disk_that_cannot_be_written_delays_nothing_and_is_used_again_later() {
     let place = Place::new();
     fs::write(place.folder.path().join("turns"), "in the way").unwrap();
     for _ in 0..10_000 {

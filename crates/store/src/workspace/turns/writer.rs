@@ -1,5 +1,5 @@
-//! The thread that writes turns down, so that no turn waits for the disk: lines that it cannot
-//! write, or that come too fast for it, are dropped and counted.
+//! The thread that writes turns, so that no turn waits for the disk. Lines that cannot be written,
+//! or arrive faster than the disk can write, are dropped and counted.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,18 +16,18 @@ use super::line::TurnLine;
 use aetheel_model::figures;
 use aetheel_model::vigil;
 
-/// Lines that may wait for the disk.
+/// Most lines that wait for the disk.
 const BACKLOG: usize = 2_000;
 
 enum Order {
     Line(Box<TurnLine>),
-    /// Unless it stands there already: an earlier life of the gateway may have written it.
+    /// A line that is skipped if an earlier gateway process already wrote it.
     LineOfEarlier(Box<TurnLine>),
     Tidy(TurnsKept, oneshot::Sender<io::Result<()>>),
     Flush(oneshot::Sender<()>),
 }
 
-/// The way to the thread.
+/// Sends orders to the thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     orders: Sender<Order>,
@@ -36,9 +36,9 @@ pub(super) struct Writer {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Lines on their way to the thread.
+    /// Number of lines that wait for the thread.
     waiting: AtomicUsize,
-    /// Lines are being dropped, and the log says so.
+    /// Whether lines are being dropped, which was logged.
     dropping: AtomicBool,
 }
 
@@ -46,23 +46,23 @@ impl State {
     fn drop_line(&self, turn: &str, why: &dyn std::fmt::Display) {
         figures::turn_unwritten();
         if !self.dropping.swap(true, Ordering::Relaxed) {
-            tracing::warn!(turn, %why, "turns are not written down, and are missing in costs and in what can be looked up; make room in state/turns or mend that folder");
+            tracing::warn!(turn, %why, "finished turns cannot be saved, so they are missing in costs and searches; hint: free disk space or repair the folder state/turns");
         }
     }
 }
 
 impl Writer {
-    /// Starts the thread. It ends with the last writer.
+    /// Starts the thread, which ends when all writers are dropped.
     pub(super) fn start(folder: PathBuf) -> Self {
         let ((orders, received), state) = (mpsc::channel(), Arc::<State>::default());
         let shared = Arc::clone(&state);
         if let Err(error) = vigil::thread("turns", move || run(folder, &received, &shared)) {
-            tracing::error!(%error, "cannot start the thread that writes turns down");
+            tracing::error!(%error, "cannot start the thread that saves finished turns");
         }
         Self { orders, state }
     }
 
-    /// Has a line written; `earlier`: unless it stands there already.
+    /// Queues a line to be written. If `earlier`, it is skipped if the file already has it.
     pub(super) fn line(&self, line: TurnLine, earlier: bool) {
         if self.state.waiting.load(Ordering::Relaxed) >= BACKLOG {
             return self.state.drop_line(&line.turn, &"the disk is too slow");
@@ -73,11 +73,11 @@ impl Writer {
         if let Err(mpsc::SendError(Order::Line(line) | Order::LineOfEarlier(line))) =
             self.orders.send(order)
         {
-            self.state.drop_line(&line.turn, &"its thread is gone");
+            self.state.drop_line(&line.turn, &"its thread has ended");
         }
     }
 
-    /// Returns once all lines so far are with the system, or the thread is gone.
+    /// Returns once the system has all queued lines, or the thread has ended.
     pub(super) async fn flush(&self) {
         let (done_tx, done) = oneshot::channel();
         if self.orders.send(Order::Flush(done_tx)).is_ok() {
@@ -85,20 +85,20 @@ impl Writer {
         }
     }
 
-    /// Lets go of what is too old.
+    /// Removes what is too old.
     ///
     /// # Errors
-    /// What is in the way.
+    /// Returns the error of the system, or an error if the thread has ended.
     pub(super) async fn tidy(&self, kept: TurnsKept) -> io::Result<()> {
         let (done_tx, done) = oneshot::channel();
-        let gone = || io::Error::other("the thread that writes turns down is gone");
+        let gone = || io::Error::other("the thread that saves finished turns has ended");
         self.orders.send(Order::Tidy(kept, done_tx)).map_err(|_| gone())?;
         done.await.map_err(|_| gone())?
     }
 }
 
 fn run(folder: PathBuf, orders: &Receiver<Order>, state: &State) {
-    // Nothing is known of what earlier lives left.
+    // Nothing is known about the files of earlier processes.
     let mut clean_until = Date::MIN;
     while let Ok(order) = orders.recv() {
         match order {
@@ -126,7 +126,7 @@ fn written(state: &State, line: &TurnLine, done: io::Result<()>) {
     match done {
         Err(error) => state.drop_line(&line.turn, &error),
         Ok(()) if left == 0 && state.dropping.swap(false, Ordering::Relaxed) => {
-            tracing::info!("turns are written down again");
+            tracing::info!("finished turns are saved again");
         }
         Ok(()) => {}
     }
