@@ -1,4 +1,4 @@
-//! Calls into the guest, and what becomes of what it wants.
+//! Calls the guest and performs its actions.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use aetheel_model::agent::{
     Action, Answer, Ask, Command, Decision, EventKind, Input, ProcKey, Stop, TurnRef, Unrecognised,
 };
 
-/// Calls into a guest in a row, each made only because of what the one before asked for.
+/// Maximum number of consecutive calls into a guest without waiting for an event in between.
 const CALLS: u32 = 1_000;
-/// Longest grace a guest may ask for, milliseconds.
+/// Maximum grace period that a guest may request, in milliseconds.
 const GRACE_MS_LIMIT: u32 = 10_000;
 
 impl Task {
-    /// Hands the guest what happened and does what it wants. Without a guest, what happened is only
-    /// written down.
+    /// Passes the collected inputs to the guest and performs its actions. Without a guest, the
+    /// inputs are only recorded.
     pub(super) async fn call_guest(&mut self) {
         let inputs = std::mem::take(&mut self.inputs);
         inputs.iter().for_each(|input| self.recording.input(input));
@@ -38,7 +38,7 @@ impl Task {
                     self.spent.actions += self.recording.action(&action) as u64;
                     self.apply(action).await;
                 }
-                // One call is bounded by the sandbox; these bound all of them together.
+                // The sandbox bounds one call. These limits bound all calls together.
                 self.spent.calls += 1;
                 let limit = self.parts.host.output_limit;
                 if self.spent.calls > CALLS {
@@ -47,7 +47,7 @@ impl Task {
                     )));
                 } else if self.spent.actions > limit {
                     self.fail(GuestFailure::CutOff(format!(
-                        "it said more than {limit} bytes in one turn"
+                        "its actions had more than {limit} bytes in one turn"
                     )));
                 }
             }
@@ -55,8 +55,8 @@ impl Task {
         }
     }
 
-    /// The link is at its end: no guest, and no process but a one-shot agent whose output is
-    /// written down to its end.
+    /// Ends the link after a failure of its guest. Processes are killed, except a one-shot agent
+    /// whose remaining output is recorded.
     pub(super) fn fail(&mut self, failure: GuestFailure) {
         let kind = failure.kind();
         tracing::warn!(turns = ?self.turns.ids(), kind, %failure, "backend failed; its link ends");
@@ -111,7 +111,7 @@ impl Task {
             }
             Action::SessionReady(ready) => match self.turns.of_session(ready.session) {
                 Some(open) => drop(open.reports.send(Report::Session(ready))),
-                // Shortened, some agents go on under another id.
+                // Some agents continue under another id after a session was compacted.
                 None => {
                     if !self.replies.session_ready(ready) {
                         self.dropped("session-ready", "its session has no open turn");
@@ -153,7 +153,7 @@ impl Task {
             let turn = TurnRef { session: ask.session, turn: ask.turn };
             self.report(turn, "ask", Report::Ask(ask));
         } else {
-            // There is nobody to ask; the agent must not wait.
+            // The question cannot be asked, and the agent must not wait for it.
             self.input(Input::Command(Command::Answer(Answer {
                 ask: ask.ask,
                 decision: Decision::Dismissed,
@@ -173,7 +173,7 @@ impl Task {
         }
     }
 
-    /// Reports at once what the backend does not know.
+    /// Reports output that the backend does not know.
     fn unknown_output(&self, unknown: &Unrecognised) {
         if self.rebuilding {
             return;
@@ -187,7 +187,7 @@ impl Task {
         });
     }
 
-    /// Reports to a turn.
+    /// Sends a report to a turn, or applies it to a turn that the agent began by itself.
     fn report(&mut self, turn: TurnRef, what: &str, report: Report) {
         if let Some(transcript) = self.turns.unasked(turn) {
             match report {
@@ -201,7 +201,7 @@ impl Task {
     }
 }
 
-/// Whether an action reaches somebody who would notice that it is done twice.
+/// Returns whether an action has an effect outside the gateway that must not happen twice.
 fn acts_outside(action: &Action) -> bool {
     matches!(
         action,
@@ -214,7 +214,7 @@ fn acts_outside(action: &Action) -> bool {
     )
 }
 
-/// The command that a guest's wish to stop a process makes.
+/// Returns the command for a guest's request to stop a process.
 pub(super) fn stop(wanted: &Stop) -> ProcessCommand {
     let grace = Duration::from_millis(wanted.grace_ms.min(GRACE_MS_LIMIT).into());
     ProcessCommand::Stop { signal: wanted.signal, grace }

@@ -1,4 +1,4 @@
-//! How a link ends: its agent leaves by itself, then SIGTERM, then SIGKILL.
+//! Ends a link: its agent may exit by itself, then gets SIGTERM, then SIGKILL.
 
 use std::time::Duration;
 
@@ -10,37 +10,37 @@ use crate::link::Report;
 use crate::recording::What;
 use aetheel_model::agent::{Command, Input, Signal, TurnRef};
 
-/// Time a one-shot agent has to leave by itself after its turn ended.
+/// Time for a one-shot agent to exit by itself after its turn ended.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
-/// Time a long-lived agent has to leave by itself after it was asked to.
+/// Time for a long-lived agent to exit by itself after it was asked to.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(3);
-/// Time custody has, beyond the grace, to report that everything is dead.
+/// Time, in addition to the grace period, for custody to report that all processes have ended.
 const CUSTODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time other turns have on an agent that ignored an interrupt.
+/// Time for other turns to finish on an agent that ignored an interrupt.
 const OTHER_TURNS_GRACE: Duration = Duration::from_secs(30);
 
-/// How far a link is on its way out.
+/// The state of a link that is ending or may end.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
     step: Step,
-    /// Takes no more turns, and ends with those that are open.
+    /// Whether the link accepts no more turns and ends with the open ones.
     retired: bool,
-    /// Until when other turns may go on although the agent ignored an interrupt.
+    /// Until when other turns may continue although the agent ignored an interrupt.
     other_turns_until: Option<Instant>,
-    /// Until when it is kept without a turn.
+    /// Until when the link is kept without a turn.
     idle_until: Option<Instant>,
-    /// A turn must end: without a process, nothing is waited for.
+    /// Whether a turn must end, so that the link waits for nothing once it has no process.
     interrupted: bool,
 }
 
-/// How far the agent is on its way out, and when the next step is due.
+/// The steps by which an agent ends, with the time of the next step.
 #[derive(Clone, Copy, Debug, Default)]
 enum Step {
     #[default]
     Stays,
-    /// It may leave by itself.
+    /// The agent may exit by itself.
     MayLeave(Instant),
-    /// SIGTERM was sent; custody follows up with SIGKILL.
+    /// SIGTERM was sent. Custody sends SIGKILL later.
     Terminated(Instant),
 }
 
@@ -54,7 +54,7 @@ impl Step {
 }
 
 impl Closing {
-    /// Whether no turn may begin here any more.
+    /// Returns whether the link accepts no more turns.
     pub(super) fn is_ending(&self) -> bool {
         self.retired || !self.agent_stays()
     }
@@ -75,7 +75,7 @@ impl Closing {
         self.idle_until = None;
     }
 
-    /// Keeps a link that is idle for so long from now on.
+    /// Restarts the idle time of a link without turns.
     pub(super) fn used(&mut self, idle: Duration) {
         if let Some(until) = &mut self.idle_until {
             *until = Instant::now() + idle;
@@ -84,7 +84,7 @@ impl Closing {
 }
 
 impl Task {
-    /// A turn has ended: is that the end of the link?
+    /// Decides after the end of a turn whether the link ends too.
     pub(super) fn rest(&mut self) {
         self.state.set_turns(self.turns.len());
         if self.turns.is_empty() && self.closing.agent_stays() {
@@ -96,7 +96,7 @@ impl Task {
         }
     }
 
-    /// The turn of a one-shot agent has ended: it may leave by itself.
+    /// Lets a one-shot agent exit by itself after its turn.
     pub(super) fn await_exit(&mut self) {
         self.state.close();
         if self.closing.agent_stays() {
@@ -104,14 +104,14 @@ impl Task {
         }
     }
 
-    /// Takes no more turns, and ends when none is open.
+    /// Accepts no more turns, and ends the link when no turn is open.
     pub(super) fn retire(&mut self) {
         self.closing.retired = true;
         self.state.close();
         self.rest();
     }
 
-    /// Asks a long-lived agent to leave.
+    /// Asks a long-lived agent to exit.
     fn shut_down(&mut self) {
         self.state.close();
         self.closing.idle_until = None;
@@ -120,12 +120,12 @@ impl Task {
         self.closing.step = Step::MayLeave(Instant::now() + SHUTDOWN_GRACE);
     }
 
-    /// The turn must not go on.
+    /// Ends a turn by force. If other turns use the same agent, they get some time to finish.
     pub(super) fn give_up(&mut self, turn: TurnRef) {
         if self.turns.len() > 1
             && let Some(open) = self.turns.give_up(turn.turn)
         {
-            // Others are served by the same agent: they get the time to finish.
+            // Other turns use the same agent, so they get time to finish.
             self.recording.host(What::Host(
                 "giving up on a turn; the link serves others, takes no more, and ends with them"
                     .to_owned(),
@@ -139,8 +139,8 @@ impl Task {
         }
     }
 
-    /// The next step on the way out: SIGTERM, which custody follows up with SIGKILL; when even that
-    /// brings no end in time, letting go of the processes, which kills as well.
+    /// Takes the next step to end the agent: SIGTERM, which custody follows with SIGKILL. If the
+    /// processes do not end in time, drops them, which kills them as well.
     fn terminate(&mut self) {
         self.state.close();
         self.closing.idle_until = None;
@@ -153,7 +153,7 @@ impl Task {
         }
     }
 
-    /// Does what is due.
+    /// Handles everything that is due: the guest's timers and the steps of ending.
     pub(super) fn clock(&mut self) {
         let now = Instant::now();
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -173,12 +173,13 @@ impl Task {
         }
     }
 
-    /// When `clock` is needed next.
+    /// Returns when `clock` must be called next.
     pub(super) fn deadline(&self) -> Instant {
         let Closing { step, other_turns_until, idle_until, .. } = &self.closing;
         let closing = [step.due(), *other_turns_until, *idle_until];
         let times = self.timers.values().copied().chain(closing.into_iter().flatten());
-        // Without any, only others can bring news; looking again now and then does no harm.
+        // If nothing is due, only other events can wake the link. Waking up now and then is
+        // harmless.
         times.min().unwrap_or_else(|| Instant::now() + CUSTODY_TIMEOUT)
     }
 }

@@ -1,5 +1,6 @@
-//! Whether a guest that is told a recording would have done what was done: what people saw, what was
-//! asked and what reached an agent. What else it says of the same output is its own affair.
+//! Checks whether a guest that replays a recording returns the recorded actions. Only texts,
+//! questions and effects on an agent must be the same; other reports about the same output may
+//! differ.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,22 +9,22 @@ use crate::recording::{self, Entry, What};
 use crate::{Backend, Guest, GuestFailure, LaunchError};
 use aetheel_model::agent::{Action, Command, EventKind, Input, TimedInput};
 
-/// Why a link cannot go on.
+/// Why a link cannot be rebuilt.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRebuilt {
-    /// A guest cannot be told all that the old one was.
-    #[error("its recording is not whole: {0}")]
+    /// The recording does not have all inputs of the old guest.
+    #[error("its recording is incomplete: {0}")]
     Incomplete(&'static str),
-    /// Its turn was stopped for good, or it was about to leave.
+    /// Its turn was stopped, or the link was about to end.
     #[error("it was about to end")]
     Leaving,
-    /// The guest gave up.
-    #[error("its backend failed while it was told the recording: {0}")]
+    /// The guest failed.
+    #[error("its backend failed while it replayed the recording: {0}")]
     Guest(#[from] GuestFailure),
-    /// The guest makes something else of it than was done.
-    #[error("its backend makes something else of the recording than was done already")]
+    /// The guest returned other actions than those that were recorded.
+    #[error("its backend returned other actions for the recording than those already performed")]
     Differs,
-    /// Its private files are gone.
+    /// The private folder of the link cannot be opened.
     #[error("its folder cannot be used")]
     Folder(#[source] io::Error),
     /// A process cannot be taken over.
@@ -31,19 +32,19 @@ pub(crate) enum NotRebuilt {
     Process(#[from] LaunchError),
 }
 
-/// What was done, in order, that a guest is yet to want.
+/// The recorded actions that a guest has not returned yet, in order.
 #[derive(Default)]
 pub(super) struct Deeds {
     expected: VecDeque<Action>,
-    /// Some agent-events are not written down.
+    /// Whether some agent events are missing in the recording.
     sparse: bool,
 }
 
 impl Deeds {
-    /// The deeds of a recording.
+    /// Collects the actions of a recording.
     ///
     /// # Errors
-    /// A guest cannot be told all that the old one was.
+    /// [`NotRebuilt`] if the recording does not have all inputs of the old guest.
     pub(super) fn of(entries: &[Entry]) -> Result<Self, NotRebuilt> {
         let mut deeds = Self::default();
         for entry in entries {
@@ -54,9 +55,9 @@ impl Deeds {
                 }
                 What::Lost(_) => "lines are missing",
                 What::Cut(_) => "it was cut",
-                What::Moved { .. } => "the link went over to another generation by its state",
+                What::Moved { .. } => "the link moved to another generation by its state",
                 What::In(Input::Command(Command::Shutdown)) => return Err(NotRebuilt::Leaving),
-                What::Host(what) if what == recording::MASKED => "an input had a secret in it",
+                What::Host(what) if what == recording::MASKED => "an input contained a secret",
                 What::Host(what) if what == recording::UNSEEN => "its backend had failed",
                 What::Host(what) => {
                     deeds.sparse |= what == recording::SPARSE;
@@ -69,10 +70,11 @@ impl Deeds {
         Ok(deeds)
     }
 
-    /// Takes note of an action; false: it is not in the recording, and is to be done.
+    /// Compares an action with the next recorded one. Returns false if the action is not in the
+    /// recording and must be performed.
     ///
     /// # Errors
-    /// Something else was done.
+    /// [`NotRebuilt::Differs`] if another action was recorded.
     pub(super) fn had(&mut self, action: &Action) -> Result<bool, NotRebuilt> {
         if !counts(action) {
             return Ok(!self.expected.is_empty());
@@ -88,16 +90,16 @@ impl Deeds {
         }
     }
 
-    /// Whether all of them were wanted.
+    /// Returns whether the guest has returned all recorded actions.
     pub(super) fn are_over(&self) -> bool {
         self.expected.is_empty()
     }
 }
 
-/// Tells a fresh guest a recording; it stands then where the one stands that the recording is of.
+/// Replays a recording to a fresh guest, so that it reaches the state of the recorded one.
 ///
 /// # Errors
-/// [`NotRebuilt`]: it would have done something else, or something more.
+/// [`NotRebuilt`] if the guest returns other or additional actions.
 pub(super) async fn retell(
     backend: &dyn Backend,
     entries: &[Entry],
@@ -121,7 +123,7 @@ pub(super) async fn retell(
     if deeds.are_over() { Ok(guest) } else { Err(NotRebuilt::Differs) }
 }
 
-/// Whether doing an action twice, or not at all, would be noticed.
+/// Returns whether it would be noticed if an action was performed twice or not at all.
 fn counts(action: &Action) -> bool {
     match action {
         Action::Event(event) => matches!(event.kind, EventKind::Text(_)),

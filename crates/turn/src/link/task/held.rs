@@ -1,5 +1,5 @@
-//! A link that outlives the gateway: whatever is done follows from a recording that is with the
-//! system, and what no recording has in it is kept beside its processes.
+//! A link that outlives the gateway: every effect follows from a recording that is already with the
+//! operating system, and the holder stores the data that a recording must not contain.
 
 use std::future::pending;
 
@@ -10,8 +10,8 @@ use crate::link::Keepsake;
 use crate::link::processes::Endpoint;
 use aetheel_model::agent::{Input, ProcKey, TimedInput};
 
-/// Returns how far the recording is written once it is written further; never, where nobody waits
-/// for that.
+/// Waits until more of the recording is written, and returns the number of lines written. Never
+/// completes if the link does not outlive the gateway.
 pub(super) async fn written(progress: &mut Option<watch::Receiver<u64>>) -> u64 {
     if let Some(progress) = progress
         && progress.changed().await.is_ok()
@@ -26,8 +26,8 @@ impl Task {
         self.progress.is_some()
     }
 
-    /// Waits until what leads to the next act is with the system: after a death of the gateway the
-    /// act is known, and not done again.
+    /// Waits until the causes of the next effect are written. After a crash of the gateway the
+    /// effect is then known and not repeated.
     pub(super) async fn write_ahead(&mut self) {
         if self.is_held() {
             self.recording.settled().await;
@@ -50,8 +50,9 @@ impl Task {
         self.tell_recorded();
     }
 
-    /// Tells processes how much of what they said is written down; of their end only once no turn
-    /// is open: until its answer is kept, a later life needs the link.
+    /// Confirms to processes how much of their output is recorded. Their end is confirmed only once
+    /// no turn is open, because a restarted gateway needs the link until the answers of its turns
+    /// are saved.
     pub(super) fn tell_recorded(&mut self) {
         let Some(progress) = &self.progress else { return };
         let written = *progress.borrow();
@@ -61,7 +62,8 @@ impl Task {
         self.processes.tell_recorded(written);
     }
 
-    /// Has what a later life needs kept, with a process that is about to start.
+    /// Stores with the holder the data that a restarted gateway needs. `starts` is a process that
+    /// is about to start.
     pub(super) fn keep(&self, starts: Option<(ProcKey, &Endpoint)>) {
         if !self.is_held() {
             return;
@@ -80,7 +82,7 @@ impl Task {
         }
     }
 
-    /// The link has ended: nothing of it is needed any more.
+    /// Removes the data of a link that has ended.
     pub(super) async fn let_go(&mut self) {
         if self.is_held() {
             self.recording.settled().await;

@@ -1,4 +1,4 @@
-//! Starting a process as the guest planned it and the host allows.
+//! Starts a process as the guest requested it, if the host allows it.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use aetheel_model::agent::{
 };
 use aetheel_model::plain::with_causes;
 
-/// Where programs put what they need for a while: each link's agent has a folder of its own.
+/// The variable that names the folder for temporary files. Each link's agent has its own folder.
 const TEMPORARY: &str = "TMPDIR";
 
 impl Task {
@@ -46,7 +46,7 @@ impl Task {
         self.keep(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
         let launched = self.parts.launcher.launch(launch).await;
         if let Err(LaunchError::HolderLost(_)) = launched {
-            // Nothing is known against the prompt: its agent was never asked.
+            // The prompt is not to blame: its agent never received it.
             self.turns.report_all(|| Report::Orphaned);
         }
         let process = launched.map_err(|error| {
@@ -60,7 +60,7 @@ impl Task {
         Ok(())
     }
 
-    /// Checks a guest's plan and completes it; returns also the port on which the process is to
+    /// Checks a guest's request and completes it. Also returns the port on which the process must
     /// listen.
     fn plan(&mut self, spawn: &Spawn) -> Result<(Launch, Option<u16>), String> {
         self.processes.may_start(spawn.proc)?;
@@ -84,7 +84,7 @@ impl Task {
         let host = &self.parts.host;
         let descriptor = self.parts.backend.descriptor();
         let session = spawn.session.and_then(|session| self.turns.session(session));
-        // Without a session of its own a process serves all of them: the least they may have.
+        // A process without a session serves all sessions, so it gets the lowest safety level.
         let safety = session.map_or(Safety::Default, |session| session.safety);
         let cwd = session.map_or_else(|| self.parts.cwd.clone(), |session| (&session.cwd).into());
         let known = plan::Known {
@@ -97,7 +97,7 @@ impl Task {
             .map_err(|fault| format!("the backend's plan was refused: {fault}"))?;
         let stdin = self.stock.body(&spawn.stdin)?;
         let mut environment = host.environment(descriptor);
-        // It follows from the operator's variables, not from the guest's.
+        // The reach depends on the operator's variables, not on those of the guest.
         let mut reach = host.reach(descriptor, &environment);
         let (files, temporary) = self.files.folders()?;
         environment.retain(|(name, _)| {
@@ -114,7 +114,7 @@ impl Task {
         command.extend(checked.arguments.into_iter().map(OsString::from));
         self.recording.host(What::Launch {
             command: command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
-            // Recordings are shared: which others this machine has is nobody's business.
+            // Recordings are shared, so they must not list the other variables of this machine.
             environment: environment
                 .iter()
                 .map(|(name, _)| name.clone())
@@ -134,7 +134,7 @@ impl Task {
             keep_open: spawn.keep_open,
             framing: declared.map(|known| known.framing).unwrap_or_default(),
             line_limit: self.line_limit(),
-            // The output of a long-lived agent is counted turn by turn, by the link.
+            // The link limits the output of a long-lived agent for each turn.
             output_limit: if self.is_one_shot() { host.output_limit } else { u64::MAX },
             reach,
         };
@@ -142,13 +142,13 @@ impl Task {
     }
 }
 
-/// A port nobody listens on. Between this and the agent's own start somebody else may take it; the
-/// agent then says so.
+/// Returns a free port. Another program may take it before the agent listens, and the agent then
+/// reports that.
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// Whether a variable is one that the descriptor names.
+/// Returns whether the descriptor names a variable.
 fn declares(descriptor: &Descriptor, name: &str) -> bool {
     let credential = |credential: &Credential| matches!(credential, Credential::Variable(known) if known == name);
     let named = |names: &[String]| names.iter().any(|known| known == name);

@@ -1,22 +1,23 @@
-//! The log of a link: what marks its lines, and what the guest adds.
+//! The log of a link: the span of its lines, and the lines of its guest.
 
 use super::Task;
 use crate::recording::What;
 use aetheel_model::agent::Level;
 
-/// Lines of a guest in a turn that are logged as it wishes; further ones only at the level of
-/// debugging.
+/// Number of log lines of a guest in one turn that keep their level. Further lines are logged at
+/// debug level.
 const REMARKS: u32 = 100;
-/// Dropped actions in a turn that are noted in the log and the recording.
+/// Maximum number of dropped actions in one turn that are noted in the log and the recording.
 const DROPPED: u32 = 100;
 
 impl Task {
-    /// Marks the lines to come: with the turn too, while there is only one. To be called when turns
-    /// or generation change.
+    /// Updates the span of the link. It includes the turn if only one is open. Must be called when
+    /// turns or the generation change.
     pub(super) fn renew_span(&mut self) {
         let (link, backend, generation) =
             (self.parts.id.as_str(), self.name(), self.parts.backend.generation());
-        // Its level is the highest, and it is not below the turn that happened to open the link.
+        // The span has the highest level so that it is always enabled. It has no parent, because it
+        // does not belong to the turn that opened the link.
         self.span = match self.turns.only() {
             Some((open, session)) => {
                 let (turn, event, lane) = (&open.id, open.event, &session.lane);
@@ -26,7 +27,7 @@ impl Task {
         };
     }
 
-    /// Logs what the guest has to say.
+    /// Logs a line of the guest.
     pub(super) fn diagnostic(&mut self, level: Level, text: &str) {
         if self.rebuilding {
             return;
@@ -35,7 +36,7 @@ impl Task {
         self.spent.remarks = self.spent.remarks.saturating_add(1);
         if self.spent.remarks == REMARKS {
             tracing::warn!(
-                "the backend has much to say; the rest of this turn is logged at debug only"
+                "the backend logs too many lines; the rest of this turn is logged at debug only"
             );
         }
         match level {
@@ -56,7 +57,7 @@ impl Task {
             self.recording.host(What::Host("further dropped actions are not noted".to_owned()));
             return tracing::debug!("the backend's further dropped actions are not logged");
         }
-        tracing::debug!(what, reason, "dropped what the backend said");
+        tracing::debug!(what, reason, "dropped an action of the backend");
         self.recording.host(What::Host(format!("dropped {what}: {reason}")));
     }
 }

@@ -1,10 +1,10 @@
-//! The life of a link, in a task of its own: one thing happens after the other.
+//! The task of a link, which does one thing after the other.
 //!
-//! Here the task waits for what comes next and serves requests. `actions` calls the guest and does
-//! what it wants, `launch` starts its processes, `output` takes in what the agent says, `closing`
-//! is the way out, `renewal` the way to a newer generation, `log` marks the lines of the log. A link
-//! that outlives the gateway is `held`, and `rebuild` brings one back; `deeds` says whether a guest
-//! agrees with what was done.
+//! This module waits for events and serves requests. `actions` calls the guest and performs its
+//! actions, `launch` starts its processes, `output` processes the agent's output, `closing` ends
+//! the link, `renewal` moves it to a newer generation, and `log` sets the span of its log lines.
+//! `held` handles links that outlive the gateway, and `rebuild` restores one. `deeds` checks
+//! whether a guest agrees with the recorded actions.
 
 mod actions;
 mod closing;
@@ -46,16 +46,16 @@ use aetheel_model::agent::{
 };
 use aetheel_model::baseline::Baseline;
 
-/// Inputs after which a call into the guest is made although more are there.
+/// Maximum number of inputs in one call into the guest.
 const BATCH: usize = 1024;
 
 struct Task {
     parts: Parts,
     state: Arc<State>,
     recording: Recording,
-    /// Or how it failed.
+    /// The guest, or its failure.
     guest: Result<Box<dyn Guest>, GuestFailure>,
-    /// For the next call into the guest.
+    /// The inputs for the next call into the guest.
     inputs: Vec<TimedInput>,
     spent: Spent,
     unasked: UnaskedLimit,
@@ -70,26 +70,26 @@ struct Task {
     closing: Closing,
     /// The agent's version when the last turn began.
     agent_version: Option<String>,
-    /// Marks the link's lines of the log.
+    /// The span of the link's log lines.
     span: Span,
-    /// How far the recording is written, where the link outlives the gateway.
+    /// The number of written lines of the recording, if the link outlives the gateway.
     progress: Option<watch::Receiver<u64>>,
-    /// What happens now happened in an earlier life of the gateway.
+    /// Whether the link is being rebuilt, so that its current inputs are from before a restart.
     rebuilding: bool,
 }
 
-/// Counts since the last turn began.
+/// Counters since the last turn began.
 #[derive(Default)]
 struct Spent {
-    /// Lines of the guest for the log.
+    /// Log lines of the guest.
     remarks: u32,
-    /// Actions without effect.
+    /// Dropped actions.
     dropped: u32,
     /// Bytes of actions.
     actions: u64,
     /// Bytes of the agent's output.
     output: u64,
-    /// Calls into the guest since anything was waited for.
+    /// Calls into the guest since the task last waited for an event.
     calls: u32,
 }
 
@@ -105,7 +105,7 @@ pub(super) async fn run(
     }
     let guest = parts.backend.open().await;
     let mut task = Task::new(parts, recording, guest, state);
-    // A link is opened for something, which is on its way.
+    // A link is opened for a request, which arrives now.
     if let Some(first) = requests.recv().await {
         let span = task.span.clone();
         task.serve(first).instrument(span).await;
@@ -115,8 +115,8 @@ pub(super) async fn run(
     }
 }
 
-/// Brings a link back, from its recording and what else an earlier life of the gateway left; returns
-/// what it has, and what must be run for it to live.
+/// Rebuilds a link that outlived the gateway. Returns its turns and sessions, and the future that
+/// drives it.
 pub(super) async fn resume(
     mut parts: Parts,
     recording: Recording,
@@ -167,7 +167,7 @@ impl Task {
         task
     }
 
-    /// Does one thing after the other to the end.
+    /// Runs the task to its end.
     async fn live(mut self, mut requests: mpsc::UnboundedReceiver<LinkRequest>) {
         let mut reachable = true;
         loop {
@@ -178,12 +178,12 @@ impl Task {
         }
         let span = self.span.clone();
         self.finish(&mut requests).instrument(span).await;
-        // Only now is nothing of it left.
+        // The link counts as ended only after this.
         drop(self);
         turn_away(&mut requests);
     }
 
-    /// Does one thing after waiting for it; false when nothing can happen any more.
+    /// Waits for one event and handles it. Returns false when nothing can happen any more.
     async fn step(
         &mut self,
         reachable: &mut bool,
@@ -205,7 +205,7 @@ impl Task {
             },
             request = requests.recv(), if *reachable => match request {
                 Some(request) => self.serve(request).await,
-                // It is out of reach: it leaves in order.
+                // No handle is left, so the link ends in an orderly way.
                 None => {
                     *reachable = false;
                     self.retire();
@@ -225,7 +225,7 @@ impl Task {
         true
     }
 
-    /// Whether nothing can happen here any more.
+    /// Returns whether nothing can happen any more.
     fn is_over(&self) -> bool {
         if !self.processes.is_empty() || self.guest.is_err() {
             return self.processes.is_empty();
@@ -240,7 +240,7 @@ impl Task {
             LinkRequest::Begin(begin) => self.begin(*begin),
             LinkRequest::Interrupt(turn) if self.turns.contains(turn) => {
                 if self.guest.is_err() {
-                    // There is no guest left that could ask it gently.
+                    // Without a guest, nothing can ask the agent to interrupt the turn.
                     return self.give_up(turn);
                 }
                 if self.is_one_shot() {
@@ -273,7 +273,7 @@ impl Task {
                 let _ = reply_tx.send(self.renew(backend).await);
             }
             LinkRequest::Retire => self.retire(),
-            // The turn they name has ended meanwhile.
+            // The turn of these requests has already ended.
             LinkRequest::Interrupt(_) | LinkRequest::GiveUp(_) | LinkRequest::Steer(..) => {}
         }
     }
@@ -289,7 +289,7 @@ impl Task {
             return;
         }
         let turn = TurnRef { session: start.session, turn: start.turn };
-        // It is taken: from here on its own clocks count.
+        // The link accepts the turn. The driver's time limits begin here.
         let _ = reports.send(Report::Active);
         self.recording.host(What::Turn {
             turn: id.clone(),
@@ -299,7 +299,7 @@ impl Task {
             key: turn.turn,
         });
         for blob in &blobs {
-            // The bytes themselves are people's, and large.
+            // The contents are private and large, so only their digest is recorded.
             self.recording.host(What::Host(format!(
                 "blob {}: {} bytes, sha256 {}",
                 blob.key,
@@ -325,7 +325,7 @@ impl Task {
         self.input(Input::Command(Command::StartTurn(start)));
     }
 
-    /// The driver has let go of the turn.
+    /// Removes a turn that the driver has finished.
     fn end(&mut self, turn: TurnRef, ending: String) {
         let Some(open) = self.turns.end(turn.turn) else { return };
         self.renew_span();
@@ -336,7 +336,8 @@ impl Task {
             self.rest();
         } else {
             if self.turns.is_empty() {
-                // Let go of in the middle, as by a panic: the agent must not go on.
+                // The driver was dropped in the middle of the turn, for example by a panic. The
+                // agent must not continue.
                 self.processes.kill();
             }
             self.retire();
@@ -372,18 +373,19 @@ impl Task {
         self.parts.host.agents.baselines().get(self.name(), self.agent_version.as_deref())
     }
 
-    /// Whether its agent serves one turn and leaves.
+    /// Returns whether the agent serves one turn and exits.
     fn is_one_shot(&self) -> bool {
         self.parts.backend.descriptor().sharing == Sharing::Turn
     }
 
-    /// Longest line, and longest body of an answer, bytes.
+    /// Returns the maximum length of a line and of a response body, in bytes.
     fn line_limit(&self) -> usize {
         let host = self.parts.host.line_limit;
         self.parts.backend.descriptor().line_limit.map_or(host, |limit| host.min(limit as usize))
     }
 
-    /// The end: whoever follows a turn is told, and says how it ended.
+    /// Reports the end to all turns, waits for their drivers to finish, and removes the link's
+    /// data.
     async fn finish(&mut self, requests: &mut mpsc::UnboundedReceiver<LinkRequest>) {
         self.processes.kill();
         self.state.close();
@@ -402,7 +404,7 @@ impl Task {
     }
 }
 
-/// Turns away what was asked of a link that has ended.
+/// Refuses the remaining requests of a link that has ended.
 fn turn_away(requests: &mut mpsc::UnboundedReceiver<LinkRequest>) {
     requests.close();
     while let Ok(request) = requests.try_recv() {

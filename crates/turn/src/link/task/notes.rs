@@ -1,5 +1,5 @@
-//! Notes that are taken while a link is rebuilt: the turns, sessions, processes, requests and timers
-//! that its recording leaves open.
+//! The state that is collected while a link is rebuilt: the turns, sessions, processes, requests
+//! and timers that are open at the end of its recording.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,63 +13,64 @@ use crate::{ProcessCommand, Survivor};
 use aetheel_model::agent::{AskKey, ProcKey, SessionKey, Spawn, StartTurn, TurnKey};
 use aetheel_model::event::Lane;
 
-/// A turn that an earlier life of the gateway began and that goes on.
+/// A turn that began before a restart of the gateway and continues.
 #[derive(Debug)]
 pub(crate) struct Continued {
-    /// Its correlation id.
+    /// The correlation id.
     pub(crate) id: String,
-    /// Its event's sequence number.
+    /// The event's sequence number.
     pub(crate) event: u64,
     pub(crate) lane: Lane,
     pub(crate) start: StartTurn,
-    /// All of its reports from its beginning, [`Report::CaughtUp`] behind the known ones.
+    /// All reports from the beginning of the turn. [`Report::CaughtUp`] follows the reports from
+    /// before the restart.
     pub(crate) reports: mpsc::UnboundedReceiver<Report>,
-    /// Its questions without an answer, and how often each key was used.
+    /// The open questions, and how often each key was used.
     pub(crate) asks: Vec<(AskKey, u32)>,
 }
 
-/// A session that a link has open.
+/// An open session of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenSession {
     pub(crate) lane: Lane,
     pub(crate) key: SessionKey,
     pub(crate) cwd: String,
-    /// The agent's id of it, once it is known.
+    /// The agent's id of the session, once it is known.
     pub(crate) native: Option<String>,
 }
 
-/// The notes of a rebuild.
+/// The state of a rebuild.
 #[derive(Default)]
 pub(super) struct Notes {
-    /// What the guest is yet to want.
+    /// The recorded actions that the guest has not returned yet.
     pub(super) deeds: Deeds,
-    /// Turns of which the recording has no end, and their reports.
+    /// The reports of turns whose end is not in the recording, by correlation id.
     pub(super) open: BTreeMap<String, mpsc::UnboundedReceiver<Report>>,
     pub(super) turns: Vec<Continued>,
     pub(super) sessions: BTreeMap<SessionKey, OpenSession>,
-    /// Which turn begins with the next command.
+    /// The turn that begins with the next `start-turn` command.
     pub(super) begins: Option<(String, u64, Lane)>,
-    /// Processes that were asked for and are not known to have started.
+    /// Requested processes that are not known to have started.
     pub(super) asked_for: Vec<Spawn>,
-    /// Those that had started and not ended.
+    /// Processes that had started and not ended.
     pub(super) living: BTreeSet<ProcKey>,
-    /// Lines of each process, and its end as one more.
+    /// The number of recorded lines of each process. Its end counts as one more line.
     pub(super) heard: BTreeMap<ProcKey, u64>,
-    /// Commands to each process.
+    /// The number of commands to each process.
     pub(super) commands: BTreeMap<ProcKey, u64>,
-    /// Those that it did not get.
+    /// Commands that the process did not receive.
     pub(super) undone: Vec<(ProcKey, ProcessCommand)>,
     pub(super) requests: BTreeSet<u32>,
     pub(super) streams: BTreeSet<u32>,
-    /// Milliseconds of the link when each timer runs out.
+    /// When each timer expires, in milliseconds of the link's time.
     pub(super) timers: BTreeMap<u32, f64>,
     pub(super) clocks: BTreeMap<TurnKey, TurnClock>,
 }
 
-/// The time of a turn, milliseconds of the link.
+/// The times of a turn, in milliseconds of the link's time.
 pub(super) struct TurnClock {
     pub(super) began: f64,
-    /// Time in which people were asked.
+    /// The total time in which questions were open.
     pub(super) stood: f64,
     pub(super) asked: BTreeSet<AskKey>,
     /// How often each key was used.
@@ -82,7 +83,7 @@ impl TurnClock {
         Self { began: t, stood: 0.0, asked: BTreeSet::new(), times: BTreeMap::new(), since: t }
     }
 
-    /// The questions without an answer, and how often each key was used.
+    /// Returns the open questions, and how often each key was used.
     pub(super) fn open(&self) -> Vec<(AskKey, u32)> {
         self.asked.iter().map(|ask| (*ask, self.times.get(ask).copied().unwrap_or(1))).collect()
     }
@@ -133,7 +134,7 @@ impl Notes {
 }
 
 impl Notes {
-    /// Counts a command; true: the process did not get it.
+    /// Counts a command. Returns true if the process did not receive it.
     pub(super) fn is_undone(&mut self, survivor: &Survivor, proc: ProcKey) -> bool {
         let count = self.commands.entry(proc).or_default();
         *count += 1;

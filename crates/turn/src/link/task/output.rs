@@ -1,7 +1,7 @@
-//! The output of a link's processes on its way to the guest, and their end.
+//! Passes the output and the end of a link's processes to the guest.
 //!
-//! When the guest of a one-shot agent has failed, the rest of its output is written down all the
-//! same: a later parser may read the whole answer.
+//! If the guest of a one-shot agent has failed, the rest of the output is still recorded, because a
+//! later parser may be able to read the answer.
 
 use super::{BATCH, Task};
 use crate::link::Report;
@@ -11,7 +11,7 @@ use aetheel_model::agent::{Exit, Exited, Failure, FailureKind, Input, Line, Proc
 use aetheel_model::figures;
 
 impl Task {
-    /// Takes in what a process did, and what else it has done by now.
+    /// Handles an event of a process, and further events that have already arrived.
     pub(super) fn process_event(&mut self, proc: ProcKey, mut event: ProcessEvent) {
         let mut bytes = 0;
         loop {
@@ -26,7 +26,7 @@ impl Task {
                     return self.process_exited(proc, how, stderr_tail);
                 }
             }
-            // Events that are there already go to the guest in the same call.
+            // Events that have already arrived go to the guest in the same call.
             if self.inputs.len() >= BATCH {
                 break;
             }
@@ -38,7 +38,7 @@ impl Task {
         self.count_output(bytes);
     }
 
-    /// Takes in lines; returns their bytes.
+    /// Adds lines as inputs. Returns their size in bytes.
     fn lines(&mut self, proc: ProcKey, lines: Vec<OutputLine>) -> u64 {
         let at_ms = self.recording.now();
         let truncated = lines.iter().filter(|line| line.truncated).count();
@@ -53,13 +53,13 @@ impl Task {
     pub(super) fn process_exited(&mut self, proc: ProcKey, how: Exit, stderr_tail: String) {
         self.processes.remove(proc);
         if how != Exit::Code(0) && self.turns.is_empty() {
-            tracing::info!(?how, "agent exited badly outside a turn");
+            tracing::info!(?how, "agent failed outside a turn");
         }
         self.report_exit(how, &stderr_tail);
         self.input(Input::Exited(Exited { proc, how, stderr_tail }));
     }
 
-    /// Reports the end of a process to the turns.
+    /// Reports the end of a process to all turns.
     pub(super) fn report_exit(&self, how: Exit, stderr_tail: &str) {
         let failure = Failure {
             kind: FailureKind::Crashed,
@@ -69,7 +69,8 @@ impl Task {
         self.turns.report_all(|| Report::Trouble(failure.clone()));
         self.turns.report_all(|| Report::Stderr(stderr_tail.to_owned()));
         match how {
-            // A long-lived agent that was leaving when the prompt came, and never took it.
+            // A long-lived agent was already exiting when the prompt arrived, and never received
+            // it.
             Exit::Code(0)
                 if !self.is_one_shot()
                     && !self.processes.any_started()
@@ -83,7 +84,7 @@ impl Task {
         }
     }
 
-    /// Takes in what came over HTTP; of a stream that was closed meanwhile, nothing.
+    /// Adds an input from HTTP, unless it belongs to a stream that was closed.
     pub(super) fn net_input(&mut self, input: Input) {
         if let Some(bytes) = self.net.received(&input) {
             self.count_output(bytes as u64);
@@ -99,14 +100,14 @@ impl Task {
         if self.spent.output > self.parts.host.output_limit {
             self.turns.report_all(|| Report::OutputLimit);
         }
-        // On a link of many turns, only a turn's own events say that it goes on.
+        // If several turns are open, only a turn's own events show that it makes progress.
         if bytes > 0 && self.turns.len() == 1 {
             self.turns.report_all(|| Report::Active);
         }
     }
 
-    /// Whether what the agent still says is worth waiting for: it serves this turn alone, leaves by
-    /// itself, and is not on its way out.
+    /// Returns whether the remaining output of the agent is worth recording: it serves only this
+    /// turn, exits by itself, and is not being stopped.
     pub(super) fn can_drain(&self) -> bool {
         self.is_one_shot()
             && self.turns.any_running()
@@ -115,8 +116,8 @@ impl Task {
             && !self.closing.is_ending()
     }
 
-    /// Closes the agent's stdin and goes on writing down its output. The turn's clocks go on; its
-    /// questions are over, for nobody could hand an answer on.
+    /// Closes the agent's stdin and continues to record its output. The turn's time limits
+    /// continue. Its questions are closed, because nothing can pass on an answer.
     pub(super) fn drain(&mut self) {
         self.recording.host(What::Host(recording::UNSEEN.to_owned()));
         self.timers.clear();
@@ -126,7 +127,7 @@ impl Task {
     }
 }
 
-/// Why an agent exited without ending its turn.
+/// Returns the failure message of an agent that exited without ending its turn.
 fn last_words(stderr: &str, how: Exit) -> String {
     let tail = reason::reason(stderr);
     let how = match how {

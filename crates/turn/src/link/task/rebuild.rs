@@ -1,9 +1,9 @@
-//! How a link comes back after the gateway died: a fresh guest is told the recording, and stands
-//! where the old one stood.
+//! Rebuilds a link after the gateway was restarted: a fresh guest replays the recording and reaches
+//! the state of the old one.
 //!
-//! What the guest wants done was done already, as far as the recording has it: it is compared, noted
-//! and not repeated. What is left over at the end (a command that whoever holds the processes did not
-//! get, an HTTP request without an answer) is done then, or told as a failure.
+//! The guest's actions are compared with the recorded ones and are not performed again. Unfinished
+//! work at the end of the recording is completed: commands that the holder did not receive are
+//! sent, and HTTP requests without a response fail.
 
 use std::time::Duration;
 
@@ -22,20 +22,21 @@ use aetheel_model::agent::{
     TurnRef,
 };
 
-/// The reason that a guest hears of what the gateway had under way when it died.
+/// The reason that a guest gets for requests and streams that were open when the gateway ended.
 const RESTARTED: &str = "the gateway was restarted";
 
-/// Everything that a link has after it came back.
+/// The open turns and sessions of a rebuilt link.
 pub(crate) struct Rebuilt {
     pub(crate) turns: Vec<Continued>,
     pub(crate) sessions: Vec<OpenSession>,
 }
 
 impl Task {
-    /// Has the guest told the recording, and takes over what there is.
+    /// Replays the recording to the guest and takes over the link's processes.
     ///
     /// # Errors
-    /// [`NotRebuilt`]; nothing was done then but adding to the recording.
+    /// [`NotRebuilt`]. In that case, nothing was changed except that a line was added to the
+    /// recording.
     pub(super) async fn rebuild(
         &mut self,
         entries: &[Entry],
@@ -55,7 +56,7 @@ impl Task {
             match &entry.what {
                 What::Turn { turn, event, lane, .. } => {
                     let lane =
-                        lane.parse().map_err(|_| NotRebuilt::Incomplete("a lane is none"))?;
+                        lane.parse().map_err(|_| NotRebuilt::Incomplete("a lane is invalid"))?;
                     notes.begins = Some((turn.clone(), *event, lane));
                 }
                 What::Ending { turn, .. } => {
@@ -88,7 +89,7 @@ impl Task {
         Ok(Rebuilt { turns: notes.turns, sessions: notes.sessions.into_values().collect() })
     }
 
-    /// What the arrival of an input changed beside the guest.
+    /// Applies an input of the recording to the state of the link, except for its guest.
     async fn happened(
         &mut self,
         notes: &mut Notes,
@@ -138,7 +139,7 @@ impl Task {
                 if self.is_one_shot() {
                     self.closing.interrupt();
                 }
-                // Reports to nobody where it was the end.
+                // Does nothing if the turn has already ended.
                 let _ = self.turns.report(*turn, Report::Stopping);
             }
             Command::Answer(answer) => {
@@ -213,7 +214,8 @@ impl Task {
         Ok(())
     }
 
-    /// Tells the guest what happened, and takes note of what it wants done.
+    /// Passes the collected inputs to the guest, compares its actions with the recorded ones and
+    /// applies them to the state of the link.
     async fn tell_again(
         &mut self,
         notes: &mut Notes,
@@ -231,7 +233,7 @@ impl Task {
             }
             self.done_before(notes, survivor, action, t).await;
         }
-        // What they make the host tell the guest stands in the recording.
+        // The inputs that result from these actions are in the recording.
         self.inputs.clear();
         Ok(())
     }
@@ -269,7 +271,7 @@ impl Task {
             }
             Action::Http(request) => drop(notes.requests.insert(request.request)),
             Action::OpenStream(open) => drop(notes.streams.insert(open.stream)),
-            // Its end comes as an input.
+            // The end of the stream is a recorded input.
             Action::CloseStream(_) => {}
             Action::SetTimer(timer) => {
                 notes.timers.insert(timer.timer, t + f64::from(timer.after_ms));
@@ -297,8 +299,8 @@ impl Task {
         }
     }
 
-    /// Takes over the processes that live, starts those that were about to, and gives them the
-    /// commands they did not get.
+    /// Takes over the running processes, starts those that were about to start, and sends the
+    /// commands that they did not receive.
     async fn take_over(
         &mut self,
         notes: &mut Notes,
@@ -315,7 +317,7 @@ impl Task {
             let starting = spawn.map(|at| notes.asked_for.remove(at));
             let process = self.parts.launcher.adopt(&self.parts.id, proc, heard).await?;
             if starting.is_none() && !notes.living.remove(&proc) {
-                // Its end is in the recording: it need not be kept longer than its turns.
+                // Its end is recorded, so it is kept only as long as the open turns need it.
                 self.processes.ended_before(proc, process, heard);
                 continue;
             }
@@ -329,7 +331,7 @@ impl Task {
         for (proc, command) in notes.undone.drain(..) {
             self.processes.command(proc, command);
         }
-        // Nobody knows how they ended: they were lost with whoever held them.
+        // Their exit is unknown, because they were lost together with the process that held them.
         for proc in std::mem::take(&mut notes.living) {
             self.process_exited(proc, Exit::Unknown, String::new());
         }
@@ -340,7 +342,7 @@ impl Task {
         Ok(())
     }
 
-    /// Ends what cannot go on, and starts the clocks.
+    /// Fails the open requests and streams, and starts the timers and the turns' time limits.
     fn go_on(&mut self, notes: &mut Notes, now: f64) {
         for request in &notes.requests {
             self.input(Input::HttpFailed(HttpFailed {
@@ -374,7 +376,8 @@ impl Task {
         self.renew_span();
         self.tell_recorded();
         if notes.turns.iter().any(|turn| !turn.asks.is_empty()) {
-            // While people are waited for nothing new is recorded, which is no sign of trouble.
+            // While a question is open nothing new is recorded, so confirm again that the gateway
+            // is alive.
             self.processes.repeat_recorded();
         }
         if self.turns.is_empty() {
@@ -383,7 +386,7 @@ impl Task {
     }
 }
 
-/// The bytes of a turn's files, from where they were put for its agent.
+/// Reads the contents of a turn's files from the paths at which they were stored for the agent.
 async fn blobs(start: &StartTurn) -> Vec<Blob> {
     let mut blobs = Vec::new();
     for part in &start.parts {

@@ -1,4 +1,4 @@
-//! How a link goes over to a newer generation of its backend.
+//! Moves a link to a newer generation of its backend.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use crate::{Backend, GuestFailure};
 use aetheel_model::plain::with_causes;
 
 impl Task {
-    /// Goes over to a newer generation: its guest is told the recording, also while turns run, or
-    /// takes over what the present one saved, between turns.
+    /// Moves to a newer generation: by replaying the recording, even while turns run, or between
+    /// turns by the saved state of the present guest. Returns whether the link is on that
+    /// generation now.
     pub(super) async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
         if self.closing.is_ending() || self.guest.is_err() || !self.inputs.is_empty() {
             return false;
@@ -34,10 +35,10 @@ impl Task {
         false
     }
 
-    /// Moves to a generation whose guest does the same when it is given the recording.
+    /// Moves to a generation whose guest returns the same actions for the recording.
     ///
     /// # Errors
-    /// Why it cannot, for the log.
+    /// Returns why it cannot, for the log.
     async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), String> {
         self.recording.settled().await;
         let path = self.recording.path().to_owned();
@@ -50,9 +51,9 @@ impl Task {
         let guest =
             deeds::retell(&**backend, &entries).await.map_err(|error| with_causes(&error))?;
         let turns = self.turns.len();
-        tracing::info!(%from, %to, turns, "link moved to the new generation: told the recording, it agrees");
+        tracing::info!(%from, %to, turns, "link moved to the new generation: its actions for the recording are the same");
         self.recording.host(What::Host(format!(
-            "from here on generation {to}, which was told all of the above"
+            "from here on generation {to}, which replayed all of the above"
         )));
         self.guest = Ok(guest);
         self.take_backend(Arc::clone(backend));
@@ -65,7 +66,7 @@ impl Task {
         self.renew_span();
     }
 
-    /// Goes over between turns, by what the present guest saves.
+    /// Moves between turns by loading the state that the present guest saves.
     async fn renew_by_state(&mut self, backend: Arc<dyn Backend>) -> bool {
         let Ok(guest) = self.guest.as_mut() else { return false };
         let saved_by = self.parts.backend.descriptor().version.clone();

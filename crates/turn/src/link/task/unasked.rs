@@ -1,4 +1,4 @@
-//! Turns that the agent begins by itself. What it says in one goes to the lane of its session.
+//! Turns that the agent begins by itself. Their answers go to the lane of their session.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use super::Task;
 use crate::link::Unasked;
 use aetheel_model::agent::{TurnDone, TurnRef};
 
-/// Most turns that an agent begins by itself within [`WINDOW`]; people would get an answer of each.
+/// Maximum number of turns that an agent may begin by itself within [`WINDOW`], because people get
+/// an answer for each.
 const MOST: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
 
@@ -20,7 +21,7 @@ pub(super) struct UnaskedLimit {
 }
 
 impl UnaskedLimit {
-    /// Counts one more; returns its number within the window.
+    /// Counts one more turn and returns its number within the window.
     fn count(&mut self, now: Instant) -> u32 {
         if self.since.is_none_or(|since| now.duration_since(since) >= WINDOW) {
             *self = Self { since: Some(now), count: 0 };
@@ -45,11 +46,11 @@ impl Task {
             }
         }
         if !self.turns.begin_unasked(turn) {
-            self.dropped("turn-begun", "its session or its key is not one for it");
+            self.dropped("turn-begun", "its session is not open, or its key is too low");
         }
     }
 
-    /// Delivers what the agent said in a turn of its own.
+    /// Delivers the answer of a turn that the agent began by itself.
     pub(super) fn unasked_done(&mut self, done: TurnDone) {
         let Some((session, transcript)) = self.turns.end_unasked(done.turn) else { return };
         if self.rebuilding {
@@ -59,14 +60,14 @@ impl Task {
         let Some(session) = self.turns.session(session).filter(|_| !text.trim().is_empty()) else {
             return;
         };
-        tracing::info!(lane = %session.lane, "the agent had something to say by itself");
+        tracing::info!(lane = %session.lane, "the agent began a turn by itself and answered");
         let unasked = Unasked {
             lane: session.lane.clone(),
             backend: self.parts.backend.descriptor().label().to_owned(),
             text,
             usage: done.usage.or_else(|| transcript.usage()),
         };
-        // Fails when the gateway is going away.
+        // Fails while the gateway shuts down.
         let _ = self.parts.unasked.send(unasked);
     }
 }
