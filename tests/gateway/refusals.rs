@@ -220,7 +220,7 @@ async fn a_pin_that_is_no_digest_is_named_with_its_line() {
         .unwrap_or_else(|| panic!("{}", ended.stdout));
     assert!(
         fault.contains(&format!(
-            "\"{}\", \"short\" is no SHA-256 (64 hexadecimal digits)",
+            "\"{}\", \"short\" is not a SHA-256 (64 hexadecimal digits)",
             &good[1..]
         )),
         "{fault}"

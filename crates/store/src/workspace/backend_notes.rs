@@ -1,9 +1,9 @@
-//! `backends.md`: what an operator decided about backends, one section each: which components they
-//! trust, by their SHA-256, what a backend may do beyond what the shipped ones of its name do, and
-//! its own options.
+//! `backends.md`: the operator's decisions about backends, one section for each. A section lists
+//! the trusted components by their SHA-256, capabilities that the backend has beyond those of the
+//! shipped one of its name, and values for its own options.
 //!
-//! Followed like every file of operators; written only to add what the operator agreed to, and then
-//! nothing else in it changes. `docs/backends.md` has the format.
+//! Read again whenever it changes. The gateway only adds entries that the operator agreed to and
+//! changes nothing else. `docs/backends.md` has the format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use aetheel_model::agent::capability::{self, Capabilities};
 use aetheel_model::markdown::sections::sections;
 use aetheel_model::markdown::{Entry, bare};
 
-/// The beginning of a file that is made for its first entry.
-const HEADING: &str = "# Backends\n\nWhat was decided about backends: which components are trusted (`sha256`), their options (`option`), and what they may\n\
-     do (all else).\n";
+/// The beginning of a new file.
+const HEADING: &str = "# Backends\n\nDecisions about backends: which components are trusted (`sha256`), their options (`option`), and\n\
+     their capabilities (everything else).\n";
 
-/// All that the file says.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackendNotes {
     /// The backends that each digest is pinned for.
@@ -31,23 +31,23 @@ pub struct BackendNotes {
     accepted: BTreeMap<String, Capabilities>,
     /// The options chosen of each backend's own.
     options: BTreeMap<String, Vec<ChosenOption>>,
-    /// Parts that were left out, one line each.
+    /// A line for each part that was ignored.
     pub warnings: Vec<String>,
 }
 
 /// An option of a backend, as the operator wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenOption {
-    /// The name the descriptor's schema gives it.
+    /// Its name in the descriptor's schema.
     pub name: String,
-    /// Its value: JSON, or words.
+    /// Its value: JSON or plain text.
     pub value: String,
-    /// Where it stands, from 1.
+    /// Its line in the file, from 1.
     pub line: usize,
 }
 
 impl BackendNotes {
-    /// Reads a file's text. Parts that cannot be meant are left out and named.
+    /// Parses the text of a file. Invalid parts are ignored with a warning.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut notes = Self::default();
@@ -100,30 +100,31 @@ impl BackendNotes {
         if strange.is_empty() {
             Ok(())
         } else {
-            Err(format!("{} is no SHA-256 (64 hexadecimal digits)", strange.join(", ")))
+            Err(format!("{} is not a SHA-256 (64 hexadecimal digits)", strange.join(", ")))
         }
     }
 
-    /// The backends a digest (lower-case hex) is pinned for; none: it is not pinned.
+    /// Returns the backends that a digest (lower-case hex) is pinned for, or `None` if it is not
+    /// pinned.
     #[must_use]
     pub fn of(&self, digest: &str) -> Option<&BTreeSet<String>> {
         self.pins.get(digest)
     }
 
-    /// The options that were chosen, by backend.
+    /// Returns the chosen options by backend.
     #[must_use]
     pub fn options(&self) -> &BTreeMap<String, Vec<ChosenOption>> {
         &self.options
     }
 
-    /// The capabilities accepted of a backend; none: nothing ever was.
+    /// Returns the capabilities accepted for a backend, or `None` if none were ever accepted.
     #[must_use]
     pub fn accepted(&self, backend: &str) -> Option<&Capabilities> {
         self.accepted.get(backend)
     }
 }
 
-/// The file. Clones share what was read.
+/// The file `backends.md`. Clones share the content that was read.
 #[derive(Clone, Debug)]
 pub struct BackendFile {
     path: PathBuf,
@@ -131,7 +132,7 @@ pub struct BackendFile {
 }
 
 impl BackendFile {
-    /// The one of a configuration folder; not read yet.
+    /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         let path = folder.join("backends.md");
@@ -141,7 +142,7 @@ impl BackendFile {
         }
     }
 
-    /// Reads it again if it changed; returns what it says, and whether it did.
+    /// Reads the file again if it changed. Returns its content, and whether that changed.
     pub async fn refresh(&self) -> (Arc<BackendNotes>, bool) {
         let followed = self.followed.clone();
         super::blocking(move || {
@@ -152,7 +153,8 @@ impl BackendFile {
         .await
     }
 
-    /// Makes sure that the file was read whole, or does not exist. To be called before it counts.
+    /// Makes sure that the file was read completely or does not exist. Must be called before the
+    /// content is used.
     ///
     /// # Errors
     /// [`FileError`] if the file exists but cannot be read.
@@ -161,11 +163,11 @@ impl BackendFile {
         super::blocking(move || followed.lock().require()).await
     }
 
-    /// Adds a pin, unless it is there; everything else stays as it stands. Returns whether it was
+    /// Adds a pin if it is missing; the rest of the file stays unchanged. Returns whether it was
     /// added.
     ///
     /// # Errors
-    /// [`FileError`] when the file cannot be read or replaced; it is then as it was.
+    /// [`FileError`] if the file cannot be read or replaced; it is then unchanged.
     pub async fn pin(&self, backend: &str, digest: &str) -> Result<bool, FileError> {
         let (backend, digest) = (backend.to_owned(), digest.to_owned());
         self.change(move |text| {
@@ -177,12 +179,12 @@ impl BackendFile {
         .await
     }
 
-    /// Adds what the operator agreed that a backend may do, as far as it is not there; everything
-    /// else stays as it stands. Returns whether anything was added.
+    /// Adds the capabilities that the operator accepted, as far as they are missing; the rest of
+    /// the file stays unchanged. Returns whether anything was added.
     ///
     /// # Errors
-    /// [`FileError`] when the file cannot be read or replaced, or would be too long; it is then as
-    /// it was.
+    /// [`FileError`] if the file cannot be read or replaced, or would be too long; it is then
+    /// unchanged.
     pub async fn accept(&self, backend: &str, more: &Capabilities) -> Result<bool, FileError> {
         let (backend, more) = (backend.to_owned(), more.clone());
         self.change(move |text| {
@@ -195,7 +197,7 @@ impl BackendFile {
         .await
     }
 
-    /// Replaces the file's text by what a function makes of it; none: it stays.
+    /// Replaces the file's text by the result of `change`, unless that is `None`.
     async fn change(
         &self,
         change: impl FnOnce(&str) -> Option<String> + Send + 'static,
@@ -229,7 +231,8 @@ impl BackendFile {
     }
 }
 
-/// The text with more entries of one kind in a backend's section.
+/// Returns the text with entries added to the section of a backend. All of them are pins, or none
+/// is.
 fn with_entries(text: &str, backend: &str, entries: &[String]) -> String {
     let added: String = entries.iter().map(|entry| format!("- {entry}\n")).collect();
     let (sections, _) = sections(text);
@@ -244,7 +247,7 @@ fn with_entries(text: &str, backend: &str, entries: &[String]) -> String {
         };
         return format!("{text}{gap}## {backend}\n\n{added}");
     };
-    // Below the last one of its kind in the section, or right below its title.
+    // Insert after the last entry of the same kind in the section, or directly after its title.
     let is_pin = |key: &str| key == "sha256";
     let pins = entries.iter().all(|entry| entry.starts_with("sha256:"));
     let after = section
@@ -265,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_pins_any_number_and_what_is_no_digest_is_named() {
+    fn a_section_pins_any_number_of_digests_and_invalid_ones_are_reported() {
         let (a, b) = ("a".repeat(64), "B".repeat(64));
         let text = format!(
             "# x\n\n## `Gemini`\nmade by me\n- sha256: `{a}`, {b}\n- SHA256: short\n- colour: blue\n\n## codex\n- sha256: {a}\n"
@@ -290,13 +293,13 @@ mod tests {
         );
     }
 
-    /// The text with one pin more.
+    /// Returns the text with another pin.
     fn with_pin(text: &str, backend: &str, digest: &str) -> String {
         with_entries(text, backend, &[format!("sha256: {digest}")])
     }
 
     #[test]
-    fn a_pin_is_added_below_its_like_and_nothing_else_changes() {
+    fn a_pin_is_added_below_other_pins_and_nothing_else_changes() {
         let (a, b) = ("a".repeat(64), "b".repeat(64));
         let text =
             &format!("mine\n## gemini\nfrom the release\n\n- sha256: {a}\n\nmore words\n## codex");
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pin_counts_from_the_next_look_on() {
+    async fn a_pin_takes_effect_at_the_next_refresh() {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, digest) = (BackendFile::new(folder.path()), "d".repeat(64));
         assert!(file.refresh().await.0.of(&digest).is_none());
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_accepted_is_added_once_in_lines_that_can_be_read_and_mended() {
+    async fn accepted_capabilities_are_added_once_in_readable_lines() {
         use aetheel_model::agent::Descriptor;
         use aetheel_model::agent::capability::Capability;
 

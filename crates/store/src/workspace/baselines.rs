@@ -13,7 +13,7 @@ use aetheel_model::baseline::{Baseline, Position, Version, drop_oldest};
 const HEADING: &str = "# Baselines
 
 The usual output of each version of an agent: backend, version, turns with and without an answer, when the last one ended, and the positions
-of text that was shown, or that stood beside the answer in so many turns. docs/drift.md says what it is for. The file can be removed.
+of text that was shown, or that appeared beside the answer in this many turns. See docs/drift.md. The file can be removed.
 
 ";
 
@@ -49,11 +49,11 @@ impl BaselineNotes {
             .collect()
     }
 
-    /// Saves the baseline of a version, and removes the versions of that agent that were not used
-    /// for longest.
+    /// Saves the baseline of a version, and removes the versions of that agent that have been
+    /// unused for longest.
     ///
     /// # Errors
-    /// [`FileError`]; the file is as it was.
+    /// [`FileError`]; the file is unchanged.
     pub async fn save(&self, version: Version, baseline: Baseline) -> Result<(), FileError> {
         let notes = self.clone();
         blocking(move || {
@@ -100,7 +100,7 @@ impl Entry for SavedBaseline {
         };
         let (Ok(answered), Ok(silent), Ok(last)) = (answered.parse(), silent.parse(), last.parse())
         else {
-            return fault("one of its counts is not a number or its time is not one");
+            return fault("one of its counts or its time is invalid");
         };
         let (mut positions, mut rest) = (BTreeMap::new(), rest);
         while !rest.is_empty() {

@@ -1,5 +1,6 @@
-//! `state/blobs/`: what agents made for people, until it is delivered. A file is named by what is
-//! in it, so that nothing is there twice; the newest [`KEPT`] stay.
+//! `state/blobs/`: files that agents produced for people, until they are delivered. The name of a
+//! file is the hash of its content, so that each content is stored once. The newest [`KEPT`] files
+//! stay.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,14 +14,14 @@ use super::{FileError, Workspace};
 use crate::disk::replace;
 use aetheel_model::plain::hex;
 
-/// Files that are kept.
+/// Most files that are kept.
 const KEPT: usize = 200;
 
 impl Workspace {
-    /// Keeps bytes and returns where.
+    /// Saves bytes and returns the path of their file.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be written.
     pub async fn keep_blob(&self, bytes: Vec<u8>) -> Result<PathBuf, FileError> {
         let folder = self.inner.folder.join("state/blobs");
         let kept = tokio::task::spawn_blocking(move || {
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_there_once_and_the_oldest_goes() {
+    fn equal_content_is_stored_once_and_the_oldest_file_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("blobs");
         let first = keep(&folder, b"a").unwrap();

@@ -1,18 +1,16 @@
-//! A line of `state/sessions.md`.
-
 use std::collections::BTreeMap;
 
 use super::SessionId;
 use crate::workspace::ledger::{Entry, Token, code};
 use aetheel_model::event::Lane;
 
-/// A line of the file.
+/// A line of `state/sessions.md`: the binding of a lane to a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workspace) struct Item {
     pub(super) lane: Lane,
     pub(super) backend: String,
     pub(super) current: bool,
-    /// Its session was on another machine, and there has been none since.
+    /// Whether its session is on another machine and there has been no other since.
     pub(super) moved: bool,
     pub(super) session: Option<SessionId>,
     pub(super) settings: BTreeMap<String, String>,
@@ -36,7 +34,7 @@ impl Item {
         self.session = session;
     }
 
-    /// Whether its line would be worth keeping.
+    /// Returns whether its line is worth keeping.
     pub(super) fn says_something(&self) -> bool {
         self.current || self.moved || self.session.is_some() || !self.settings.is_empty()
     }
@@ -83,7 +81,7 @@ fn read(tokens: &[Token]) -> Result<Item, String> {
     while let Some(token) = tokens.next() {
         match (token, tokens.peek()) {
             (Token::Word(word), _) if word == "current" => item.current = true,
-            // With a value behind it, it is a setting.
+            // With a value after it, the word is the name of a setting.
             (Token::Word(word), next)
                 if word == "moved" && !matches!(next, Some(Token::Code(_))) =>
             {
@@ -100,7 +98,7 @@ fn read(tokens: &[Token]) -> Result<Item, String> {
                 }
             }
             (Token::Word(name), _) => {
-                return Err(format!("{name:?} has no value in backticks behind it"));
+                return Err(format!("{name:?} has no value in backticks after it"));
             }
             (Token::Code(value), _) => return Err(format!("`{value}` has no name before it")),
         }

@@ -1,4 +1,4 @@
-//! `state/sessions.md`: which session and settings every lane has with every backend.
+//! `state/sessions.md`: the session and settings that every lane has with each backend.
 
 mod item;
 
@@ -17,13 +17,13 @@ use aetheel_model::event::{Lane, Lanes};
 
 const HEADING: &str = "# Sessions
 
-Which conversation every lane continues, one line a lane and backend. Aetheel reads this file again whenever it changed:
-take out `session` and its id to begin a new conversation, take out a whole line to forget its settings too.
+The conversation that each lane continues, one line for each lane and backend. Aetheel reads this file again whenever it changes:
+remove `session` and its id to begin a new conversation, or a whole line to forget its settings too.
 
 ";
 
-/// An agent's id of a session, of a form that cannot be taken for a flag or a path:
-/// `[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}`.
+/// An agent's id of a session. Its form, `[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}`, cannot be mistaken
+/// for a flag or a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId(String);
 
@@ -56,21 +56,21 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Why a binding was not kept.
+/// The reason why a binding was not saved.
 #[derive(Debug, thiserror::Error)]
 pub enum BindingsError {
-    /// Not the form of a session id.
+    /// The id does not have the form of a session id.
     #[error(
         "session id {0:?} must be 1 to 128 letters, digits and `_.:-`, and not begin with a dot, colon or dash"
     )]
     InvalidSession(String),
-    /// Not the form of a setting's name, or `session` or `current`.
+    /// The name does not have the form of a setting's name, or is `session` or `current`.
     #[error(
         "setting name {0:?} must be lower-case letters, digits and `-`, and neither `session` nor `current`"
     )]
     InvalidSetting(String),
-    /// The file could not be read or written. A change that could not be written is in force until
-    /// the program ends, and is written with the next one.
+    /// The file could not be read or written. A change that could not be written stays in force
+    /// until the program ends, and is written with the next change.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -82,12 +82,12 @@ pub struct Binding {
     pub session: Option<SessionId>,
     /// The settings chosen for this lane and backend, by name.
     pub settings: BTreeMap<String, String>,
-    /// Counts the lane's resets and resumed sessions since the program began; see
+    /// Counts how often the lane was reset or resumed a session since the program began; see
     /// [`Bindings::set_session_if`].
     pub epoch: u64,
-    /// Its session was left on another machine, and there has been none since.
+    /// Whether its session stayed on another machine and there has been no other since.
     pub moved: bool,
-    /// There is a line about it that could not be read.
+    /// Whether the file has a line about it that could not be read.
     pub unreadable: bool,
 }
 
@@ -104,7 +104,7 @@ struct State {
 }
 
 impl State {
-    /// The entries of a lane with any backend.
+    /// Returns the entries of a lane with any backend.
     fn of(&self, lane: &Lane) -> impl Iterator<Item = &Item> {
         let first = (lane.clone(), String::new());
         self.ledger
@@ -116,16 +116,16 @@ impl State {
 }
 
 impl Bindings {
-    /// Reads the file; a missing one is an empty one.
+    /// Reads the file; a missing file is empty.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         let state = State { ledger: Ledger::open(path, HEADING)?, epochs: HashMap::new() };
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
-    /// Returns the state of a lane with a backend; empty when there is nothing.
+    /// Returns the binding of a lane to a backend. It is empty if the file has no line about it.
     pub async fn get(&self, lane: &Lane, backend: &str) -> Binding {
         let key = (lane.clone(), backend.to_owned());
         self.look(move |state| {
@@ -143,7 +143,7 @@ impl Bindings {
         .await
     }
 
-    /// The backend chosen for a lane; none: the operator's.
+    /// Returns the backend chosen for a lane, or `None` if the operator's default applies.
     pub async fn active_backend(&self, lane: &Lane) -> Option<String> {
         let lane = lane.clone();
         self.look(move |state| {
@@ -152,13 +152,13 @@ impl Bindings {
         .await
     }
 
-    /// Whether there is anything about a lane.
+    /// Returns whether the file has a line about a lane.
     pub async fn knows(&self, lane: &Lane) -> bool {
         let lane = lane.clone();
         self.look(move |state| state.of(&lane).next().is_some()).await
     }
 
-    /// The lanes there is anything about.
+    /// Returns the lanes that the file has lines about.
     pub async fn lanes(&self) -> Vec<Lane> {
         self.look(|state| {
             let mut lanes: Vec<Lane> =
@@ -169,13 +169,13 @@ impl Bindings {
         .await
     }
 
-    /// Lines that could not be read when the file was last read, each with its number. They stay in
-    /// the file.
+    /// Returns the lines that could not be read when the file was last read, each with its number.
+    /// They stay in the file.
     pub async fn warnings(&self) -> Vec<String> {
         self.look(|state| state.ledger.warnings.clone()).await
     }
 
-    /// Binds a lane and backend to a session, or with none, forgets the one there is.
+    /// Binds a lane and backend to a session, or with `None` forgets the present one.
     ///
     /// # Errors
     /// [`BindingsError::File`].
@@ -188,9 +188,9 @@ impl Bindings {
         self.change(lane, backend, move |_, item| item.bind(session)).await
     }
 
-    /// Binds a lane and backend to a session unless the lane was reset, or took up another session,
-    /// since its epoch was `epoch`, so that a turn that began before a reset does not undo it.
-    /// Returns whether it did.
+    /// Binds a lane and backend to a session, unless the lane was reset or resumed a session since
+    /// its epoch was `epoch`. So a turn that began before a reset does not undo it. Returns whether
+    /// the session was bound.
     ///
     /// # Errors
     /// [`BindingsError::File`].
@@ -211,7 +211,7 @@ impl Bindings {
         .await
     }
 
-    /// Keeps a setting for a lane and backend, or with none, forgets it.
+    /// Saves a setting for a lane and backend, or with `None` forgets it.
     ///
     /// # Errors
     /// [`BindingsError`].
@@ -233,7 +233,7 @@ impl Bindings {
         .await
     }
 
-    /// Chooses the backend of a lane. Sessions and settings it has with others stay.
+    /// Chooses the backend of a lane. Its sessions and settings with other backends stay.
     ///
     /// # Errors
     /// [`BindingsError::File`].
@@ -252,8 +252,8 @@ impl Bindings {
         .await
     }
 
-    /// Takes the choice of a backend back, so that the operator's answers. Sessions and settings
-    /// stay.
+    /// Removes the choice of a backend, so that the operator's default applies. Sessions and
+    /// settings stay.
     ///
     /// # Errors
     /// [`BindingsError::File`].
@@ -270,8 +270,8 @@ impl Bindings {
         .await
     }
 
-    /// Binds a lane and backend to a session that a person chose, and with it one setting of that
-    /// session's. A turn that runs will not undo it.
+    /// Binds a lane and backend to a session that a person chose, together with one setting of that
+    /// session. A running turn does not undo this.
     ///
     /// # Errors
     /// [`BindingsError`].
@@ -302,7 +302,7 @@ impl Bindings {
         .await
     }
 
-    /// The sessions that other lanes have with a backend.
+    /// Returns the sessions that other lanes have with a backend.
     pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.look(move |state| {
@@ -316,8 +316,8 @@ impl Bindings {
         .await
     }
 
-    /// Forgets a lane's sessions with all backends, for turns that are running too. Its settings
-    /// stay. Returns whether there was a session.
+    /// Forgets the sessions of a lane with all backends, also for running turns. Its settings stay.
+    /// Returns whether there was a session.
     ///
     /// # Errors
     /// [`BindingsError::File`].
@@ -326,7 +326,7 @@ impl Bindings {
         self.write(move |state| {
             *state.epochs.entry(lane.clone()).or_default() += 1;
             let items = state.ledger.entries.values_mut().filter(|item| item.lane == lane);
-            // Who begins anew wants nothing of what was before.
+            // After a reset, it no longer matters that a session stayed on another machine.
             let forget = |item: &mut Item| {
                 let moved = std::mem::take(&mut item.moved);
                 item.session.take().is_some() || moved
@@ -336,7 +336,7 @@ impl Bindings {
         .await
     }
 
-    /// The lines about some lanes.
+    /// Returns the lines about some lanes.
     pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
         self.look(move |state| {
             let of = state.ledger.entries.values().filter(|item| lanes(&item.lane));
@@ -350,8 +350,8 @@ impl Bindings {
         self.write(move |state| state.ledger.entries.retain(|_, item| !lanes(&item.lane))).await
     }
 
-    /// Takes lines over of another machine, where nothing is known of the same lane and backend.
-    /// Their sessions are on that machine: instead it is kept that there was one.
+    /// Imports lines of another machine, except those about a lane and backend that are known here.
+    /// Their sessions stay on that machine; the binding only remembers that there was one.
     pub(super) async fn absorb(&self, lines: &str) -> Result<(), BindingsError> {
         let items: Vec<Item> = entries_of(lines);
         self.write(move |state| {
@@ -369,7 +369,7 @@ impl Bindings {
         blocking(move || {
             let mut state = bindings.lock();
             if let Err(error) = state.ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
+                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
             }
             look(&state)
         })

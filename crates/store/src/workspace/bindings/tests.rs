@@ -26,7 +26,7 @@ impl Fixture {
         fs::read_to_string(&self.path).unwrap()
     }
 
-    /// Opens the file as a program started now would.
+    /// Opens the file as a program that starts now would.
     fn restarted(&self) -> Bindings {
         Bindings::open(&self.path).unwrap()
     }
@@ -70,7 +70,7 @@ async fn sessions_settings_and_the_choice_of_backend_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_hand_edit_counts_at_once() {
+async fn an_edit_by_hand_takes_effect_at_once() {
     let f = fixture(None);
     f.bindings.set_session(&LANE, "claude", id("before")).await.unwrap();
     fs::write(&f.path, f.text().replace("before", "by-hand")).unwrap();
@@ -83,7 +83,7 @@ async fn a_hand_edit_counts_at_once() {
 }
 
 #[tokio::test]
-async fn a_broken_line_is_named_and_left_alone_and_costs_no_other() {
+async fn an_invalid_line_is_reported_and_kept_and_does_not_affect_others() {
     let text = "# Notes of mine\n\nKeep calm.\n\n- `channel:1` with `claude`: session `one`\n- `chanel:2` with `claude`: session `two`\n\
 - `channel:3` with `claude`: session `--flag`\n- `channel:4 with claude\n- `channel:5` with `claude`: model\n\
 - `channel:1` with `claude`: session `again`\n- `channel:6` with `claude`: session `%zz`\n- a plain item\n- `channel:9` with `claude`: session `nine`\n";
@@ -106,7 +106,7 @@ async fn a_broken_line_is_named_and_left_alone_and_costs_no_other() {
 }
 
 #[tokio::test]
-async fn a_reset_forgets_sessions_keeps_settings_and_holds_against_a_running_turn() {
+async fn a_reset_forgets_sessions_keeps_settings_and_is_not_undone_by_a_running_turn() {
     let f = fixture(None);
     f.bindings.set_session(&LANE, "claude", id("old")).await.unwrap();
     f.bindings.set_session(&LANE, "codex", id("old2")).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_reset_forgets_sessions_keeps_settings_and_holds_against_a_running_tur
 }
 
 #[tokio::test]
-async fn a_session_taken_up_again_holds_against_a_running_turn_and_the_operators_backend_comes_back()
+async fn a_resumed_session_is_not_replaced_by_a_running_turn_and_the_default_backend_can_be_restored()
  {
     let f = fixture(None);
     f.bindings.set_backend(&LANE, "claude").await.unwrap();
@@ -158,7 +158,7 @@ async fn a_session_taken_up_again_holds_against_a_running_turn_and_the_operators
 }
 
 #[tokio::test]
-async fn concurrent_changes_are_all_kept() {
+async fn all_concurrent_changes_are_saved() {
     let f = fixture(None);
     let tasks: Vec<_> = (0..20)
         .map(|n| {
@@ -178,7 +178,7 @@ async fn concurrent_changes_are_all_kept() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_stays_in_force_and_is_written_later() {
+async fn a_change_that_cannot_be_written_stays_in_force_and_is_written_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state").join("sessions.md");
     let bindings = Bindings::open(&path).unwrap();

@@ -1,8 +1,8 @@
-//! `boot.md`: which files there must be, what a missing one is made with, and what the agent is
-//! told at the first start.
+//! `boot.md`: the files that must exist, the content of new ones, and the instructions for the
+//! agent at the first start.
 //!
-//! Owns the check of the files at the start, and `state/boot.md`, which says that the first start
-//! is over. A file that is there is never changed. `docs/hooks.md` has the format.
+//! Owns the check of the files at the start, and `state/boot.md`, which exists once the first start
+//! is over. An existing file is never changed. `docs/hooks.md` has the format.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -13,19 +13,19 @@ use super::{DOCUMENT_LIMIT, FileError, memory};
 use crate::disk::{read_ordinary, replace, sync_folder};
 use aetheel_model::markdown::outline::{Part, below, outline};
 
-/// Files a start requires where `boot.md` does not say.
+/// Files that a start requires unless `boot.md` lists others.
 const REQUIRED: [&str; 2] = ["soul.md", "identity.md"];
-/// Files it makes besides, with nothing but a heading, where there is no `boot.md`.
+/// Files that it also creates, with only a heading, if there is no `boot.md`.
 const OPTIONAL: [&str; 4] = ["agents.md", "user.md", "memory.md", "tools.md"];
 
 const MARK: &str = "# Boot
 
-The instructions of `boot.md` for the first start were handed to the agent at the time below. Take this file away to have them
-handed over again at the next start.
+The instructions of `boot.md` for the first start were passed to the agent at the time below. Remove this file to have them
+passed again at the next start.
 
 ";
 
-/// The content of `boot.md`: files, texts for new ones, and instructions for the first start.
+/// The content of `boot.md`: files, content of new ones, and instructions for the first start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Boot {
     required: Vec<String>,
@@ -35,25 +35,25 @@ pub(super) struct Boot {
     warnings: Vec<String>,
 }
 
-/// The result of looking through the files at start.
+/// The result of checking the files at the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Booted {
-    /// Files that were there.
+    /// Files that existed.
     pub loaded: Vec<String>,
-    /// Files that were made.
+    /// Files that were created.
     pub created: Vec<String>,
-    /// Optional files that are not there.
+    /// Optional files that do not exist.
     pub missing: Vec<String>,
-    /// There is no `boot.md`: built-in defaults were used.
+    /// Whether there is no `boot.md`, so that built-in defaults were used.
     pub by_default: bool,
-    /// The text for the agent because this is the first start.
+    /// The instructions for the agent, if this is the first start.
     pub instructions: Option<String>,
-    /// Parts of `boot.md` that could not be read, one line each.
+    /// A line for each part of `boot.md` that could not be read.
     pub warnings: Vec<String>,
 }
 
 impl Boot {
-    /// Reads a file's text. Parts that cannot be meant are named and left out.
+    /// Parses the text of a file. Invalid parts are ignored with a warning.
     fn parse(text: &str) -> Self {
         let mut boot = Self::default();
         let parts = outline(text);
@@ -85,7 +85,7 @@ impl Boot {
         boot
     }
 
-    /// Returns the files that count without a `boot.md`.
+    /// Returns the files that are used without a `boot.md`.
     fn built_in() -> Self {
         Self {
             required: REQUIRED.iter().chain(&OPTIONAL).map(|name| (*name).to_owned()).collect(),
@@ -95,7 +95,7 @@ impl Boot {
 
     fn list(&mut self, part: &Part, list: fn(&mut Self) -> &mut Vec<String>) {
         for item in part.items() {
-            // What comes behind the name is for people.
+            // The rest of the item is a remark for people.
             let name = item.key.split_whitespace().next().unwrap_or_default().to_owned();
             match fault(&name) {
                 Some(fault) => self.warnings.push(format!("boot.md line {}: {fault}", item.line)),
@@ -110,7 +110,7 @@ impl Boot {
         let strange = match (fault(&name), part.code()) {
             (Some(fault), _) => fault,
             (None, None) => {
-                format!("`{name}` has no content in fenced code; the built-in one counts")
+                format!("`{name}` has no content in fenced code; the built-in content is used")
             }
             (None, Some(content)) => {
                 self.contents.insert(name.clone(), content);
@@ -119,7 +119,7 @@ impl Boot {
                 }
                 self.required.push(name.clone());
                 format!(
-                    "`{name}` is listed neither as required nor as optional; it counts as required"
+                    "`{name}` is listed neither as required nor as optional; it is treated as required"
                 )
             }
         };
@@ -148,7 +148,8 @@ impl Boot {
     }
 }
 
-/// Why a name is not that of a file in the folder; links and folders are looked at when it is made.
+/// Returns why a name cannot be that of a file in the folder. Links and folders are only checked
+/// when the file is created.
 fn fault(name: &str) -> Option<String> {
     let plain = name.len() <= 64
         && name.len() > ".md".len()
@@ -160,10 +161,10 @@ fn fault(name: &str) -> Option<String> {
     })
 }
 
-/// Sees to it that the files of `boot.md` are there; with `only_look` nothing is made.
+/// Makes sure that the files of `boot.md` exist. With `only_look` it creates none.
 ///
 /// # Errors
-/// [`FileError`] names the file that cannot be read or made, or is no file.
+/// [`FileError`] names the file that cannot be read or created, or is not a regular file.
 pub(super) fn boot(folder: &Path, only_look: bool) -> Result<Booted, FileError> {
     let path = folder.join("boot.md");
     let (boot, by_default) = match read_ordinary(&path, DOCUMENT_LIMIT) {
@@ -181,11 +182,17 @@ pub(super) fn boot(folder: &Path, only_look: bool) -> Result<Booted, FileError> 
         let path = folder.join(name);
         let list = match fs::metadata(&path) {
             Ok(found) if found.is_file() => &mut booted.loaded,
-            Ok(_) => return Err(FileError::new("use", &path, io::Error::other("it is no file"))),
+            Ok(_) => {
+                return Err(FileError::new(
+                    "use",
+                    &path,
+                    io::Error::other("it is not a regular file"),
+                ));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound && required => {
                 if !only_look {
                     create(&path, &boot.content_of(name))
-                        .map_err(|source| FileError::new("make", &path, source))?;
+                        .map_err(|source| FileError::new("create", &path, source))?;
                 }
                 &mut booted.created
             }
@@ -198,7 +205,7 @@ pub(super) fn boot(folder: &Path, only_look: bool) -> Result<Booted, FileError> 
     Ok(booted)
 }
 
-/// Notes that the first start's instructions were handed over.
+/// Records that the instructions of the first start were passed to the agent.
 pub(super) fn instructed(folder: &Path, now: &str) -> Result<(), FileError> {
     let path = mark(folder);
     replace(&path, format!("{MARK}- handed over: {now}\n").as_bytes())
@@ -210,7 +217,7 @@ fn mark(folder: &Path) -> std::path::PathBuf {
     folder.join("state").join("boot.md")
 }
 
-/// Makes a file that must not be there, and a name that is a link must not either.
+/// Creates a file. The name must not exist, not even as a link.
 fn create(path: &Path, content: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(content.as_bytes())?;

@@ -49,13 +49,13 @@ Introduce yourself.
 ";
 
 #[test]
-fn required_files_are_made_with_their_content_and_others_are_only_looked_for() {
+fn required_files_are_created_with_their_content_and_optional_ones_are_not() {
     let folder = folder(&[("boot.md", BOOT), ("soul.md", "mine"), ("tools.md", "")]);
     let booted = boot(folder.path(), false).unwrap();
     assert_eq!(booted.loaded, ["soul.md", "tools.md"]);
     assert_eq!(booted.created, ["rules.md", "memory.md"]);
     assert_eq!((booted.missing, booted.by_default), (vec!["user.md".to_owned()], false));
-    assert_eq!(read(&folder, "soul.md"), "mine", "what is there is never changed");
+    assert_eq!(read(&folder, "soul.md"), "mine", "an existing file is never changed");
     assert_eq!(read(&folder, "rules.md"), "# Rules\n\n## First\n\n- startup: none\n");
     assert_eq!(read(&folder, "memory.md"), "# Memory\n");
     assert!(!folder.path().join("user.md").exists());
@@ -64,7 +64,7 @@ fn required_files_are_made_with_their_content_and_others_are_only_looked_for() {
 }
 
 #[test]
-fn the_first_start_has_instructions_until_they_were_handed_over() {
+fn the_first_start_has_instructions_until_they_were_passed_on() {
     let folder = folder(&[("boot.md", BOOT)]);
     for _ in 0..2 {
         let told = boot(folder.path(), false).unwrap().instructions.unwrap();
@@ -81,10 +81,10 @@ fn the_first_start_has_instructions_until_they_were_handed_over() {
 }
 
 #[test]
-fn without_boot_md_soul_and_identity_are_whole_and_the_others_have_a_heading() {
+fn without_boot_md_soul_and_identity_have_content_and_the_others_a_heading() {
     let folder = folder(&[]);
     let looked = boot(folder.path(), true).unwrap();
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "looking makes nothing");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "checking creates nothing");
     let booted = boot(folder.path(), false).unwrap();
     assert_eq!(looked, booted);
     assert!(
@@ -108,7 +108,7 @@ fn without_boot_md_soul_and_identity_are_whole_and_the_others_have_a_heading() {
 }
 
 #[test]
-fn names_that_lead_elsewhere_are_left_out_and_named() {
+fn names_outside_the_folder_are_ignored_with_a_warning() {
     let text = "# Required\n- ../soul.md\n- /etc/passwd\n- state/x.md\n- .hidden.md\n- notes.txt\n- .md\n- soul.md\n- soul.md\n\
 # ../evil.md\n```\nx\n```\n# extra.md\n```\nx\n```\n# soul.md\nno code\n";
     let boot = Boot::parse(text);
@@ -122,12 +122,12 @@ fn names_that_lead_elsewhere_are_left_out_and_named() {
         "{:?}",
         boot.warnings
     );
-    assert_eq!(Boot::parse("# Boot\n").required, REQUIRED, "it does not say");
-    assert_eq!(Boot::parse("# Required\n").required, [""; 0], "it says so");
+    assert_eq!(Boot::parse("# Boot\n").required, REQUIRED, "the section is missing");
+    assert_eq!(Boot::parse("# Required\n").required, [""; 0], "the section is empty");
 }
 
 #[test]
-fn the_starter_files_say_nothing_strange() {
+fn the_starter_files_cause_no_warnings() {
     let boot = Boot::parse(include_str!("../../../../../config/boot.md"));
     assert_eq!(
         (boot.warnings, boot.instructions, boot.required),
@@ -141,12 +141,15 @@ fn the_starter_files_say_nothing_strange() {
 }
 
 #[test]
-fn what_cannot_be_made_or_is_no_file_is_named() {
+fn an_error_names_the_file_that_cannot_be_created_or_is_not_a_regular_one() {
     let folder = folder(&[("boot.md", "# Required\n- soul.md\n")]);
     let soul = folder.path().join("soul.md");
     std::os::unix::fs::symlink("/nowhere/at/all.md", &soul).unwrap();
     let error = boot(folder.path(), false).unwrap_err();
-    assert!(error.to_string().contains("make") && error.to_string().contains("soul.md"), "{error}");
+    assert!(
+        error.to_string().contains("create") && error.to_string().contains("soul.md"),
+        "{error}"
+    );
     fs::remove_file(&soul).unwrap();
     fs::create_dir(&soul).unwrap();
     let error = boot(folder.path(), false).unwrap_err();
