@@ -46,9 +46,7 @@ impl Findings {
     pub fn of_default(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
         for Fault { text, passing, .. } in &self.faults {
             match passing {
-                true => {
-                    told.push(format!("backend `{name}`: {text}; prompts go to it all the same"))
-                }
+                true => told.push(format!("backend `{name}`: {text}; prompts still go to it")),
                 false => missing.push(format!("backend `{name}`: {text}")),
             }
         }

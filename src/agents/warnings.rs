@@ -16,7 +16,7 @@ impl AgentRegistry {
         let runs = &self.examiner.config.backend_run;
         let unknown = runs.named.keys().filter(|name| self.get(name).is_none());
         let unknown =
-            unknown.map(|name| format!("BACKEND_RUN names `{name}`, which is no backend here"));
+            unknown.map(|name| format!("BACKEND_RUN names `{name}`, which is not a backend here"));
         let component = |name: &String| {
             self.base(name)
                 .map(|(inner, _)| variant::run_of(name, inner.descriptor(), runs.of(name)).1)

@@ -42,7 +42,7 @@ pub(super) async fn bind(config: &Config, workspace: &Workspace) -> Result<Optio
     let origin = config.dashboard_url.as_deref().map(Origin::parse).transpose();
     let origin = origin.map_err(|why| refused(exit::CONFIG, format!("DASHBOARD_URL {why}")))?;
     let bound = Bound::take(address, origin).await.map_err(|error| {
-        let hint = "choose another address, or end whatever listens there";
+        let hint = "choose another address, or end the program that listens there";
         let why = format!("DASHBOARD_ADDRESS: cannot listen at {address}: {error}; {hint}");
         refused(exit::UNAVAILABLE, why)
     })?;

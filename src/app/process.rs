@@ -92,7 +92,7 @@ async fn open_pages(
             Ok(Some(pages))
         }
         Err(error) => {
-            let hint = "choose another address, or end whatever listens there";
+            let hint = "choose another address, or end the program that listens there";
             Err(format!("STATUS_ADDRESS: {}; {hint}", with_causes(&error)))
         }
     }

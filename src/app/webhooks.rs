@@ -23,7 +23,7 @@ impl Waiting {
     pub(super) async fn bind(prepared: &Prepared) -> Result<Self, Refused> {
         let Some(address) = prepared.config.webhooks_address else { return Ok(Self(None)) };
         let bound = Bound::take(address).await.map_err(|error| {
-            let hint = "choose another address, or end whatever listens there";
+            let hint = "choose another address, or end the program that listens there";
             Refused::because(
                 exit::UNAVAILABLE,
                 format!("WEBHOOKS_ADDRESS: cannot listen at {address}: {error}; {hint}"),

@@ -1,30 +1,30 @@
-//! What stays open until the last turn is over.
+//! The parts that stay open until the last turn has ended.
 
 use tokio::task::JoinHandle;
 
 use crate::turn::recording::Recorder;
 use crate::workspace::Turns;
 
-/// What must be closed after the last turn.
+/// Writers and tasks that must be closed after the last turn.
 pub struct ShutdownGuard {
     pub(super) recorder: Recorder,
     pub(super) turns: Turns,
-    /// Keeps the backends known.
+    /// Follows changes of components, profiles and agents.
     pub(super) following: JoinHandle<()>,
 }
 
 impl ShutdownGuard {
-    /// What writes recordings.
+    /// Returns the writer of recordings.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
         self.recorder.clone()
     }
 
-    /// Waits until recordings and turns are with the operating system.
+    /// Waits until all recordings and lines of turns were passed to the operating system.
     pub async fn close(self) {
         self.following.abort();
         self.turns.flush().await;
-        // The recorder blocks; a failed join means that the runtime is going away.
+        // A failed join means that the runtime is shutting down.
         let _ = tokio::task::spawn_blocking(move || self.recorder.flush()).await;
     }
 }

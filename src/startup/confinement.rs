@@ -1,5 +1,5 @@
-//! How agents are confined here: what can be had, what is the gateway's own, and what does not fit
-//! together.
+//! Determines the sandbox of agents on this machine, the paths that it grants and hides, and
+//! settings that conflict with it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,7 @@ use crate::config::{Config, SandboxWish};
 use crate::process::Sandbox;
 use crate::turn::Fence;
 
-/// Programs that set up a boundary themselves, or change the user, which is refused within
-/// Landlock.
+/// Programs that create a sandbox or change the user. Both fail inside Landlock.
 const CONFINERS: &[&str] = &[
     "bwrap",
     "docker",
@@ -26,8 +25,8 @@ const CONFINERS: &[&str] = &[
     "unshare",
 ];
 
-/// What agents may reach beside their own, whatever their backend; none where they are not
-/// confined.
+/// Returns the paths that agents of all backends may or may not access. Returns `None` if agents
+/// are not confined.
 pub fn of(config: &Config, sandbox: &Sandbox) -> Option<Fence> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let hidden = [&config.config_dir, &config.recordings_dir, &config.cache_dir]
@@ -41,10 +40,11 @@ pub fn of(config: &Config, sandbox: &Sandbox) -> Option<Fence> {
     })
 }
 
-/// Finds out how agents are confined.
+/// Determines the sandbox of agents.
 ///
 /// # Errors
-/// What was named is not to be had, or does not fit with other settings; all that is wrong.
+/// Returns the problems if this machine does not support the chosen sandbox, or if other settings
+/// conflict with it.
 pub fn raise(config: &Config) -> Result<Sandbox, Vec<String>> {
     let sandbox = Sandbox::probe(config.agent_sandbox).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
@@ -54,8 +54,8 @@ pub fn raise(config: &Config) -> Result<Sandbox, Vec<String>> {
         (wrapper.filter(|name| CONFINERS.contains(name)), sandbox.is_on())
     {
         faults.push(format!(
-            "AGENT_WRAPPER: `{wrapper}` would run inside the sandbox ({}), where it cannot work; set AGENT_SANDBOX=off if it is to be the \
-             sandbox, or leave it out",
+            "AGENT_WRAPPER: `{wrapper}` would run inside the sandbox ({}), where it cannot work; set AGENT_SANDBOX=off if it is the sandbox, \
+             or remove it",
             sandbox.words()
         ));
     }
@@ -79,7 +79,7 @@ pub fn raise(config: &Config) -> Result<Sandbox, Vec<String>> {
     if faults.is_empty() { Ok(sandbox) } else { Err(faults) }
 }
 
-/// What an operator should know of it, one line each.
+/// Returns warnings about the sandbox, one line each.
 pub fn warnings(config: &Config, sandbox: &Sandbox) -> Vec<String> {
     if sandbox.is_on() {
         return sandbox
@@ -95,7 +95,7 @@ pub fn warnings(config: &Config, sandbox: &Sandbox) -> Vec<String> {
         }
     };
     vec![format!(
-        "agents are NOT confined ({why}): they read and write whatever the gateway's user may, its own files among it"
+        "agents are NOT confined ({why}): they can read and write everything that the gateway's user can, including the gateway's own files"
     )]
 }
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_let_agents_into_the_gateways_own_refuses_the_start_and_names_the_setting() {
+    fn settings_that_expose_the_gateways_own_folders_are_refused() {
         let Some(_) = landlock() else { return };
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name).display().to_string();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_confinement_is_told_about_loudly() {
+    fn a_machine_without_a_sandbox_gets_a_warning() {
         let told = warnings(&config(&[]), &Sandbox::Off);
         assert!(
             told.len() == 1 && told[0].contains("NOT confined") && told[0].contains("Landlock"),

@@ -1,9 +1,9 @@
-//! What a start needs of the dashboard: an address where nobody on the way takes a session over.
+//! Checks the settings of the dashboard: sessions must not cross a network without TLS.
 
 use crate::config::Config;
 use crate::web::dashboard::Origin;
 
-/// What is wrong with its settings, each with what to do; nothing where it is not wanted.
+/// Returns the problems of the dashboard's settings, each with a hint. Empty without a dashboard.
 pub fn faults(config: &Config) -> Vec<String> {
     let Some(address) = config.dashboard_address else { return Vec::new() };
     let url = match &config.dashboard_url {
@@ -21,7 +21,7 @@ pub fn faults(config: &Config) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "DASHBOARD_ADDRESS {address} can be reached from other machines, and whoever is on the way could take a session over; listen at 127.0.0.1, or put a proxy with TLS before it and name its https:// address in DASHBOARD_URL"
+        "DASHBOARD_ADDRESS {address} can be reached from other machines, and others on the network could take over a session; listen at 127.0.0.1, or put a proxy with TLS before it and set DASHBOARD_URL to its https:// address"
     )]
 }
 
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_served_to_this_machine_or_behind_tls() {
+    fn the_dashboard_needs_a_loopback_address_or_tls() {
         for (address, url) in [
             ("", "nonsense"),
             ("127.0.0.1:8788", ""),

@@ -1,4 +1,4 @@
-//! What `aetheel check` prints about a start that is possible.
+//! Describes a start that would succeed, for `aetheel check`.
 
 use std::path::Path;
 
@@ -7,19 +7,19 @@ use super::prepare::Prepared;
 use crate::sources;
 use crate::turn::Backends as _;
 
-/// The findings, one line each.
+/// The description of a start; each string is one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// How the gateway would run, such as `backends: claude, demo`.
     pub facts: Vec<String>,
-    /// Things that may surprise somebody.
+    /// Things that work, but perhaps not as the operator expects.
     pub warnings: Vec<String>,
-    /// Things that a start would go on without.
+    /// Problems of things that a start ignores.
     pub faults: Vec<String>,
 }
 
 impl Prepared {
-    /// Returns everything that was found. Asks every agent for its version.
+    /// Describes the start. Runs every agent's program once to get its version.
     pub async fn describe(&self) -> Description {
         self.agents.examine_others().await;
         let answers =
@@ -76,7 +76,7 @@ impl Prepared {
                 .iter()
                 .map(|planned| format!("schedule: {} ({})", planned.lane, planned.words())),
         );
-        // An error was a fault already.
+        // `prepare` has already reported an error of this.
         let boot = self.workspace.boot(true).await.unwrap_or_default();
         if !boot.created.is_empty() {
             lines.push(format!("files the start will make: {}", boot.created.join(", ")));

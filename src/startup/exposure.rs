@@ -1,13 +1,13 @@
-//! Files with secrets that agents could read: they run as the gateway's own user.
+//! Warns about files with secrets that agents can read, because they run as the gateway's user.
 
 use std::path::PathBuf;
 
-/// What to do about it.
-pub const HINT: &str = "hand secrets over where no file of them can be opened by this user: `--secrets-fd`, or the environment, which \
-                        is erased; docs/operating.md shows how";
+/// The operator's next step.
+pub const HINT: &str = "pass secrets without a file that this user can open: with `--secrets-fd`, or in the environment, which the \
+                        gateway erases; docs/operating.md shows how";
 
-/// One warning for every file with secrets; none where agents are `confined`, because the sandbox
-/// leaves those files out.
+/// Returns one warning for each file with secrets. Empty if agents are `confined`, because the
+/// sandbox hides those files.
 pub fn warnings(files: &[PathBuf], confined: bool) -> Vec<String> {
     files
         .iter()

@@ -1,7 +1,7 @@
-//! Findings about the settings and the surroundings of the program.
+//! Findings of checks of the settings and the environment of the program.
 //!
 //! The start, `aetheel check`, `aetheel doctor` and `aetheel init` show the same findings, each in
-//! its own form.
+//! its own format.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use serde::{Serialize, Serializer};
 pub enum Level {
     /// Nothing is wrong.
     Ok,
-    /// It works, and may surprise somebody.
+    /// It works, but perhaps not as the operator expects.
     Warning,
-    /// A start goes on without the thing.
+    /// A start ignores the subject of the finding.
     LeftOut,
-    /// A start is refused: something is missing, or taken by another process.
+    /// A start is refused, because something is missing or used by another process.
     Unavailable,
-    /// A start is refused: the configuration is wrong.
+    /// A start is refused, because the configuration is wrong.
     Invalid,
 }
 
 impl Level {
-    /// Whether something does not work.
+    /// Returns whether something does not work.
     #[must_use]
     pub fn is_fault(self) -> bool {
         self >= Self::LeftOut
@@ -44,23 +44,23 @@ impl Serialize for Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Finding {
-    /// How bad it is.
+    /// Effect on a start.
     pub level: Level,
-    /// The thing that was looked at.
+    /// The subject of the check.
     pub about: String,
-    /// The finding, in a sentence.
+    /// The result of the check, as a sentence.
     pub says: String,
-    /// The operator's next step; `None` if nothing is to be done.
+    /// The operator's next step, or `None` if nothing needs to be done.
     pub hint: Option<String>,
 }
 
 impl Finding {
-    /// Reports that a thing is as it should be.
+    /// Creates a finding about a subject without a problem.
     pub fn ok(about: impl Into<String>, says: impl Into<String>) -> Self {
         Self { level: Level::Ok, about: about.into(), says: says.into(), hint: None }
     }
 
-    /// Reports a thing that is not as it should be.
+    /// Creates a finding about a problem.
     pub fn new(
         level: Level,
         about: impl Into<String>,
@@ -71,8 +71,8 @@ impl Finding {
         Self { level, about, says, hint: Some(hint) }
     }
 
-    /// Makes a finding of a message whose last clause, after `hint: ` or the last `; `, says what
-    /// to do. `otherwise` is the hint of a message without one.
+    /// Creates a finding from a message whose hint follows `hint: ` or the last `; `. `otherwise`
+    /// is the hint for a message without one.
     pub fn from_message(level: Level, about: &str, message: &str, otherwise: &str) -> Self {
         let (says, hint) = message
             .split_once("\nhint: ")

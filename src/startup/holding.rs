@@ -1,4 +1,4 @@
-//! Whether agents outlive the gateway here: the holder, found or started.
+//! Connects to the holder, or starts one, so that agents outlive the gateway.
 
 use std::path::Path;
 
@@ -10,11 +10,12 @@ use crate::process::holder::{HeldLauncher, Holding};
 use crate::startup::Refused;
 use crate::turn::Launcher as _;
 
-/// Finds or starts a holder, as the operator wishes. Returns `None` if agents end with the gateway,
-/// and whether agents of the last gateway may have worked after it ended, with their output lost.
+/// Connects to a holder or starts one, as `AGENT_HOLDER` requires. Returns `None` if agents end
+/// with the gateway. The second value is whether agents of the previous gateway may have worked after
+/// it ended, so that their output is lost.
 ///
 /// # Errors
-/// [`Refused`]: there is none, and there must be one.
+/// Returns [`Refused`] if the operator requires a holder and it cannot be used.
 pub(super) async fn take_up(
     config: &Config,
     sandbox: &Sandbox,
@@ -29,7 +30,7 @@ pub(super) async fn take_up(
         Ok(held) => {
             say(&held.version());
             if config.cluster_url.is_none() && held.fences() {
-                // It may have heard of an end from a gateway that was part of a cluster.
+                // A previous gateway may have been part of a cluster and set a time limit.
                 held.until(lease::ENDLESS);
             }
             let is_successor = held.is_successor();
@@ -45,10 +46,10 @@ pub(super) async fn take_up(
     }
 }
 
-/// Ends the agents that the last gateway left with a holder.
+/// Ends the agents that the previous gateway left with a holder.
 async fn end_what_is_held(state: &Path, sandbox: &Sandbox) {
     let Ok(held) = HeldLauncher::connect(state, sandbox.clone()).await else { return };
-    // A holder whose agents were ended leaves at once.
+    // A holder without agents ends at once, so this must come first.
     held.note_lost_output();
     let survivors = held.survivors().await;
     if !survivors.is_empty() {
@@ -69,7 +70,7 @@ fn say(version: &str) {
         tracing::warn!(
             holder = version,
             gateway = own,
-            "the holder is of another version and goes on serving; restart it when no agent runs"
+            "the holder is of another version and still works; restart it when no agent runs"
         );
     }
 }

@@ -1,6 +1,5 @@
-//! A component on its way into the folder of backends: where it goes, and what it replaces.
-//!
-//! For the operator who installs one, and for one that another node hands to all.
+//! Installs components into the folder of backends: `aetheel backend install`, and components that
+//! another node sent to all nodes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use crate::config::Config;
 use crate::plain::with_causes;
 use crate::workspace::{Components, Served, component_digest};
 
-/// Longest name of a file that is taken from another machine, bytes.
+/// Longest file name that another machine may choose, in bytes.
 const LONGEST_NAME: usize = 200;
 
-/// Whether this can be the name of a component's file, and of nothing elsewhere.
+/// Returns whether `name` is a valid file name for a component and not a path to another folder.
 #[must_use]
 pub fn is_component_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME
@@ -26,7 +25,7 @@ pub fn is_component_name(name: &str) -> bool {
         && !name.chars().any(|letter| letter.is_control() || matches!(letter, '/' | '\\'))
 }
 
-/// Puts components into the operator's folder. Cheap to clone.
+/// Installs components into `BACKENDS_DIR`. Cheap to clone.
 #[derive(Clone)]
 pub struct Installer {
     folder: PathBuf,
@@ -37,22 +36,22 @@ pub struct Installer {
     components: Arc<Registry>,
 }
 
-/// A component that was admitted, with what its installation means.
+/// An admitted component and the effects of its installation.
 pub struct Plan {
     /// The component.
     pub staged: StagedComponent,
-    /// Where it goes.
+    /// The file that will contain it.
     pub target: PathBuf,
-    /// What it replaces.
+    /// The component of the same backend that it replaces.
     pub before: Option<StagedComponent>,
-    /// The name that what is there gets, where that is nothing that could serve.
+    /// New name for the existing file if that is not a usable component of this backend.
     pub aside: Option<PathBuf>,
-    /// Its wishes beyond what is accepted.
+    /// The rights that it needs and that were not accepted yet.
     pub wants: Option<Wants>,
 }
 
 impl Installer {
-    /// For the folder of the settings.
+    /// Creates an installer for `BACKENDS_DIR`.
     #[must_use]
     pub fn of(loaded: &LoadedBackends, config: &Config) -> Self {
         Self {
@@ -65,25 +64,26 @@ impl Installer {
         }
     }
 
-    /// Judges and admits what came from another machine; `file` is its name there.
+    /// Checks a component from another machine. `file` is its file name there.
     ///
     /// # Errors
-    /// [`AdmissionError`], the reason why it could not serve here.
+    /// Returns [`AdmissionError`] if the component cannot serve here.
     pub async fn stage(&self, file: &str, of: Served) -> Result<StagedComponent, AdmissionError> {
         self.engine.stage_bytes(Path::new(file), of, &self.gate, false).await
     }
 
-    /// Looks where a component goes that has this file name. Changes nothing.
+    /// Determines the target and the effects of an installation. `file` is the file name of the
+    /// component. Changes nothing.
     pub async fn plan(&self, staged: StagedComponent, file: &Path) -> Plan {
         let name = &staged.inspection.descriptor.name;
-        // For which of several files it stands depends on the installed agent.
+        // If a backend has several files, the version of the installed agent selects the target.
         self.agents.examine(name).await;
         let target = self.target(name, file, &staged.inspection.digest).await;
-        // The same bytes need no further trust.
+        // The same bytes have passed the check of trust already.
         let same = digest_of(&target).await.as_ref() == Some(&staged.inspection.digest);
         let before = match self.engine.stage(&target, &self.gate, same).await {
             Ok(before) if before.inspection.descriptor.name == *name => Some(before),
-            // There is none; or it is refused as it is, or another backend, and put aside.
+            // The file does not exist, is refused, or belongs to another backend.
             _ => None,
         };
         let aside = before
@@ -94,11 +94,11 @@ impl Installer {
         Plan { staged, target, before, aside, wants }
     }
 
-    /// Writes it, hidden, beside its target, and keeps what it replaces for a rollback. Nothing that
-    /// serves has changed yet.
+    /// Writes the component to a hidden file beside its target, and saves the replaced component
+    /// for a rollback. The serving component does not change yet.
     ///
     /// # Errors
-    /// What cannot be written, and what to do.
+    /// Returns a message, with a hint, if a file cannot be written.
     pub async fn prepare(&self, plan: &Plan) -> Result<Installation, String> {
         let installation = plan.staged.prepare(&plan.target).await.map_err(|error| {
             format!(
@@ -113,15 +113,16 @@ impl Installer {
                 .await
                 .map_err(|error| error.to_string())?
                 .map_err(|error| {
-                    format!("what it would replace cannot be kept: {}", with_causes(&error))
+                    format!("cannot save the replaced component: {}", with_causes(&error))
                 })?;
         }
         Ok(installation)
     }
 
-    /// Returns the file of the component's own file name if that is of its backend, else the one
-    /// that serves. Where nothing serves: the file that holds the very component, else the one that
-    /// served last, else a new one named after the backend.
+    /// Returns the file to replace. If the backend serves, that is its file with the same name as
+    /// the component's file, otherwise the file that serves. If the backend does not serve, it is
+    /// the file with the same content, otherwise the file that served last, otherwise a new file
+    /// named after the backend.
     async fn target(&self, name: &str, file: &Path, digest: &str) -> PathBuf {
         let Some(chosen) = self.components.chosen(name) else {
             let fresh = self.folder.join(format!("{name}.wasm"));
@@ -138,7 +139,8 @@ impl Installer {
         of_its_name.unwrap_or(&chosen.path).clone()
     }
 
-    /// Finds the file of a backend that nothing serves, so that no second file of it comes about.
+    /// Finds the existing file of a backend that does not serve, so that the installation does not
+    /// create a second file for it.
     async fn unserved(&self, name: &str, digest: &str) -> Option<PathBuf> {
         let (folder, kept) = (self.folder.clone(), self.kept.clone());
         let (name, digest) = (name.to_owned(), digest.to_owned());
@@ -162,7 +164,7 @@ impl Installer {
     }
 }
 
-/// Returns the SHA-256 of a file; `None` if it cannot be read.
+/// Returns the SHA-256 of a file, or `None` if it cannot be read.
 async fn digest_of(path: &Path) -> Option<String> {
     let path = path.to_owned();
     let read = move || Some(component_digest(&std::fs::read(path).ok()?));
@@ -174,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_another_machine_leads_nowhere() {
+    fn a_component_name_is_never_a_path() {
         assert!(is_component_name("codex.wasm") && is_component_name("my codex-2.wasm"));
         for name in
             ["../x.wasm", "/x.wasm", "a\\x.wasm", ".wasm", ".x.wasm", "x", "x\n.wasm", "\0.wasm"]

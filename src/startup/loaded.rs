@@ -1,5 +1,5 @@
-//! What every command that looks at backends stands on: the sandbox, the components, the agents'
-//! custody.
+//! Loads the backends with everything that they need: the sandbox, the components, and the custody
+//! of processes. Used by the gateway and by all commands about backends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,31 +17,32 @@ use crate::process::{Custody, Means};
 use crate::turn::{Backend as _, Backends as _};
 use crate::workspace::{Components, FileError};
 
-/// See the module.
+/// The loaded backends.
 pub struct LoadedBackends {
     /// Starts and ends agents.
     pub custody: Custody,
-    /// The backends as the operator set them up.
+    /// The backends as the operator configured them.
     pub agents: Arc<AgentRegistry>,
     /// The components that serve.
     pub components: Arc<Registry>,
     /// Compiles and examines components.
     pub engine: Engine,
-    /// What components must bring to serve.
+    /// The operator's rules for the admission of components.
     pub gate: Gate,
-    /// Files that do not serve, each with its reason.
+    /// Component files that are not used, each with the reason.
     pub refused: Vec<LeftOut>,
-    /// The backend of lanes without a choice, or why there is none.
+    /// The backend of lanes that have not chosen one, or the reason why it cannot be determined.
     pub default: Result<String, Refused>,
-    /// How it was found, where nobody named one.
+    /// How the default backend was detected, with `AGENT_BACKEND=auto`.
     pub detected: Option<String>,
 }
 
 impl LoadedBackends {
-    /// Loads the components and decides which backend answers; looks at no agent yet.
+    /// Loads the components and determines the default backend. Examines agents only for
+    /// `AGENT_BACKEND=auto`.
     ///
     /// # Errors
-    /// Everything without which nothing can be looked at.
+    /// Returns the problems with the sandbox, custody, engine or configuration folder.
     pub async fn load(
         config: &Config,
         variables: &HashMap<String, String>,
@@ -117,7 +118,7 @@ impl LoadedBackends {
     }
 }
 
-/// Returns why a file of the backends folder does not serve, and what serves in its place.
+/// Returns the reason why a component file is not used, and the version that serves instead.
 fn refusal(report: LoadReport, registry: &Registry) -> Option<LeftOut> {
     let LoadReport::Refused { path, reason } = report else { return None };
     let says = format!("{}: {}", path.display(), with_causes(&*reason));
@@ -162,14 +163,14 @@ fn no_backend(config: &Config, agents: &AgentRegistry, refused: bool) -> String 
     }
     if names.is_empty() && refused {
         format!(
-            "{by} {wanted:?}: no backend could be loaded from {folder}: every file there is refused, each for its own reason"
+            "{by} {wanted:?}: no backend could be loaded from {folder}: all files there are refused"
         )
     } else if names.is_empty() {
         format!("{by} {wanted:?}: there are no backends in {folder}; {}", shipped::HOW_TO_GET)
     } else {
         let meant = suggestion(wanted, names.iter().map(String::as_str));
         format!(
-            "{by} {wanted:?} is not one of the backends in {folder}: {}{meant}; `{AUTO}` takes what can work here",
+            "{by} {wanted:?} is not one of the backends in {folder}: {}{meant}; `{AUTO}` chooses one that works here",
             names.join(", ")
         )
     }

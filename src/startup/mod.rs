@@ -1,5 +1,5 @@
-//! The start, up to the point where prompts may come: settings, folders, files, components, agents.
-//! All faults are reported at once.
+//! Prepares the start of the gateway: settings, folders, files, components and agents. Reports all
+//! problems at once.
 
 mod closing;
 pub mod clustering;

@@ -1,9 +1,9 @@
 //! Permissions of the gateway's own files and folders.
 //!
 //! An agent runs as the gateway's user. Landlock lets it change the mode of a file that it can
-//! neither read nor write, so that the gateway cannot read it either, or everybody can write it.
-//! A start repairs both; `check` and `doctor` only report. Files of other users are left alone, and
-//! links are not followed.
+//! neither read nor write. As a result, the gateway may be unable to read the file, or everybody may
+//! be able to write it. A start repairs both; `check` and `doctor` only report them. Files of other
+//! users are ignored, and links are not followed.
 
 use std::fmt;
 use std::fs;
@@ -16,16 +16,16 @@ use rustix::fs::{FileType, Mode, OFlags, chmod, fstat, open};
 use super::finding::{Finding, Level};
 use crate::config::Config;
 
-/// Levels of folders below `CONFIG_DIR/state` that are looked at.
+/// Number of levels of folders below `CONFIG_DIR/state` that are checked.
 const DEPTH: usize = 4;
 
-/// A file or folder whose mode keeps the gateway out or lets others write.
+/// A file or folder whose mode denies access to the gateway or lets others write.
 #[derive(Debug)]
 struct WrongMode {
     path: PathBuf,
     mode: u32,
     right: u32,
-    /// Why it could not be repaired.
+    /// The error of the attempt to repair it.
     error: Option<io::Error>,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for WrongMode {
     }
 }
 
-/// Repairs the modes of the gateway's files and folders. Returns a warning that names each of them.
+/// Repairs the modes of the gateway's files and folders. Returns a warning with all changes.
 #[must_use]
 pub(super) fn repair(config: &Config) -> Option<String> {
     let (failed, repaired): (Vec<_>, Vec<_>) =
@@ -71,7 +71,7 @@ fn listed(wrong: &[WrongMode]) -> String {
     wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The use of a file or folder, which decides about its mode.
+/// The use of a file or folder, which determines its mode.
 #[derive(Clone, Copy)]
 enum Kind {
     /// A folder that the operator may share with others.
@@ -150,9 +150,9 @@ impl Walk {
         }
     }
 
-    /// Looks at one file or folder, if it is one of this user's.
+    /// Checks one file or folder. Ignores it if it belongs to another user or has another type.
     fn look(&mut self, path: &Path, kind: Kind) {
-        // Without access to the file itself, and without following a link.
+        // `PATH` needs no permission to read the file.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(handle) = open(path, flags, Mode::empty()) else { return };
         let Ok(stat) = fstat(&handle) else { return };
@@ -172,13 +172,13 @@ impl Walk {
     }
 }
 
-/// Changes the mode of an open file, also of one that was opened without access to it.
+/// Changes the mode of a file. The handle may have been opened with `O_PATH`.
 fn change(handle: &OwnedFd, mode: u32) -> io::Result<()> {
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     Ok(chmod(path, Mode::from_raw_mode(mode))?)
 }
 
-/// Returns the entries of a folder in order; nothing if it cannot be read.
+/// Returns the entries of a folder, sorted by path. Empty if the folder cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let read = fs::read_dir(folder).into_iter().flatten();
     let mut paths: Vec<PathBuf> = read.flatten().map(|entry| entry.path()).collect();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_that_lock_out_or_let_others_write_are_repaired_and_named() {
+    fn modes_that_deny_access_or_let_others_write_are_repaired_and_reported() {
         let files = [
             ("config/channels.md", 0o000, 0o600),
             ("config/soul.md", 0o666, 0o644),
@@ -247,7 +247,7 @@ mod tests {
         set(&at("config"), 0o777);
         let found = examine(&config).expect("a finding").to_string();
         assert!(found.contains("channels.md` 000 to 600"), "{found}");
-        assert_eq!(mode(&at("config/channels.md")), 0o000, "looking changes nothing");
+        assert_eq!(mode(&at("config/channels.md")), 0o000, "`examine` changes nothing");
 
         let warning = repair(&config).expect("a warning");
         for (name, before, after) in files {

@@ -1,5 +1,5 @@
-//! The start, up to the point where prompts may come: folders, files, backends, agent. All faults
-//! are reported at once.
+//! Prepares everything that must exist before the gateway accepts prompts: folders, files,
+//! components and the agent. Reports all problems at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ use crate::vigil;
 use crate::web::webhooks::Secrets;
 use crate::workspace::{Booted, FileError, Held, Journal, Lock, TurnsKept, Workspace};
 
-/// Everything that stands before prompts may come.
+/// Everything that must exist before the gateway accepts prompts.
 pub struct Prepared {
-    /// With the backend that was decided on.
+    /// The settings, with `AGENT_BACKEND=auto` replaced by the detected backend.
     pub config: Config,
     /// See [`Settings::redactor`].
     pub redactor: Redactor,
@@ -44,28 +44,28 @@ pub struct Prepared {
     pub(super) agents: Arc<AgentRegistry>,
     installer: Installer,
     pub(super) custody: Custody,
-    /// Starts agents where they outlive the gateway.
+    /// Starts agents through the holder, if they outlive the gateway.
     held: Option<HeldLauncher>,
-    /// Agents of the last gateway may have worked after it ended, with their output lost.
+    /// Agents of the previous gateway may have worked after it ended, and their output is lost.
     unwatched_agents: bool,
     pub(super) findings: Arc<Findings>,
-    /// How the backend was found, where nobody named one.
+    /// How the backend was detected, with `AGENT_BACKEND=auto`.
     pub(super) detected: Option<String>,
     pub(super) warnings: Vec<String>,
-    /// What a start would go on without.
+    /// Problems of things that a start ignores.
     pub(super) left_out: Vec<String>,
-    /// Keeps accepted events; the terminal does without.
+    /// Saves accepted events. `None` at the terminal.
     journal: Option<Journal>,
 }
 
 impl Prepared {
-    /// Prepares everything, for a purpose.
+    /// Prepares everything that the purpose needs.
     ///
     /// # Errors
-    /// [`Refused`] with every fault found.
+    /// Returns [`Refused`] with all problems if one of them prevents a start.
     pub async fn prepare(settings: Settings, purpose: Purpose) -> Result<Self, Refused> {
         if settings.is_unreadable {
-            // Everything else would only follow from what was not read.
+            // The other problems would only result from the missing settings.
             return Err(Refused::new(exit::CONFIG, settings.faults));
         }
         let repaired = if purpose.looks() { None } else { modes::repair(&settings.config) };
@@ -91,8 +91,10 @@ impl Prepared {
         {
             if let Err(error) = survey::make_private(folder) {
                 findings.retain(|finding| !finding.about.starts_with(name));
-                faults
-                    .push(format!("{name}: cannot make the folder {}: {error}", folder.display()));
+                faults.push(format!(
+                    "{name}: cannot create the folder {}: {error}",
+                    folder.display()
+                ));
             }
         }
         for finding in findings {
@@ -214,10 +216,10 @@ impl Prepared {
         }
     }
 
-    /// Sees to it that the files of `boot.md` are there, and tells the log.
+    /// Creates the missing files that `boot.md` lists, and logs which files exist.
     ///
     /// # Errors
-    /// [`Refused`], naming the file that cannot be made.
+    /// Returns [`Refused`] with the path of a file that cannot be created.
     pub async fn boot(&self) -> Result<Booted, Refused> {
         let refused = |error: FileError| {
             Refused::because(exit::CONFIG, format!("CONFIG_DIR: {}", with_causes(&error)))
@@ -238,11 +240,11 @@ impl Prepared {
         Ok(booted)
     }
 
-    /// Makes sure to be the only gateway here, and keeps accepted events from now on; in a cluster,
-    /// once this node has joined: `waits` is called before. The lock is to be held to the end.
+    /// Locks the configuration folder and opens the journal. In a cluster, calls `waits`, and then
+    /// joins the cluster. The caller holds the lock until the program ends.
     ///
     /// # Errors
-    /// [`Refused`]: another gateway runs, or the journal cannot be used.
+    /// Returns [`Refused`] if another gateway runs or the journal cannot be used.
     pub async fn keep_events(
         &mut self,
         waits: impl FnOnce(),
@@ -258,35 +260,34 @@ impl Prepared {
         Ok((lock, cluster))
     }
 
-    /// Sees to it that agents outlive the gateway, as the operator wishes. To be called once it is
-    /// the only gateway here. Returns what has to be left before the gateway ends
-    /// ([`HeldLauncher::leave`]).
+    /// Connects to the holder or starts one, as `AGENT_HOLDER` requires. Must be called after
+    /// [`Self::keep_events`]. The caller must call [`HeldLauncher::leave`] before the program ends.
     ///
     /// # Errors
-    /// [`Refused`]: they cannot, and must.
+    /// Returns [`Refused`] if the operator requires a holder and it cannot be used.
     pub async fn hold(&mut self) -> Result<Option<HeldLauncher>, Refused> {
         (self.held, self.unwatched_agents) =
             holding::take_up(&self.config, self.custody.sandbox()).await?;
         Ok(self.held.clone())
     }
 
-    /// Channel and id of the Discord messages that were taken earlier.
+    /// Returns the Discord messages that previous processes accepted, as channel and message id.
     pub fn taken_messages(&self) -> Vec<(u64, u64)> {
         self.journal.as_ref().map(Journal::messages).unwrap_or_default()
     }
 
-    /// The backends.
+    /// Returns the backends.
     pub fn agents(&self) -> Arc<AgentRegistry> {
         Arc::clone(&self.agents)
     }
 
-    /// Puts components that come from elsewhere into the folder of backends.
+    /// Returns the installer for the folder of backends.
     pub fn installer(&self) -> Installer {
         self.installer.clone()
     }
 
-    /// Builds the dispatcher; must be called within the runtime.
-    /// `router`: the way to other nodes, in a cluster.
+    /// Builds the dispatcher. Must be called within a Tokio runtime. `router` is `Some` in a
+    /// cluster.
     pub fn dispatcher(
         self,
         outlet: Arc<dyn Outlet>,
@@ -296,7 +297,7 @@ impl Prepared {
             tracing::info!(
                 backend = self.config.agent_backend,
                 why,
-                "backend found by itself (AGENT_BACKEND=auto)"
+                "backend detected (AGENT_BACKEND=auto)"
             );
         }
         let sandbox = self.custody.sandbox();

@@ -1,20 +1,20 @@
-//! Purposes of preparing a start.
+//! The purpose for which a start is prepared.
 
-/// See the module.
+/// Decides which parts are checked, and whether anything may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Discord, which needs a token.
+    /// To serve Discord, which needs a token.
     Serve,
-    /// The terminal, or one question.
+    /// To serve the terminal, or to answer one prompt.
     Talk,
-    /// Only to look, also at what the others go on without.
+    /// Only to check everything, including the things that a start ignores.
     Look,
-    /// As [`Purpose::Look`], beside a gateway that runs.
+    /// The same as [`Purpose::Look`], while a gateway runs.
     Rehearse,
 }
 
 impl Purpose {
-    /// Whether everything is looked at, and nothing started.
+    /// Returns whether everything is only checked, and nothing is changed or started.
     #[must_use]
     pub fn looks(self) -> bool {
         matches!(self, Self::Look | Self::Rehearse)

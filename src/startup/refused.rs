@@ -1,4 +1,4 @@
-//! Why the program does not start.
+//! Reasons why the program does not start, or ignores a file.
 
 use std::fmt;
 
@@ -7,30 +7,29 @@ use serde::Serialize;
 use crate::config::LogFormat;
 use crate::terminal;
 
-/// Why nothing was started.
+/// A refusal to start.
 pub struct Refused {
     /// The exit code.
     pub code: u8,
-    /// Each says what is wrong and what to do.
+    /// The problems that prevent the start, each with a hint.
     pub faults: Vec<String>,
-    /// Further findings.
+    /// Problems that do not prevent a start.
     pub warnings: Vec<String>,
 }
 
 impl Refused {
-    /// Refuses for these reasons.
+    /// Creates a refusal with several reasons.
     #[must_use]
     pub fn new(code: u8, faults: Vec<String>) -> Self {
         Self { code, faults, warnings: Vec::new() }
     }
 
-    /// Refuses for one reason.
+    /// Creates a refusal with one reason.
     pub fn because(code: u8, fault: impl Into<String>) -> Self {
         Self::new(code, vec![fault.into()])
     }
 
-    /// Prints the warnings and every reason, then how many reasons there are. Returns the exit
-    /// code.
+    /// Prints the warnings, every reason, and the number of reasons. Returns the exit code.
     pub fn print(&self) -> u8 {
         self.warnings.iter().for_each(|text| terminal::warn(text));
         for fault in &self.faults {
@@ -47,12 +46,12 @@ impl Refused {
     }
 }
 
-/// A file that does not serve: why, and what to do.
+/// A component file that is not used.
 #[derive(Clone, Debug)]
 pub struct LeftOut {
-    /// The file and why.
+    /// The path of the file and the reason.
     pub says: String,
-    /// What to do.
+    /// The operator's next step.
     pub hint: String,
 }
 

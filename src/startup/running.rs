@@ -1,9 +1,10 @@
-//! Whether a gateway serves a configuration folder now.
+//! Finds the gateway that uses a configuration folder.
 
 use crate::config::Config;
 use crate::workspace::Serving;
 
-/// The gateway that serves the folder now; see [`Serving::of`].
+/// Returns the process id of the gateway that uses the configuration folder now; see
+/// [`Serving::of`].
 pub fn gateway_of(config: &Config) -> Option<u32> {
     Serving::of(&config.config_dir).map(|serving| serving.pid)
 }

@@ -1,4 +1,5 @@
-//! The components beside an installed program, and the folder that serves.
+//! Finds the components that are installed with the program, and the folder that components are
+//! loaded from.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::backend::{self, Gate};
 use crate::config::Config;
 
-/// Where an installed program has its components, seen from its own folder (`bin`).
+/// Folder of the shipped components, relative to the parent of the program's folder (`bin`).
 const BESIDE: &str = "lib/aetheel/backends";
 
-/// Returns the folder of the components that came with this program; none: it is not installed with
-/// any, as one that was just built.
+/// Returns the folder of the components that are installed with this program, or `None` if there is
+/// no such folder, for example beside a program that was just built.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
@@ -21,8 +22,8 @@ fn beside(program: &Path) -> Option<PathBuf> {
     Some(program.parent()?.parent()?.join(BESIDE))
 }
 
-/// Returns the folder that components are loaded from: the operator's, or, where there is none,
-/// that of the shipped ones.
+/// Returns the folder that components are loaded from: `BACKENDS_DIR` if it exists, otherwise the
+/// folder of the shipped components.
 #[must_use]
 pub fn serving(config: &Config) -> PathBuf {
     match folder() {
@@ -31,10 +32,10 @@ pub fn serving(config: &Config) -> PathBuf {
     }
 }
 
-/// Next step where there are no components.
+/// The operator's next step if there are no components.
 pub const HOW_TO_GET: &str = "in a clone, run `make guests` and set BACKENDS_DIR to its `backends` folder, or run `aetheel init` there";
 
-/// Returns the fault that there is nowhere to load components from.
+/// Returns a problem if the folder that components are loaded from does not exist.
 #[must_use]
 pub fn missing(config: &Config) -> Option<String> {
     if serving(config).is_dir() {
@@ -42,14 +43,14 @@ pub fn missing(config: &Config) -> Option<String> {
     }
     let folder = config.backends_dir.display();
     let hint = match in_clone() {
-        Some(built) => format!("set it to {}, which has some", built.display()),
+        Some(built) => format!("set it to {}, which contains some", built.display()),
         None => HOW_TO_GET.to_owned(),
     };
     Some(format!("BACKENDS_DIR: there are no backends in {folder}; {hint}"))
 }
 
-/// Returns the folder of components that was built beside this program: `backends` of the clone
-/// whose `target/PROFILE` it was built into, or of its own folder.
+/// Returns the folder of components that were built with this program: `backends` in the clone
+/// whose `target/PROFILE` contains the program, or beside the program.
 #[must_use]
 pub fn in_clone() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
@@ -59,15 +60,15 @@ pub fn in_clone() -> Option<PathBuf> {
     candidates.into_iter().find(|folder| has_components(folder))
 }
 
-/// Whether a folder has at least one component.
+/// Returns whether a folder has at least one component.
 #[must_use]
 pub fn has_components(folder: &Path) -> bool {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files.map(|file| file.path()).any(|path| path.extension().is_some_and(|end| end == "wasm"))
 }
 
-/// Brings the shipped components into the operator's folder, which is made where it is missing.
-/// Returns a warning where that cannot be; the start goes on with what is there.
+/// Copies the shipped components to `BACKENDS_DIR`, and creates that folder if it is missing.
+/// Returns a warning on failure. The start continues with the components that exist.
 pub async fn bring(config: &Config) -> Option<String> {
     let shipped = folder()?;
     let folder = &config.backends_dir;
@@ -79,7 +80,7 @@ pub async fn bring(config: &Config) -> Option<String> {
     };
     let (path, error) = brought.err()?;
     Some(format!(
-        "BACKENDS_DIR: the shipped components cannot be put there: {}: {error}; what is in {} serves",
+        "BACKENDS_DIR: cannot copy the shipped components there: {}: {error}; using the components in {}",
         path.display(),
         serving(config).display()
     ))
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_are_beside_the_folder_of_the_program() {
+    fn components_are_beside_the_folder_of_an_installed_program() {
         let found = |program: &str| beside(Path::new(program));
         assert_eq!(found("/usr/bin/aetheel"), Some("/usr/lib/aetheel/backends".into()));
         assert_eq!(found("/aetheel"), None);

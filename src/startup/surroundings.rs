@@ -1,4 +1,5 @@
-//! Checks what a start needs beside the backends: a token, folders, addresses, lists of people.
+//! Checks everything that a start needs except the backends: the token, folders, addresses and
+//! access lists.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,8 +15,7 @@ use crate::redact::Redactor;
 
 const MANUAL: &str = "docs/configuration.md describes every setting";
 
-/// Looks at everything that a start for this purpose needs, without asking anybody over the
-/// network.
+/// Checks everything that a start for this purpose needs, without network requests.
 #[must_use]
 pub fn examine(
     config: &Config,
@@ -60,7 +60,7 @@ fn token(config: &Config, redactor: &Redactor, purpose: Purpose) -> Option<Findi
         Some(error) => {
             Finding::from_message(Level::Invalid, "discord token", &error.to_string(), MANUAL)
         }
-        None => Finding::ok("discord token", "has the form of one"),
+        None => Finding::ok("discord token", "has the form of a token"),
     })
 }
 
@@ -77,16 +77,16 @@ fn folders(config: &Config) -> Vec<Finding> {
     all.into_iter().map(|(name, path, level)| folder(name, &path, level)).collect()
 }
 
-/// Tries to write into a folder, or, if it does not exist, into the nearest one above it.
+/// Tries to write into a folder, or into its nearest existing parent if it does not exist.
 pub fn folder(name: &str, folder: &Path, level: Level) -> Finding {
     let shown = folder.display();
     let Some(there) = nearest(folder) else {
-        let says = format!("{name}: cannot make the folder {shown}");
-        return Finding::new(level, name, says, format!("make it, or set {name} to another one"));
+        let says = format!("{name}: cannot create the folder {shown}");
+        return Finding::new(level, name, says, format!("create it, or set {name} to another one"));
     };
     match write_probe(&there) {
         Ok(()) if there == folder => Finding::ok(name, format!("{shown} can be written to")),
-        Ok(()) => Finding::ok(name, format!("{shown} is not there yet and can be made")),
+        Ok(()) => Finding::ok(name, format!("{shown} does not exist yet and can be created")),
         Err(error) => {
             let says = format!("{name}: {} cannot be written to: {error}", there.display());
             let hint =
@@ -96,7 +96,8 @@ pub fn folder(name: &str, folder: &Path, level: Level) -> Finding {
     }
 }
 
-/// Returns the folder, or the nearest one above it that exists.
+/// Returns the folder if it exists, otherwise its nearest existing parent. Returns `None` if that
+/// parent is not a folder.
 pub fn nearest(folder: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(folder).ok()?;
     if absolute.is_dir() {
@@ -109,9 +110,9 @@ pub fn nearest(folder: &Path) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Looks at the addresses that the gateway is to listen at.
+/// Checks the addresses that the gateway will listen at.
 fn addresses(config: &Config, purpose: Purpose) -> Vec<Finding> {
-    // A start has opened the status pages by now.
+    // In a start, the status pages are already open.
     let taken = survey::addresses(config, purpose != Purpose::Serve);
     let mut findings: Vec<Finding> = taken
         .iter()
@@ -129,12 +130,12 @@ fn addresses(config: &Config, purpose: Purpose) -> Vec<Finding> {
 
 fn open_status(address: SocketAddr) -> Finding {
     let says = format!(
-        "STATUS_ADDRESS {address} can be reached from other machines: anyone there may read what this bot does"
+        "STATUS_ADDRESS {address} can be reached from other machines: anyone there can see the activity of this bot"
     );
     Finding::new(Level::Warning, "status pages", says, "listen at 127.0.0.1, or behind a firewall")
 }
 
-/// Says who may use the bot. Nobody can use one without a token.
+/// Reports the access lists. Returns `None` without a token, because nobody can use the bot then.
 fn access(config: &Config) -> Option<Finding> {
     config.discord_bot_token.as_ref()?;
     Some(match access::warning(&config.allowed, config.safety) {
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_is_not_there_is_judged_by_the_one_above() {
+    fn a_missing_folder_is_judged_by_its_nearest_parent() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(nearest(&folder.path().join("a/b/c")), Some(folder.path().to_owned()));
         fs::write(folder.path().join("file"), "").unwrap();
@@ -161,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_to_is_a_fault_that_names_the_setting() {
+    fn a_read_only_folder_is_a_problem_that_names_the_setting() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), "").unwrap();
         let found = super::folder("WORKSPACE_DIR", &at("file/x"), Level::LeftOut);
         assert_eq!(found.level, Level::LeftOut);
         assert!(found.says.starts_with("WORKSPACE_DIR: "), "{found}");
-        // Root may write anywhere but where the kernel does not let anybody.
+        // Even root cannot write there.
         let found = super::folder("RECORDINGS_DIR", Path::new("/proc/1/x"), Level::LeftOut);
         assert_eq!(found.level, Level::LeftOut, "{found}");
         fs::create_dir(at("open")).unwrap();

@@ -1,4 +1,5 @@
-//! Looking at what a start would go on without, or could not have: for whoever looks before it.
+//! Finds problems in the operator's files and settings before a start: things that a start would
+//! ignore, and resources that are not available.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -22,8 +23,8 @@ use crate::workspace::{
     Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, WebhookFile, channel_directory,
 };
 
-/// What is left out of the operator's files because it cannot be meant. Those of backends are in
-/// [`components`].
+/// Returns the problems in `agents.md`, `heartbeat.md`, `channels.md` and `webhooks.md`. A start
+/// ignores the entries with problems. [`components`] returns those in the files about backends.
 pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
     let mut faults = Vec::new();
     let mut text = |name: &str| match read_ordinary(&config.config_dir.join(name), DOCUMENT_LIMIT) {
@@ -38,7 +39,7 @@ pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
     let (agents, heartbeats, channels) =
         (text("agents.md"), text("heartbeat.md"), text("channels.md"));
     faults.extend(Hooks::parse(&agents).warnings);
-    // Where their answers go is another matter.
+    // `unplaced` reports missing channels for answers.
     let placed = true;
     let (heartbeats, jobs) = (Heartbeats::parse(&heartbeats), CronJobs::parse(&agents));
     faults.extend(
@@ -53,7 +54,7 @@ pub fn files(config: &Config, secrets: &Secrets) -> Vec<String> {
     faults
 }
 
-/// Heartbeats and cron jobs whose answers nobody reads, because no channel is named for them.
+/// Returns warnings about heartbeats and cron jobs without a channel for their answers.
 pub fn unplaced(config: &Config) -> Vec<String> {
     let heartbeats = Heartbeats::parse(&text(config, "heartbeat.md"));
     let jobs = CronJobs::parse(&text(config, "agents.md"));
@@ -67,7 +68,8 @@ pub fn unplaced(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// Returns what sections of `channels.md` ask for and cannot get here.
+/// Returns the problems of `channels.md` with backends, safety levels and directories that are not
+/// available.
 pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec<String> {
     let channels = Channels::parse(&text(config, "channels.md"));
     let mut faults = Vec::new();
@@ -77,11 +79,11 @@ pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec
             if agents.get(backend).is_none() {
                 let meant = suggestion(backend, known.iter().map(String::as_str));
                 faults.push(format!(
-                    "channels.md: {lane} {what} `{backend}`, which is no backend here{meant}"
+                    "channels.md: {lane} {what} `{backend}`, which is not a backend here{meant}"
                 ));
             }
         };
-        settings.backend.iter().for_each(|backend| unknown("is to be answered by", backend));
+        settings.backend.iter().for_each(|backend| unknown("chooses", backend));
         settings.backends.iter().flatten().for_each(|backend| unknown("offers", backend));
         if let Some(safety) = settings.safety.filter(|safety| *safety > config.safety) {
             faults.push(format!(
@@ -100,7 +102,7 @@ pub fn lanes(config: &Config, agents: &AgentRegistry, home: Option<&str>) -> Vec
     faults
 }
 
-/// The channels and threads that `channels.md` lets write without a mention.
+/// Returns the channels and threads with `require-mention: no` in `channels.md`.
 pub fn without_mention(config: &Config) -> Vec<u64> {
     let channels = Channels::parse(&text(config, "channels.md"));
     let open = channels.lanes().filter(|(_, settings)| settings.require_mention == Some(false));
@@ -108,13 +110,13 @@ pub fn without_mention(config: &Config) -> Vec<u64> {
         .collect()
 }
 
-/// A file of the configuration folder; empty if it cannot be read.
+/// Returns the text of a file in the configuration folder. Empty if it cannot be read.
 fn text(config: &Config, name: &str) -> String {
     let read = read_ordinary(&config.config_dir.join(name), DOCUMENT_LIMIT);
     read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// A level of safety as `channels.md` names it.
+/// Returns the name of a safety level in `channels.md`.
 fn word(safety: Safety) -> &'static str {
     match safety {
         Safety::Default => "ask",
@@ -123,7 +125,7 @@ fn word(safety: Safety) -> &'static str {
     }
 }
 
-/// Components that do not serve, and what cannot be meant in the files about backends.
+/// Returns the components that are not used, and the problems in the files about backends.
 pub async fn components(loaded: &LoadedBackends) -> Vec<String> {
     let mut faults: Vec<String> = loaded.refused.iter().map(ToString::to_string).collect();
     faults.extend(loaded.agents.warnings());
@@ -131,7 +133,7 @@ pub async fn components(loaded: &LoadedBackends) -> Vec<String> {
     faults
 }
 
-/// The channels that the files name where answers go.
+/// Returns the channels for answers in `agents.md` and `heartbeat.md`, each with the file's name.
 pub fn channels(config: &Config) -> Vec<(u64, &'static str)> {
     let (agents, heartbeats) = (text(config, "agents.md"), text(config, "heartbeat.md"));
     let hooks = Hooks::parse(&agents);
@@ -147,15 +149,16 @@ pub fn channels(config: &Config) -> Vec<(u64, &'static str)> {
         .collect()
 }
 
-/// The command before agents' programs that cannot be started.
+/// Returns a problem if the program of `AGENT_WRAPPER` cannot be found.
 pub fn wrapper(config: &Config, variables: &HashMap<String, String>) -> Option<String> {
     let program = config.agent_wrapper.first()?;
     let path = variables.get("PATH").map_or("", String::as_str);
     let error = find_program(Path::new(program), OsStr::new(path)).err()?;
-    Some(format!("AGENT_WRAPPER: {error}; install it, or take it out"))
+    Some(format!("AGENT_WRAPPER: {error}; install it, or remove the setting"))
 }
 
-/// Addresses that cannot be listened at; what the gateway that serves now listens at is its own.
+/// Returns a problem for each address that cannot be bound. Empty while a gateway runs, because it
+/// uses the addresses itself.
 pub fn addresses(config: &Config, status_too: bool) -> Vec<String> {
     if gateway_of(config).is_some() {
         return Vec::new();
@@ -169,18 +172,19 @@ pub fn addresses(config: &Config, status_too: bool) -> Vec<String> {
         let (address, error) =
             address.and_then(|address| Some((address, TcpListener::bind(address).err()?)))?;
         Some(format!(
-            "{name}: cannot listen at {address}: {error}; choose another address, or end whatever listens there"
+            "{name}: cannot listen at {address}: {error}; choose another address, or end the program that listens there"
         ))
     };
     wanted.into_iter().filter_map(taken).collect()
 }
 
-/// Makes a folder, and those above it that are missing, for this user alone.
+/// Creates a folder and its missing parents with mode 0700.
 pub fn make_private(folder: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Name of the wait for the backends, which is long where none was compiled before.
+/// Returns the message for the wait until the backends are loaded. The first start takes longer,
+/// because it compiles them.
 #[must_use]
 pub fn loading(config: &Config) -> &'static str {
     let mut compiled = std::fs::read_dir(&config.cache_dir).into_iter().flatten();

@@ -1,5 +1,4 @@
-//! Recordings that are old or too many are removed, and turns that are old, as long as the program
-//! runs.
+//! Removes old or excess recordings, and old texts and lines of turns, while the program runs.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use crate::turn::recording::{Recorder, RecordingLimits};
 use crate::vigil;
 use crate::workspace::{TurnsKept, Workspace};
 
-/// Now and every hour; as long as the runtime lives.
+/// Starts the task that removes old files now and every hour.
 pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnsKept) {
     vigil::task("tidying", async move {
         let mut hourly = tokio::time::interval(Duration::from_secs(3600));
@@ -32,7 +31,7 @@ pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnsKept) {
     });
 }
 
-/// How much of recordings there may be, and how long.
+/// Returns the limits of size and age of the recordings.
 pub(super) fn limits(config: &Config) -> RecordingLimits {
     RecordingLimits {
         bytes: config.recordings_max_bytes,

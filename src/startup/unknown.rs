@@ -1,4 +1,4 @@
-//! Names an operator wrote that nothing here goes by, each with what may have been meant.
+//! Reports unknown names in the operator's settings, each with a suggestion.
 
 use super::shipped;
 use crate::agent::descriptor::Credential;
@@ -6,8 +6,8 @@ use crate::agents::AgentRegistry;
 use crate::config::{Config, REMOVED, VARIABLES, suggestion};
 use crate::turn::{Backend, Backends};
 
-/// Of variables that mean nothing to the gateway itself, each with the place it stands in: those
-/// that no agent here is given either.
+/// Returns a warning for each variable that neither the gateway nor an agent uses. `unplaced` has
+/// the variables that are not settings of the gateway, each with its file and line.
 pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<String> {
     let backends = all(backends);
     let given = |name: &str| {
@@ -22,7 +22,7 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
         .map(|(name, place)| {
             removed(name, place).unwrap_or_else(|| {
                 format!(
-                    "{place}: {name} is no setting, and no agent here is given it{}",
+                    "{place}: {name} is not a setting, and no agent here receives it{}",
                     meant(name)
                 )
             })
@@ -30,33 +30,33 @@ pub fn variables(unplaced: &[(String, String)], backends: &dyn Backends) -> Vec<
         .collect()
 }
 
-/// Reports removed settings and probably misspelt ones, for when it is not known which variables
-/// agents are given.
+/// Returns warnings about removed and probably misspelled settings. Used when no backends were
+/// loaded, so that the variables of agents are unknown.
 pub fn slips(unplaced: &[(String, String)]) -> Vec<String> {
     unplaced
         .iter()
         .filter_map(|(name, place)| {
             removed(name, place).or_else(|| {
                 let meant = meant(name);
-                (!meant.is_empty()).then(|| format!("{place}: {name} is no setting{meant}"))
+                (!meant.is_empty()).then(|| format!("{place}: {name} is not a setting{meant}"))
             })
         })
         .collect()
 }
 
-/// Returns the warning about a variable that only an earlier version read.
+/// Returns the warning about a setting that only an earlier version used.
 fn removed(name: &str, place: &str) -> Option<String> {
     let (_, why) = REMOVED.iter().find(|(removed, _)| *removed == name)?;
     Some(format!("{place}: {name} is ignored: {why}; hint: delete the line"))
 }
 
-/// The setting whose name is nearest, as a question.
+/// Returns the setting with the most similar name, as the end of a message. May be empty.
 fn meant(name: &str) -> String {
     suggestion(name, VARIABLES.iter().map(|variable| variable.name))
 }
 
-/// What `ALLOWED_BACKENDS` names that is no backend. One whose component was refused is there all
-/// the same, only not to be chosen before it serves.
+/// Returns a problem for each unknown name in `ALLOWED_BACKENDS`. Backends whose component was
+/// refused are known, although they cannot be chosen yet.
 pub fn backends(config: &Config, agents: &AgentRegistry) -> Vec<String> {
     let folder = shipped::serving(config);
     let there =

@@ -1,4 +1,4 @@
-//! What a start needs of webhooks: their secrets, and what is wrong with where they listen.
+//! Prepares webhooks: takes their secrets from the variables, and checks their settings.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::plain::with_causes;
 use crate::web::webhooks::Secrets;
 use crate::workspace::WebhookFile;
 
-/// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them; the
-/// second part is what stands in the way of that.
+/// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them.
+/// Returns the secrets, and the problems of those that cannot be used.
 pub fn take_secrets(
     config: &Config,
     variables: &mut HashMap<String, String>,
@@ -38,7 +38,7 @@ pub fn take_secrets(
     (secrets, faults)
 }
 
-/// What of the secrets must appear nowhere: as they are, and without what only marks them.
+/// Returns the texts that the redactor must hide: each secret with and without its prefix `whsec_`.
 pub fn shapes(secrets: &Secrets) -> impl Iterator<Item = SecretString> {
     use secrecy::ExposeSecret as _;
     secrets.values().flat_map(|secret| {
@@ -51,7 +51,7 @@ pub fn shapes(secrets: &Secrets) -> impl Iterator<Item = SecretString> {
     })
 }
 
-/// What `aetheel check` says about them; nothing where they are not wanted.
+/// Returns warnings about the settings of webhooks. Empty without `WEBHOOKS_ADDRESS`.
 pub fn warnings(config: &Config) -> Vec<String> {
     if config.webhooks_address.is_none() {
         return Vec::new();
@@ -75,7 +75,7 @@ fn file(config_dir: &Path) -> String {
 /// Warns of an address that others can reach.
 fn open_to_others(config: &Config) -> Option<String> {
     let address = config.webhooks_address.filter(|address| !address.ip().is_loopback())?;
-    let why = "calls come without TLS, so that whoever is on the way reads them, tokens of the scheme `bearer` among them";
+    let why = "calls come without TLS, so that others on the network can read them, including tokens of the scheme `bearer`";
     Some(format!(
         "WEBHOOKS_ADDRESS {address} can be reached from other machines: {why}; listen at 127.0.0.1 behind a proxy with TLS"
     ))

@@ -117,7 +117,7 @@ async fn auto_answers_at_the_console_and_in_discord_and_its_choice_is_logged() {
     let running = installed(&local).with("AGENT_BACKEND", "auto").with("PATH", &path);
     three(&running);
     let bot = running.start(&["run"]);
-    let line = bot.logs("backend found by itself").await;
+    let line = bot.logs("backend detected").await;
     assert_eq!(line["backend"], "opencode", "{line}");
     assert!(line["why"].as_str().unwrap().contains("not droid: no credentials"), "{line}");
     let other = bot
@@ -308,7 +308,7 @@ async fn a_default_backend_whose_program_takes_too_long_to_answer_is_told_of_and
     let check = installation.run(&["check"], "").await;
     let warning = |line: &str| {
         line.starts_with("warning: backend `hangs`: `")
-            && line.ends_with("; prompts go to it all the same")
+            && line.ends_with("; prompts still go to it")
     };
     assert!(check.stdout.lines().any(warning), "{}\n{}", check.stdout, check.stderr);
     assert_eq!(check.code, 0, "{}", check.stderr);
@@ -494,7 +494,11 @@ async fn the_list_is_there_when_nothing_could_start() {
         "{}",
         ended.stdout
     );
-    assert!(ended.stdout.contains(": demo; `auto` takes what can work here"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains(": demo; `auto` chooses one that works here"),
+        "{}",
+        ended.stdout
+    );
 }
 
 /// What the guest was told at the beginning of the only turn.
@@ -536,7 +540,7 @@ async fn a_way_to_run_that_a_backend_has_not_is_warned_about_and_ignored() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     for warning in [
         "backend `demo` cannot run live, only one-shot; it is ignored",
-        "BACKEND_RUN names `nobody`, which is no backend here",
+        "BACKEND_RUN names `nobody`, which is not a backend here",
     ] {
         assert!(ended.stdout.contains(warning), "{warning} is missing in\n{}", ended.stdout);
     }

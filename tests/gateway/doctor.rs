@@ -82,7 +82,7 @@ async fn a_sound_installation_has_no_fault_and_is_not_changed() {
 
     let text = installation.run(&["doctor"], "").await;
     assert!(
-        text.stdout.contains("ok       discord token: has the form of one\n"),
+        text.stdout.contains("ok       discord token: has the form of a token\n"),
         "{}",
         text.stdout
     );

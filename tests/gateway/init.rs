@@ -254,7 +254,7 @@ async fn what_a_gateway_has_served_from_the_working_directory_stays_where_it_is(
     let lines = told["lines"].as_array().unwrap();
     let line = lines.iter().find(|line| line["about"] == "configuration").unwrap();
     assert_eq!(line["level"], "warning", "{line}");
-    assert!(line["says"].as_str().unwrap().starts_with("./config: a gateway has served it"));
+    assert!(line["says"].as_str().unwrap().starts_with("./config: a gateway has used it"));
     assert!(!told.to_string().contains("not-asked-for"), "{told:#}");
 
     fs::write(installation.path(".env"), "# by hand\nOWNERS=7\n").unwrap();

@@ -331,14 +331,14 @@ async fn names_in_an_env_file_that_mean_nothing_are_told_with_their_lines() {
     let check = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
     assert_eq!(check.code, 0, "{check:?}");
     for part in [
-        "line 1: MAX_CONCURENT_QUERIES is no setting",
+        "line 1: MAX_CONCURENT_QUERIES is not a setting",
         "did you mean `MAX_CONCURRENT_QUERIES`?",
         "line 3: `$` in BACKEND_MODEL",
         "line 4: PUSH_SERVICES is ignored: the dashboard sends no push notifications any more",
     ] {
         assert!(check.stdout.contains(part), "{part} is missing in\n{}", check.stdout);
     }
-    assert!(!check.stdout.contains("DEMO_AGENT_DELAY_MS is no setting"), "{}", check.stdout);
+    assert!(!check.stdout.contains("DEMO_AGENT_DELAY_MS is not a setting"), "{}", check.stdout);
 }
 
 #[tokio::test]
@@ -461,7 +461,7 @@ async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
             "STATUS_ADDRESS 0.0.0.0:0 can be reached from other machines",
             "asks for safety `edit`, but PERMISSION_MODE allows only `ask`",
             "`directroy` means nothing here; did you mean `directory`?",
-            "`dmeo`, which is no backend here",
+            "`dmeo`, which is not a backend here",
             "did you mean `demo`?",
         ],
     );

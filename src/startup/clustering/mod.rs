@@ -1,7 +1,7 @@
-//! A node's start in a cluster: it joins, and goes on with its journal, which is in the database.
+//! The start of a node: it joins its cluster and continues with its journal from the database.
 //!
-//! What channels need on another machine, should this one be gone, is there too: those state files
-//! in [`MOVING`]. A node that others took over begins without them.
+//! The state files in [`MOVING`] are copied to the database too, so that another machine can take
+//! over the lanes of this one. A node whose lanes were taken over starts with empty files.
 
 mod store;
 
@@ -27,22 +27,24 @@ use crate::plain::with_causes;
 use crate::vigil;
 use crate::workspace::{Journal, Lock, Workspace, is_label};
 
-/// Which machine this is, below the state folder: another one may have the same name by mistake.
+/// State file with the machine's identity, because two machines may have the same name by mistake.
 const IDENTITY: &str = "node.md";
-/// The journal of a machine that serves alone, and what becomes of it in a cluster.
+/// The journal of a machine without a cluster.
 const OWN_JOURNAL: &str = "queue.md";
+/// Name of that journal after its lines were imported into a cluster.
 const JOINED_JOURNAL: &str = "queue-before-cluster.md";
-/// What letters are that hold an event of a webhook or schedule.
+/// Kind of a message between nodes that contains an event of a webhook or schedule.
 pub const EVENT: &str = "event";
-/// The state files whose lines go with their channels.
+/// The state files whose lines move with their lanes.
 const MOVING: [&str; 3] = ["sessions.md", "history.md", "discord.md"];
-/// Between two looks at the state files, and after which the database is asked again.
+/// Time between two checks for changed state files.
 const HAND_ON_INTERVAL: Duration = Duration::from_millis(500);
+/// Delay before a failed call of the database is repeated.
 const AGAIN_INTERVAL: Duration = Duration::from_millis(250);
-/// Largest state file that is handed on.
+/// Largest size of a state file that is copied to the database, in bytes.
 const MOST: u64 = 16 << 20;
 
-/// What is wrong with the settings of a node; nothing where there are none.
+/// Returns the problems of the cluster settings. Empty without a cluster.
 #[must_use]
 pub fn faults(config: &Config) -> Vec<String> {
     let Some(url) = &config.cluster_url else { return Vec::new() };
@@ -61,20 +63,21 @@ pub fn faults(config: &Config) -> Vec<String> {
     }
     for label in config.node_labels.iter().filter(|label| !is_label(label)) {
         faults.push(format!(
-            "NODE_LABELS: {label:?} is no label: letters, digits, `.`, `_` and `-`, at most 64"
+            "NODE_LABELS: {label:?} is not a label: letters, digits, `.`, `_` and `-`, at most 64"
         ));
     }
     let token = config.discord_bot_token.as_ref();
     if token.is_some_and(|token| bot_of(token.expose_secret()).is_none()) {
-        faults.push("CLUSTER_URL: DISCORD_BOT_TOKEN does not say which bot it is of; copy it anew from Discord's developer portal".to_owned());
+        faults.push("CLUSTER_URL: DISCORD_BOT_TOKEN does not contain the id of its bot; copy it again from Discord's developer portal".to_owned());
     }
     faults
 }
 
-/// Opens the journal: that of this machine, or, in a cluster, that of this node.
+/// Opens the journal: the file of this machine, or the journal of this node in the database of its
+/// cluster. Calls `waits` before it waits for the database.
 ///
 /// # Errors
-/// [`Refused`]: it cannot be used, or this node cannot take part.
+/// Returns [`Refused`] if the journal cannot be used or this node cannot join the cluster.
 pub(super) async fn open_journal(
     config: &Config,
     workspace: &Workspace,
@@ -100,13 +103,13 @@ pub(super) async fn open_journal(
     Ok((journal, Some(cluster)))
 }
 
-/// Joins the cluster of the settings.
+/// Joins the cluster of `CLUSTER_URL`.
 async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, Refused> {
     let missing = |name: &str| Refused::because(exit::CONFIG, format!("`{name}` is not set"));
     let url = config.cluster_url.as_ref().ok_or_else(|| missing("CLUSTER_URL"))?;
     let token = config.discord_bot_token.as_ref().ok_or_else(|| missing("DISCORD_BOT_TOKEN"))?;
     let identity = identity(workspace.folder()).map_err(|error| {
-        let why = format!("CONFIG_DIR: cannot keep the node's identity: {error}");
+        let why = format!("CONFIG_DIR: cannot save the node's identity: {error}");
         Refused::because(exit::CONFIG, why)
     })?;
     let options = NodeOptions {
@@ -123,11 +126,11 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, Refused
     Cluster::join(url.expose_secret(), options).await.map_err(refused)
 }
 
-/// Brings what a machine that served alone has left to do into its cluster; no gateway may run
-/// there. Returns the node's name.
+/// Imports the journal and the state files of this machine into its cluster. No gateway may run on
+/// this machine. Returns the node's name.
 ///
 /// # Errors
-/// [`Refused`]
+/// Returns [`Refused`] if a gateway runs, or if files or the database cannot be used.
 pub async fn import(config: &Config) -> Result<String, Refused> {
     let (workspace, _lock) = locked(config).await?;
     let cluster = join(config, &workspace).await?;
@@ -136,11 +139,12 @@ pub async fn import(config: &Config) -> Result<String, Refused> {
     Ok(cluster.name().to_owned())
 }
 
-/// Takes what is left to do back from the cluster to its last machine, and forgets it there; no
-/// gateway may run. Returns how many lines that are.
+/// Exports the journal from the cluster to this machine, the last one, and deletes it from the
+/// cluster. No gateway may run on this machine. Returns the number of lines.
 ///
 /// # Errors
-/// [`Refused`]: other nodes have something yet, or it cannot be written; the cluster has it all.
+/// Returns [`Refused`] if other nodes still have data, or if the journal cannot be written. The
+/// cluster then keeps everything.
 pub async fn export(config: &Config) -> Result<usize, Refused> {
     let (workspace, _lock) = locked(config).await?;
     let unavailable = |why: String| Refused::because(exit::UNAVAILABLE, why);
@@ -150,26 +154,26 @@ pub async fn export(config: &Config) -> Result<usize, Refused> {
     if !in_the_way.others.is_empty() {
         let others = in_the_way.others.join(", ");
         return Err(unavailable(format!(
-            "other nodes have something of the bot yet: {others}; drain them (`aetheel drain NODE`), stop them, and wait until their leases are over"
+            "other nodes still have data of the bot: {others}; drain them (`aetheel drain NODE`), stop them, and wait until their leases have ended"
         )));
     }
     if in_the_way.letters > 0 {
-        let letters = in_the_way.letters;
         return Err(unavailable(format!(
-            "{letters} events of webhooks or schedules wait in the database; start this node once more, so that it takes them"
+            "events of webhooks or schedules that wait in the database: {}; start this node once more, so that it receives them",
+            in_the_way.letters
         )));
     }
     let text = patiently(async || lines.read().await).await?;
     let path = workspace.folder().join("state").join(OWN_JOURNAL);
     replace(&path, text.as_bytes()).map_err(|error| {
-        let why = format!("cannot write {}: {error}; the cluster has it all", path.display());
+        let why = format!("cannot write {}: {error}; the cluster keeps everything", path.display());
         Refused::because(exit::CONFIG, why)
     })?;
     cluster.dissolve().await.map_err(refused)?;
     Ok(text.lines().count())
 }
 
-/// The folder of a machine where no gateway runs, and none begins to.
+/// Opens the configuration folder and locks it, so that no gateway can start.
 async fn locked(config: &Config) -> Result<(Workspace, Lock), Refused> {
     let workspace = Workspace::open(&config.config_dir)
         .await
@@ -187,7 +191,8 @@ fn refused(error: ClusterError) -> Refused {
     Refused::because(code, format!("CLUSTER_URL: {error}"))
 }
 
-/// Goes on with what this node had, and with what its machine had when it served alone.
+/// Continues with this node's journal from the database, and imports the journal that its machine
+/// had without a cluster.
 async fn bring(cluster: &Cluster, workspace: &Workspace) -> Result<SharedLines, Refused> {
     let state = workspace.folder().join("state");
     let failed = |error: io::Error| {
@@ -209,19 +214,19 @@ async fn bring(cluster: &Cluster, workspace: &Workspace) -> Result<SharedLines, 
         patiently(async || cluster.claim(&lanes).await).await?;
     }
     if let Some(own) = own {
-        // What is in the database is newer: it says what became of these lines.
+        // The lines in the database are newer and contain the results of these events.
         lines.replace(&format!("{own}{text}")).await.map_err(refused)?;
         std::fs::rename(state.join(OWN_JOURNAL), state.join(JOINED_JOURNAL)).map_err(failed)?;
     }
     if cluster.joined() != Joined::Again {
-        // A node that dies before begins again.
+        // A node that ends before this point does everything above again.
         patiently(async || cluster.settled().await).await?;
     }
     Ok(lines)
 }
 
-/// Forgets what is here of lanes that another node has: an earlier life gave them away, and died
-/// before it noted that.
+/// Removes the local data of lanes that another node has. The previous process moved them and ended
+/// before it could remove the data.
 async fn forget_what_went(
     cluster: &Cluster,
     workspace: &Workspace,
@@ -242,10 +247,10 @@ async fn forget_what_went(
     }
     tracing::warn!(
         lanes = gone.len(),
-        "another node has channels that this one gave away before it ended; it forgets them"
+        "another node has channels that this one moved to it before it ended; removing their data here"
     );
     let failed = |error: &dyn std::error::Error| {
-        let why = format!("CONFIG_DIR: cannot forget channels of others: {}", with_causes(error));
+        let why = format!("CONFIG_DIR: cannot remove moved channels: {}", with_causes(error));
         Refused::because(exit::CONFIG, why)
     };
     for lane in gone.iter() {
@@ -269,8 +274,8 @@ async fn forget_what_went(
     Ok(())
 }
 
-/// The lanes that this machine has something of, as roots. Those of hooks and of the console stay
-/// where they are.
+/// Returns the lanes that this machine has data of, as roots. Leaves out the lanes of hooks and of
+/// the console, which never move.
 async fn lanes_here(workspace: &Workspace) -> Vec<String> {
     let lanes = workspace.bindings().lanes().await;
     let channels = workspace.discord_notes().seen().await.into_keys().map(Lane::Channel);
@@ -280,12 +285,12 @@ async fn lanes_here(workspace: &Workspace) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// Repeats a question until the database is there; its lease bounds the wait.
+/// Repeats a call while the database cannot be reached. The end of the node's lease ends the wait.
 async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClusterError>) -> Result<T, Refused> {
     loop {
         match ask().await {
             Err(ClusterError::Away(why)) => {
-                tracing::warn!(why, "the database of the cluster is away; asking again");
+                tracing::warn!(why, "cannot reach the database of the cluster; trying again");
                 tokio::time::sleep(AGAIN_INTERVAL).await;
             }
             answered => return answered.map_err(refused),
@@ -293,24 +298,24 @@ async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClusterError>) -> 
     }
 }
 
-/// The state files of a node, for whoever takes over what it has.
+/// Copies the state files of a node to the database, for the node that takes over its lanes.
 pub struct StateFiles {
     mirror: Mirror,
     lease: Lease,
     state: PathBuf,
-    /// What the database has of each.
+    /// The content of each file in the database, by file name.
     known: HashMap<String, Vec<u8>>,
 }
 
 impl StateFiles {
-    /// Those of an operator's folder.
+    /// Creates the copier for the state files below the folder `config`.
     #[must_use]
     pub fn of(cluster: &Cluster, config: &Path) -> Self {
         let (mirror, lease) = (cluster.mirror(), cluster.lease());
         Self { mirror, lease, state: config.join("state"), known: HashMap::new() }
     }
 
-    /// Hands on what has changed since it was handed on last. Returns whether all of it was.
+    /// Copies the files that changed since the last copy. Returns whether all were copied.
     pub async fn hand_on(&mut self) -> bool {
         let folder = self.state.clone();
         let files = tokio::task::spawn_blocking(move || moving_files(&folder)).await;
@@ -319,7 +324,7 @@ impl StateFiles {
                 continue;
             }
             if let Err(error) = self.mirror.write(&name, &String::from_utf8_lossy(&body)).await {
-                tracing::debug!(%error, file = name, "cannot hand a state file on to other nodes");
+                tracing::debug!(%error, file = name, "cannot copy a state file to the database");
                 return false;
             }
             self.known.insert(name, body);
@@ -327,13 +332,14 @@ impl StateFiles {
         true
     }
 
-    /// Hands them on as they change.
+    /// Copies the files whenever they change, until the node's lease has ended for good. Never
+    /// returns.
     async fn keep_handing_on(mut self) {
         let mut late = false;
         while !self.lease.is_over() {
             let done = self.hand_on().await;
             if !done && !late {
-                tracing::warn!("state files cannot be handed on to other nodes; trying again");
+                tracing::warn!("cannot copy state files to the database; trying again");
             }
             late = !done;
             tokio::time::sleep(HAND_ON_INTERVAL).await;
@@ -347,7 +353,7 @@ fn moving_files(state: &Path) -> Vec<(String, Vec<u8>)> {
     MOVING.iter().filter_map(|name| Some(((*name).to_owned(), read(name)?))).collect()
 }
 
-/// What a machine that served alone had left to do.
+/// Reads the journal of a machine without a cluster. Returns `None` if there is no such file.
 fn own_journal(state: &Path) -> io::Result<Option<String>> {
     match read_ordinary(&state.join(OWN_JOURNAL), 1 << 30) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
@@ -356,10 +362,10 @@ fn own_journal(state: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Which machine this is, among those of its cluster; none: it never took part.
+/// Returns the identity of this machine in its cluster, or `None` if it never joined one.
 ///
 /// # Errors
-/// The system's error.
+/// Returns the error of the system if the file cannot be read.
 pub fn known_identity(config: &Path) -> io::Result<Option<String>> {
     let text = match read_ordinary(&config.join("state").join(IDENTITY), 1 << 10) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -368,7 +374,7 @@ pub fn known_identity(config: &Path) -> io::Result<Option<String>> {
     Ok(String::from_utf8_lossy(&text).split('`').nth(1).map(str::to_owned))
 }
 
-/// Which machine this is, made at its first start.
+/// Returns the identity of this machine, and creates it at the first start.
 fn identity(config: &Path) -> io::Result<String> {
     if let Some(known) = known_identity(config)? {
         return Ok(known);
@@ -379,7 +385,7 @@ fn identity(config: &Path) -> io::Result<String> {
     Ok(made)
 }
 
-/// The name of this machine among those of its cluster.
+/// Returns the name of this machine in its cluster: `NODE_NAME`, or else its host name.
 #[must_use]
 pub fn node_name(config: &Config) -> String {
     let machines = || rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! The journal of a node as its writer uses it, and what a failure to open it means.
+//! Connects the writer of the journal with the database of a cluster.
 
 use std::io;
 
@@ -11,7 +11,8 @@ use crate::plain::with_causes;
 use crate::startup::Refused;
 use crate::workspace::{FileError, LineStore};
 
-/// The journal in the database, for the thread that writes it.
+/// Store of journal lines in the database. Its methods block, because a thread of its own writes
+/// the journal.
 pub(super) struct SharedStore {
     pub(super) lines: SharedLines,
     pub(super) runtime: Handle,
@@ -31,8 +32,8 @@ impl LineStore for SharedStore {
     }
 }
 
-/// Tells a database that cannot be written at this moment, after which the service manager starts
-/// the node again, from a journal that a person has to mend.
+/// Converts a failure to open the journal. If the database cannot be reached, the exit code asks
+/// the service manager for another start; otherwise a person has to repair the journal.
 pub(super) fn journal_refused(error: &FileError) -> Refused {
     let source = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<io::Error>())

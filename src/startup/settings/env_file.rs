@@ -1,31 +1,30 @@
-//! The form of env files: a line `NAME=value` for every setting.
+//! Parses and edits env files, which have a line `NAME=value` for each setting.
 //!
-//! Pure. A value may stand between quotes, also over several lines; `#` at the begin of a line or
-//! behind a blank begins a remark. Nothing is ever put in for `$NAME`. What is wrong is told with
-//! its line and never with the value.
+//! Does no I/O. A quoted value may span several lines. `#` at the start of a line or after a blank
+//! starts a comment. `$NAME` is not substituted. Error messages contain line numbers but never
+//! values.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The byte order mark.
 const MARK: char = '\u{feff}';
 
-/// What a file says.
+/// A parsed env file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct EnvFile {
-    /// By name, each with the line it stands in.
+    /// The values by name, each with its line.
     pub values: BTreeMap<String, (String, usize)>,
-    /// What cannot be read.
+    /// Lines that cannot be parsed.
     pub faults: Vec<String>,
-    /// What may be meant otherwise than it is read.
+    /// Values that may be interpreted differently than the operator expects.
     pub warnings: Vec<String>,
-    /// By name, where the value that counts stands, its quotes included: bytes behind a byte order
-    /// mark.
+    /// The byte range of each effective value with its quotes, by name. Offsets are relative to the
+    /// end of a byte order mark.
     places: BTreeMap<String, Range<usize>>,
 }
 
 impl EnvFile {
-    /// Reads a file's content.
+    /// Parses the content of a file.
     pub(super) fn parse(content: &[u8]) -> Self {
         let mut file = Self::default();
         let text = match std::str::from_utf8(content) {
@@ -45,12 +44,12 @@ impl EnvFile {
                 Ok(None) => {}
                 Ok(Some(Assignment { name, value, dollar, place })) => {
                     if dollar {
-                        let how = "put the value between single quotes where that is meant";
-                        file.warnings.push(format!("line {line}: `$` in {name} stands for itself, nothing is put in for it; {how}"));
+                        let how = "put the value in single quotes if that is intended";
+                        file.warnings.push(format!("line {line}: `$` in {name} is kept, because variables are not substituted; {how}"));
                     }
                     file.places.insert(name.clone(), place);
                     if let Some((_, first)) = file.values.insert(name.clone(), (value, line)) {
-                        file.warnings.push(format!("line {line}: {name} stands in line {first} already; the last one counts"));
+                        file.warnings.push(format!("line {line}: {name} is already set in line {first}; the last value is used"));
                     }
                 }
                 Err(fault) => {
@@ -66,14 +65,14 @@ impl EnvFile {
 struct Assignment {
     name: String,
     value: String,
-    /// Something could have been put in for a `$`.
+    /// Whether a shell would substitute a variable in the value.
     dollar: bool,
     place: Range<usize>,
 }
 
 struct Reader<'a> {
     text: &'a str,
-    /// Bytes that were read.
+    /// Byte offset of the next character.
     at: usize,
     line: usize,
 }
@@ -98,7 +97,7 @@ impl Reader<'_> {
         while self.next_if(|c| c != '\n' && c.is_whitespace()).is_some() {}
     }
 
-    /// To the begin of the next line.
+    /// Skips to the start of the next line.
     fn skip_line(&mut self) {
         while self.next().is_some_and(|c| c != '\n') {}
     }
@@ -154,12 +153,12 @@ impl Reader<'_> {
         word
     }
 
-    /// Reads a value between quotes; returns where they end.
+    /// Parses a quoted value. Returns the byte offset after the closing quote.
     fn quoted(&mut self, value: &mut String, quote: char) -> Result<usize, &'static str> {
         self.next();
         loop {
             match self.next() {
-                None => return Err("begins a value in quotes that is never ended"),
+                None => return Err("starts a quoted value that is never closed"),
                 Some(c) if c == quote => break,
                 Some('\\') if quote == '"' => value.push(match self.next() {
                     Some('n') => '\n',
@@ -168,7 +167,7 @@ impl Reader<'_> {
                     Some(c @ ('\\' | '"' | '$' | '`')) => c,
                     _ => {
                         return Err(
-                            "has a `\\` before something else than `n`, `r`, `t`, `\\`, `\"` or `$`; write `\\\\`, or use single quotes",
+                            "has a `\\` before a character other than `n`, `r`, `t`, `\\`, `\"` or `$`; write `\\\\`, or use single quotes",
                         );
                     }
                 }),
@@ -179,17 +178,17 @@ impl Reader<'_> {
         self.blanks();
         match self.peek() {
             None | Some('\n' | '#') => Ok(ends),
-            Some(_) => Err("goes on behind the closing quote"),
+            Some(_) => Err("has text after the closing quote"),
         }
     }
 }
 
-/// Sets variables in a file's text, in this order; each comes with a remark for a new line. The
-/// value that counts is replaced where it stands, and everything else stays as it is. What is
-/// missing is added at the end.
+/// Sets variables in the text of an env file, in the given order. Each entry of `values` has the
+/// name, a comment for a new line, and the value. An existing value is replaced in place, and all
+/// other text stays the same. Missing variables are added at the end.
 ///
 /// # Errors
-/// The lines that cannot be read: nobody could say what is changed.
+/// Returns the lines that cannot be parsed, because an edit could then have other effects.
 pub fn set(text: &str, values: &[(&str, &str, String)]) -> Result<String, Vec<String>> {
     let (mark, text) = text.strip_prefix(MARK).map_or(("", text), |rest| ("\u{feff}", rest));
     let mut text = text.to_owned();
@@ -202,7 +201,7 @@ pub fn set(text: &str, values: &[(&str, &str, String)]) -> Result<String, Vec<St
             continue;
         }
         match file.places.get(*name) {
-            // Nothing but the value: a remark may follow it.
+            // Only the value is replaced, because a comment may follow it.
             Some(place) => {
                 let remarked = text[place.end..].starts_with('#');
                 let blank = if remarked { " " } else { "" };
@@ -219,17 +218,17 @@ pub fn set(text: &str, values: &[(&str, &str, String)]) -> Result<String, Vec<St
     Ok(mark.to_owned() + &text)
 }
 
-/// The values of a file that can be read.
+/// Returns the values of an env file by name.
 ///
 /// # Errors
-/// The lines that cannot be read, without their content.
+/// Returns the lines that cannot be parsed, without their content.
 pub fn values(text: &str) -> Result<BTreeMap<String, String>, Vec<String>> {
     let file = EnvFile::parse(text.as_bytes());
     let values = file.values.into_iter().map(|(name, (value, _))| (name, value));
     if file.faults.is_empty() { Ok(values.collect()) } else { Err(file.faults) }
 }
 
-/// A value as it is written.
+/// Formats a value for an env file, with quotes if it needs them.
 fn quoted(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:@%+=~*".contains(c);
     if value.chars().all(plain) {
@@ -248,7 +247,7 @@ fn quoted(value: &str) -> String {
     quoted + "\""
 }
 
-/// Whether others would put something in.
+/// Returns whether a shell would substitute a variable in the value.
 fn substitutes(value: &str) -> bool {
     value
         .split('$')
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_value_is_read() {
+    fn every_form_of_a_value_is_parsed() {
         for (line, value) in [
             ("A=1", "1"),
             ("export A = two words  # remark", "two words"),
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_set_where_it_stands_and_everything_else_stays() {
+    fn a_value_is_replaced_in_place_and_all_other_text_stays() {
         let text = "\u{feff}# mine\nA=1  # one\nSTRANGE='x\ny'\n  export  B = two words\n#C=3\nA=2#no remark";
         assert_eq!(written(text, "A", "3"), text.replace("2#no remark", "3"));
         assert_eq!(written(text, "B", "4"), text.replace("two words", "4"));
@@ -312,16 +311,16 @@ mod tests {
         assert_eq!(
             written(text, "C", "5"),
             format!("{text}\n\n# What it is\nC=5\n"),
-            "a remark is no setting"
+            "a comment is not a setting"
         );
-        assert_eq!(written(text, "B", "two words"), text, "nothing to do");
+        assert_eq!(written(text, "B", "two words"), text, "the value is the same");
         assert_eq!(written("A= # remark\n", "A", "1"), "A= 1 # remark\n");
         assert_eq!(written("", "A", "1"), "\n# What it is\nA=1\n");
         assert!(set("GOOD=1\nnonsense\n", &[("A", "", "1".to_owned())]).is_err());
     }
 
     #[test]
-    fn whatever_is_set_is_read_again_as_it_was() {
+    fn every_value_survives_a_round_trip() {
         for value in ["", "1,2", "/a b/c", "it's", "\"q\" $HOME `x` \\ '", "#no remark", "é\nline"]
         {
             for text in ["", "A=old\n", "A='old' # remark\nB=1", "A=#x\n"] {
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_put_in_for_a_dollar_and_that_is_told() {
+    fn variables_are_not_substituted_and_a_warning_says_so() {
         let file = EnvFile::parse(b"A=x$HOME\nB=\"${X}\"\nC='$HOME'\nD=5$\nA=2\n");
         assert_eq!(file.values["B"].0, "${X}");
         let told: Vec<&str> =

@@ -1,42 +1,43 @@
-//! Which folder holds the operator's files where nobody names one.
+//! Chooses the configuration folder if `CONFIG_DIR` is not set.
 //!
-//! They live outside of any checkout, so that an upgrade never meets them. A folder that a gateway
-//! has served from the working directory is kept: its state is there.
+//! The default is outside of any checkout, so that an upgrade cannot change the operator's files.
+//! If a gateway has already used the folder `config` in the working directory, that one is chosen,
+//! because it contains the state.
 
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The file of settings in the folder, read where no other one is named.
+/// The env file in the configuration folder, which is read without `--env-file`.
 pub const SETTINGS_FILE: &str = "settings.env";
-/// The folder of a whole machine.
+/// The configuration folder of the machine.
 const SYSTEM: &str = "/etc/aetheel";
-/// The folder of the working directory: in a checkout, examples.
+/// The configuration folder in the working directory. In a checkout, it contains examples.
 const HERE: &str = "./config";
-/// What a gateway leaves in the folder it serves.
+/// A file that exists if a gateway has used the folder.
 const SERVED: &str = "state/gateway.lock";
 
-/// A folder, and why it is this one.
+/// A configuration folder, and the reason why it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFolder {
-    /// The folder; it need not be there.
+    /// The folder. It may not exist.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub by: By,
 }
 
-/// Why a folder is the one.
+/// Reason for the choice of a configuration folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// `CONFIG_DIR` names it.
     Name,
-    /// A gateway has served it from the working directory.
+    /// It is in the working directory, and a gateway has used it.
     State,
-    /// It is the user's.
+    /// It is the user's folder.
     User,
-    /// It is the machine's.
+    /// It is the machine's folder.
     System,
-    /// There is no other.
+    /// No other folder exists; it is the one in the working directory.
     Nothing,
 }
 
@@ -44,7 +45,7 @@ impl fmt::Display for By {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Name => "CONFIG_DIR names it",
-            Self::State => "a gateway has served it, and its state is there",
+            Self::State => "a gateway has used it, and its state is there",
             Self::User => "it is this user's",
             Self::System => "it is this machine's, and this user has none",
             Self::Nothing => "neither this user nor this machine has another one",
@@ -53,7 +54,8 @@ impl fmt::Display for By {
 }
 
 impl ConfigFolder {
-    /// Looks for it. `named` is the folder of `CONFIG_DIR`.
+    /// Chooses the folder. `named` is the folder of `CONFIG_DIR`, and `variable` reads the
+    /// environment.
     #[must_use]
     pub fn find(named: Option<PathBuf>, variable: impl Fn(&str) -> Option<String>) -> Self {
         Self::among(named, Path::new(HERE), of_user(variable), Path::new(SYSTEM))
@@ -73,42 +75,42 @@ impl ConfigFolder {
         }
     }
 
-    /// The file of settings that counts without being named. A working directory is no place for
-    /// one: whoever starts the program in a folder of somebody else's does not ask for its settings.
+    /// Returns the path of the folder's env file if it exists and may be read. An env file in the
+    /// working directory is never used, because the directory may belong to somebody else.
     #[must_use]
     pub fn settings(&self) -> Option<PathBuf> {
         let trusted = matches!(self.by, By::Name | By::User | By::System);
         Some(self.path.join(SETTINGS_FILE)).filter(|file| trusted && file.exists())
     }
 
-    /// What to do for the folder to be a lasting one; none: it is.
+    /// Returns a hint how to move to a permanent folder, or `None` if this folder is permanent.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self.by {
             By::Name | By::User | By::System => None,
             By::State => Some(
-                "a clone's `config/` is a set of examples: stop the gateway, move the folder to `~/.config/aetheel`, or name it in CONFIG_DIR",
+                "a clone's `config/` is a set of examples: stop the gateway and move the folder to `~/.config/aetheel`, or set CONFIG_DIR to it",
             ),
-            By::Nothing => Some("`aetheel init` makes a folder of your own, outside of this one"),
+            By::Nothing => Some("`aetheel init` creates a folder of your own, outside of this one"),
         }
     }
 }
 
-/// Whether a folder is there for this user: where the settings in it are somebody else's, the rest
-/// is too.
+/// Returns whether a folder exists and belongs to this installation. If this user cannot read its
+/// env file, the folder belongs to another user.
 fn is_open(folder: &Path) -> bool {
     let settings = folder.join(SETTINGS_FILE);
     folder.is_dir() && (!settings.exists() || File::open(settings).is_ok())
 }
 
-/// The folder of a user; none: the user has no home.
+/// Returns the user's configuration folder, or `None` if the user has no home folder.
 #[must_use]
 pub fn of_user(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     base(&variable, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("aetheel"))
 }
 
-/// A folder of the XDG Base Directory Specification: what a variable names if that is absolute,
-/// else what stands below the home folder.
+/// Returns a folder of the XDG Base Directory Specification: the value of the variable `name` if it
+/// is an absolute path, otherwise the path `below_home` in the home folder.
 #[must_use]
 pub fn base(
     variable: impl Fn(&str) -> Option<String>,
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_folder_that_is_there_counts_and_state_is_never_left_behind() {
+    fn the_first_existing_folder_is_chosen_and_one_with_state_comes_before_it() {
         let root = tempfile::tempdir().unwrap();
         let [here, user, system] = ["config", "user", "system"].map(|name| root.path().join(name));
         let find = |named: Option<&str>| {
@@ -135,7 +137,7 @@ mod tests {
             (found.path, found.by)
         };
         assert_eq!(find(None), (here.clone(), By::Nothing));
-        // Examples, and what a console keeps.
+        // A checkout has examples there, and a console saves its state there.
         fs::create_dir_all(here.join("state")).unwrap();
         assert_eq!(find(None), (here.clone(), By::Nothing));
         fs::create_dir(&system).unwrap();
@@ -143,12 +145,12 @@ mod tests {
         fs::create_dir(&user).unwrap();
         assert_eq!(find(None), (user.clone(), By::User));
         fs::write(here.join(SERVED), "1\n").unwrap();
-        assert_eq!(find(None), (here.clone(), By::State), "an upgrade keeps what was served");
+        assert_eq!(find(None), (here.clone(), By::State), "an upgrade keeps the used folder");
         assert_eq!(find(Some("/x")), ("/x".into(), By::Name));
     }
 
     #[test]
-    fn settings_are_never_taken_from_a_working_directory() {
+    fn settings_are_never_read_from_the_working_directory() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(SETTINGS_FILE), "").unwrap();
         let read = |by| ConfigFolder { path: folder.path().to_owned(), by }.settings().is_some();
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_folder_is_where_the_variables_say() {
+    fn variables_determine_the_folder_of_a_user() {
         let of = |set: &[(&str, &str)]| {
             of_user(|name| {
                 set.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
@@ -169,7 +171,7 @@ mod tests {
         assert_eq!(
             of(&[home, ("XDG_CONFIG_HOME", "c")]),
             Some("/home/x/.config/aetheel".into()),
-            "a relative one does not count"
+            "a relative path is ignored"
         );
         assert_eq!(of(&[]), None);
     }

@@ -1,5 +1,5 @@
-//! Reading the operator's settings: the environment, an env file, the service manager's
-//! credentials, a descriptor.
+//! Reads the operator's settings from the environment, an env file, the service manager's
+//! credentials, and a file descriptor.
 
 pub mod env_file;
 mod folder;
@@ -22,31 +22,31 @@ use crate::telemetry;
 use crate::turn::BASE_VARIABLES;
 use crate::web::webhooks::Secrets;
 
-/// What the operator set.
+/// The operator's settings, and the problems found while reading them.
 pub struct Settings {
-    /// The configuration; where something is wrong with a value, the default stands for it.
+    /// The parsed settings. Invalid values are replaced by their defaults.
     pub config: Config,
-    /// The folder of the operator's files, as in the configuration, and why it is this one.
+    /// The configuration folder, and the reason why it was chosen.
     pub folder: ConfigFolder,
-    /// The env file that was read, named or found.
+    /// The env file that was read: the one of `--env-file`, or the one in the configuration folder.
     pub env_file: Option<PathBuf>,
-    /// All variables, the gateway's own secrets removed: what agents may be given a part of.
+    /// All variables except the gateway's own secrets. Agents get some of them.
     pub variables: HashMap<String, String>,
-    /// Knows every secret among them.
+    /// Hides the secrets among the variables.
     pub redactor: Redactor,
-    /// Of webhooks, by the names `webhooks.md` knows them by; not among the variables.
+    /// The secrets of webhooks, by their names in `webhooks.md`. Not in `variables`.
     pub webhook_secrets: Secrets,
-    /// Why nothing can be started like this.
+    /// Problems that prevent a start.
     pub faults: Vec<String>,
-    /// Whether a file of settings could not be read, so that most of them are missing.
+    /// Whether an env file could not be read, so that most settings may be missing.
     pub is_unreadable: bool,
-    /// What is missing or taken by others.
+    /// Resources that are missing or used by other processes. They prevent a start.
     pub unavailable: Vec<String>,
-    /// What may be meant otherwise than it is read.
+    /// Values that may be interpreted differently than the operator expects.
     pub warnings: Vec<String>,
-    /// Files with secrets that stay where they are.
+    /// Files with secrets that still exist while the gateway runs.
     pub secret_files: Vec<PathBuf>,
-    /// Names that mean nothing to the gateway itself, each with the place it stands in.
+    /// Variables that are not settings of the gateway, each with its file and line.
     pub unplaced: Vec<(String, String)>,
 }
 
@@ -57,7 +57,7 @@ fn is_set(value: String) -> bool {
 /// Returns whether the value of a variable with this name is treated as a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    // Its address holds the database's password.
+    // The URL contains the database's password.
     if name == "CLUSTER_URL" {
         return true;
     }
@@ -67,7 +67,7 @@ fn is_secret(name: &str) -> bool {
         && !name.ends_with("_DIRECTORY")
 }
 
-/// What hides the values of secret variables.
+/// Returns a redactor that hides the values of secret variables.
 pub fn secrets(variables: &HashMap<String, String>) -> Redactor {
     let values: Vec<SecretString> = variables
         .iter()
@@ -77,9 +77,9 @@ pub fn secrets(variables: &HashMap<String, String>) -> Redactor {
     Redactor::new(&values)
 }
 
-/// Reads the settings. The environment wins over the descriptor, that over credentials, and those
-/// over the env file; `backend` over `AGENT_BACKEND`. Where no env file is named, that of the
-/// operator's folder counts.
+/// Reads the settings. The environment takes precedence over the file descriptor, the descriptor
+/// over credentials, and credentials over the env file. `backend` replaces `AGENT_BACKEND`. Without
+/// `--env-file`, the env file in the configuration folder is read.
 pub fn read(common: &Common, backend: Option<String>) -> Settings {
     let mut found = Found::look(
         common.env_file.as_deref(),
@@ -107,8 +107,8 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
     if let Some(backend) = backend {
         let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
         if configured.as_deref().unwrap_or("claude") != backend {
-            // They were meant for the configured backend; another one has other programs and
-            // models.
+            // These settings belong to the configured backend. Another backend has other programs
+            // and models.
             let meant_for = configured.as_deref().unwrap_or("claude");
             let dropped = ["BACKEND_CLI_PATH", "BACKEND_MODEL"]
                 .into_iter()
@@ -174,14 +174,15 @@ pub fn read(common: &Common, backend: Option<String>) -> Settings {
     }
 }
 
-/// The operator's folder, as these variables have it.
+/// Returns the configuration folder that these variables select.
 fn folder_of(variables: &HashMap<String, String>) -> ConfigFolder {
     let variable = |name: &str| variables.get(name).cloned();
     let named = variable("CONFIG_DIR").is_some_and(is_set).then(|| config::config_dir(variable));
     ConfigFolder::find(named, variable)
 }
 
-/// Takes every secret that was read out of the environment. To be called while there is one thread.
+/// Removes all secrets from the environment of this process. Must be called while the process has
+/// only one thread.
 pub fn forget_secrets(settings: &Settings) {
     process::forget_variables(|name| {
         is_secret(name) || settings.webhook_secrets.contains_key(name)
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_env_file_is_named_without_its_content_and_the_rest_of_it_counts() {
+    fn a_damaged_env_file_is_reported_without_its_content_and_the_rest_is_used() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(
             file.path(),
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_known_by_their_names() {
+    fn secrets_are_recognised_by_their_names() {
         for name in
             ["ANTHROPIC_API_KEY", "DISCORD_BOT_TOKEN", "GH_TOKEN", "db_password", "CLUSTER_URL"]
         {

@@ -1,5 +1,5 @@
-//! Where settings come from beside the environment: an env file, the service manager's credentials,
-//! a descriptor.
+//! Reads settings from the sources other than the environment: an env file, the service manager's
+//! credentials, and a file descriptor.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use super::is_secret;
 use crate::disk::read_ordinary;
 use crate::process::take_descriptor;
 
-/// Largest file or stream of settings, bytes.
+/// Largest size of a file or stream of settings, in bytes.
 const MOST: u64 = 1 << 20;
-/// Names the folder of credentials (systemd.exec(5)).
+/// Variable with the path of the folder of credentials (systemd.exec(5)).
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
-/// What was found outside of the environment.
+/// Settings from the sources other than the environment.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// By name.
+    /// The values, by name.
     pub values: HashMap<String, String>,
-    /// Names, each with the place it stands in, for those that turn out to mean nothing.
+    /// The names in order of reading, each with its file and line, for warnings about unknown ones.
     pub places: Vec<(String, String)>,
-    /// Files that secrets came from, and that stay where they are.
+    /// Files with secrets that still exist while the gateway runs.
     pub secret_files: Vec<PathBuf>,
-    /// What cannot be read.
+    /// Files and lines that cannot be read.
     pub faults: Vec<String>,
     /// Whether an env file could not be read at all.
     pub is_unreadable: bool,
-    /// What may be meant otherwise than it is read.
+    /// Values that may be interpreted differently than the operator expects.
     pub warnings: Vec<String>,
 }
 
 impl Found {
-    /// Looks at all of them; a later one wins.
+    /// Reads all sources. A value of a later source replaces one of an earlier source.
     pub(super) fn look(
         env_file: Option<&Path>,
         credentials: Option<&Path>,
@@ -60,7 +60,7 @@ impl Found {
                 }
             }
             Err(error) => {
-                let hint = "what a program prints can be handed over with `--secrets-fd`";
+                let hint = "use `--secrets-fd` to pass the output of a program";
                 let hint = if error.to_string().contains("pipe") {
                     format!("; {hint}")
                 } else {
@@ -72,7 +72,7 @@ impl Found {
         }
     }
 
-    /// A file each, named as the variable. Files with other names are not for us.
+    /// Reads one setting from each file that is named like a setting. Ignores other files.
     fn credentials(&mut self, folder: &Path) {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -116,7 +116,7 @@ impl Found {
         }
     }
 
-    /// Takes what a file says; whether there is a secret in it.
+    /// Adds the values and problems of an env file. Returns whether it contains a secret.
     fn take(&mut self, file: EnvFile, shown: &str) -> bool {
         self.faults.extend(file.faults.iter().map(|fault| format!("{shown}: {fault}")));
         self.warnings.extend(file.warnings.iter().map(|warning| format!("{shown}: {warning}")));
@@ -132,12 +132,12 @@ impl Found {
     }
 }
 
-/// The folder of credentials, where somebody named one.
+/// Returns the folder of credentials, if the service manager set one.
 pub(super) fn credentials() -> Option<PathBuf> {
     std::env::var_os(CREDENTIALS).filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
-/// Whether it could be a variable's name, as those of our settings are.
+/// Returns whether a text has the form of a setting's name.
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_uppercase())
         && text
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_taken_by_name_and_their_files_are_remembered() {
+    fn credentials_are_read_by_name_and_their_files_are_recorded() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("DISCORD_BOT_TOKEN"), "a.b.c\n").expect("written");
         fs::write(folder.path().join("tls.pem"), "key").expect("written");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_secrets_need_not_be_kept_from_agents() {
+    fn only_files_with_secrets_are_recorded() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("env");
         for (text, secret) in [
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_a_fault_at_once() {
+    fn a_path_that_is_not_a_file_is_a_problem() {
         for (path, what) in
             [("/", "a folder"), ("/dev/zero", "a device"), ("/nonexistent.env", "No such file")]
         {
