@@ -1,4 +1,4 @@
-//! Somebody who wants to use the bot, and whether the operator's lists let them in.
+//! A person who wants to use the bot, and the check against the operator's access lists.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use super::Identity;
 use super::wire::Message;
 use aetheel_model::access::{self, Access, Request};
 
-/// How long the refusal of a person is not logged again.
+/// How long further refusals of a person are not logged.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// Somebody who wants to use the bot.
+/// A person who wants to use the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asker {
     /// The Discord id of the user.
@@ -20,16 +20,16 @@ pub(super) struct Asker {
     pub(super) roles: Vec<u64>,
     /// The channel or thread.
     pub(super) channel: u64,
-    /// The channel the thread belongs to.
+    /// The channel that the thread belongs to.
     pub(super) parent: Option<u64>,
-    /// None: a direct message.
+    /// The guild. `None` in direct messages.
     pub(super) guild: Option<u64>,
     /// Whether the user owns the bot's application, alone or in a team.
     pub(super) owner: bool,
 }
 
 impl Asker {
-    /// Returns the author of a message, as far as it says so.
+    /// Returns the author of a message, as far as the message describes them.
     pub(super) fn of(message: &Message, parent: Option<u64>, identity: &Identity) -> Self {
         Self {
             user: message.author.id,
@@ -43,17 +43,17 @@ impl Asker {
 }
 
 impl Identity {
-    /// Whether a person other than the bot wrote a message.
+    /// Returns whether a person other than the bot wrote a message.
     pub(super) fn is_a_persons(&self, message: &Message) -> bool {
         let person =
             !message.author.bot && message.webhook_id.is_none() && message.author.id != self.id;
         person && matches!(message.kind, 0 | 19)
     }
 
-    /// Decides from memory whether somebody may use the bot there.
+    /// Checks, without a request, whether a person may use the bot in a channel.
     ///
     /// # Errors
-    /// Why not, for the operator's log.
+    /// The reason of the refusal, for the operator's log.
     pub(super) fn admit(&self, asker: &Asker) -> Result<(), String> {
         let owners = if asker.owner { vec![asker.user] } else { Vec::new() };
         let request = Request {
@@ -74,8 +74,8 @@ impl Identity {
         }
     }
 
-    /// Logs that somebody was refused, once an hour for each person. Nobody is answered, or the
-    /// bot could be made to write.
+    /// Logs a refusal, once per hour and person. The person gets no answer, because otherwise
+    /// anybody could make the bot post.
     pub(super) fn log_refusal(&self, asker: &Asker, name: &str, why: &str) {
         let now = Instant::now();
         let mut refusals = self.refusals.lock();

@@ -1,4 +1,4 @@
-//! The lines below an answer: faults, further facts, and the footer. And answers too long to post.
+//! The lines below an answer (failures, notices and the footer), and the cutting of long answers.
 //! Pure.
 
 use std::time::Duration;
@@ -10,16 +10,16 @@ use aetheel_model::config::FooterPart;
 use aetheel_model::plain::short_line;
 use aetheel_model::split::split;
 
-/// Discord's limit of a message, characters.
+/// Discord's maximum number of characters of a message.
 pub(super) const MESSAGE: usize = 2_000;
-/// Bytes of a file that Discord takes from everybody (Discord's documentation of uploads, 2026-08:
-/// 10 MiB).
+/// Maximum number of bytes of a file that Discord accepts from every account (Discord's
+/// documentation of uploads, 2026-08: 10 MiB).
 pub(super) const FILE: usize = 10 << 20;
 const EMPTY: &str = "-# The agent finished without an answer.";
-/// Characters kept free for what is said about the rest.
+/// Characters that are kept free for the note about the rest.
 const NOTE: usize = 100;
 
-/// The lines below an answer, without secrets. `awaited` says that somebody waits for it.
+/// Returns the lines below an answer, without secrets. `awaited` means that a person waits for it.
 pub(super) fn lines(answer: &Answer, footer_parts: &[FooterPart], awaited: bool) -> Vec<String> {
     let failure = answer.failure.as_deref();
     let mut lines: Vec<String> =
@@ -33,8 +33,8 @@ pub(super) fn lines(answer: &Answer, footer_parts: &[FooterPart], awaited: bool)
     lines
 }
 
-/// The footer: who answered and what it took; nothing below a failure, and nothing about facts the
-/// agent did not tell.
+/// Returns the footer: the backend, and what the turn cost. A failure has no footer, and facts that
+/// the agent did not report are left out.
 fn footer(answer: &Answer, parts: &[FooterPart]) -> Option<String> {
     if answer.failure.is_some() {
         return None;
@@ -82,7 +82,7 @@ fn money(dollars: f64) -> String {
     if dollars < 0.01 { "<$0.01".to_owned() } else { format!("${dollars:.2}") }
 }
 
-/// The messages of an answer: the text, and the lines below it.
+/// Returns the messages of an answer: the text, and the lines below it.
 pub(super) fn whole(text: &str, below: &[String]) -> Vec<String> {
     let mut pieces = split(text, MESSAGE);
     if below.is_empty() {
@@ -99,8 +99,8 @@ pub(super) fn whole(text: &str, below: &[String]) -> Vec<String> {
     pieces
 }
 
-/// The first messages of a text, at most so many; where there are more, the last one is cut at a
-/// good place and has a word on the rest.
+/// Returns the first messages of a text, at most `most`. If there are more, the last one is cut at
+/// a suitable place and ends with `note`.
 pub(super) fn opening(text: &str, most: usize, note: &str) -> Vec<String> {
     let mut pieces = split(text, MESSAGE);
     if pieces.len() > most {
@@ -112,7 +112,7 @@ pub(super) fn opening(text: &str, most: usize, note: &str) -> Vec<String> {
     pieces
 }
 
-/// A long text as files of at most [`FILE`] bytes.
+/// Returns a long text as files of at most [`FILE`] bytes.
 pub(super) fn files(text: &str) -> Vec<(String, Vec<u8>)> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -130,7 +130,7 @@ pub(super) fn files(text: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// A hint for the operator where an answer cannot be sent.
+/// Returns a hint for the operator if an answer cannot be sent.
 pub(super) fn hint(error: &RestError) -> &'static str {
     if error.is_archived() {
         return "; hint: the thread is archived or locked; unlock it, or give the bot Manage Threads";

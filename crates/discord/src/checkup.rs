@@ -1,6 +1,6 @@
-//! A look at the bot through Discord's eyes before a start: for `aetheel doctor`.
+//! Checks of the bot before a start, for `aetheel doctor`.
 //!
-//! Only reads. Logs in to no gateway, so it costs none of the logins of the day.
+//! It only reads, and does not log in to the gateway, so it uses none of the day's logins.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use super::wire::id;
 use super::wire::places::{Channel, Member, WireGuild};
 use super::{Options, StartError};
 
-/// A look is not worth more.
+/// Short, because a person waits for the result.
 const CHECKUP_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(8));
-/// `GATEWAY_MESSAGE_CONTENT` and `GATEWAY_MESSAGE_CONTENT_LIMITED` of an application's flags.
+/// The flags `GATEWAY_MESSAGE_CONTENT` and `GATEWAY_MESSAGE_CONTENT_LIMITED` of an application.
 const MESSAGE_CONTENT: u64 = (1 << 18) | (1 << 19);
 
-/// The bot, as Discord knows it.
+/// The bot's account and application at Discord.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// The name of the bot's account.
@@ -31,15 +31,15 @@ pub struct Known {
     pub id: u64,
     /// The Discord id of its application.
     pub application: u64,
-    /// Whether the application may read messages that are not meant for the bot.
+    /// Whether the application may read messages that do not mention the bot.
     pub message_content: bool,
-    /// Logins to the gateway left today, and how many a day has.
+    /// The logins to the gateway that are left today, and the number per day.
     pub logins: (u64, u64),
     /// How many shards Discord recommends.
     pub shards: u32,
-    /// Owner of the application, alone or at the head of a team.
+    /// The owner of the application: a user, or the owner of its team.
     pub owner: Option<Owner>,
-    /// The servers the bot is in: ids and names, at most 200.
+    /// The ids and names of the bot's servers, at most 200.
     pub servers: Vec<(u64, String)>,
 }
 
@@ -53,44 +53,44 @@ pub struct Owner {
 }
 
 impl Known {
-    /// Where somebody who may manage a server invites the bot: with its scopes, and the permissions
-    /// it uses.
+    /// Returns the link with which a person who may manage a server invites the bot. It contains
+    /// the bot's scopes and permissions.
     #[must_use]
     pub fn invite(&self) -> String {
         invite(self.application)
     }
 
-    /// Where the application's intents are switched on.
+    /// Returns the address of the page on which the application's intents are enabled.
     #[must_use]
     pub fn page(&self) -> String {
         format!("https://discord.com/developers/applications/{}/bot", self.application)
     }
 }
 
-/// The link that invites the bot of an application.
+/// Returns the link that invites the bot of an application.
 pub(super) fn invite(application: u64) -> String {
     format!(
         "https://discord.com/oauth2/authorize?client_id={application}&scope=bot+applications.commands&permissions={USED}"
     )
 }
 
-/// The facts about a channel.
+/// The result of the check of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Here this is missing.
+    /// The bot can see the channel.
     Found {
-        /// Its name, as people see it.
+        /// The name that people see.
         name: String,
-        /// The permissions the bot lacks in it.
+        /// The permissions that the bot lacks in it.
         missing: Missing,
     },
-    /// There is none, or the bot cannot see it.
+    /// The channel does not exist, or the bot cannot see it.
     Unseen,
-    /// Discord did not say.
+    /// Discord did not answer, with the error.
     Unknown(String),
 }
 
-/// Asks Discord what the bot is and what it may do.
+/// Requests the bot's account and permissions from Discord.
 pub struct Checkup {
     api: Api,
     guilds: HashMap<u64, Guild>,
@@ -165,10 +165,10 @@ struct Guild {
 }
 
 impl Checkup {
-    /// Prepares the questions; asks nothing yet.
+    /// Prepares the checks. Makes no request.
     ///
     /// # Errors
-    /// [`StartError`] when the token cannot be one.
+    /// [`StartError`] if the text cannot be a token.
     pub fn new(options: &Options) -> Result<Self, StartError> {
         check_shape(options.token.expose_secret())?;
         let unreachable = |error: reqwest::Error| StartError::Unreachable {
@@ -186,10 +186,10 @@ impl Checkup {
         Ok(Self { api: Api::new(rest), guilds: HashMap::new() })
     }
 
-    /// Asks who the bot is.
+    /// Requests the bot's account and application.
     ///
     /// # Errors
-    /// [`StartError`]: the token is refused, or Discord does not answer.
+    /// [`StartError`] if Discord rejects the token or does not answer.
     pub async fn bot(&self, options: &Options) -> Result<Known, StartError> {
         let refused = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
@@ -220,7 +220,7 @@ impl Checkup {
     /// Returns the name of a user, or `None` if Discord knows no user with this id.
     ///
     /// # Errors
-    /// Discord did not say.
+    /// If Discord did not answer.
     pub async fn user(&self, user: u64) -> Result<Option<String>, String> {
         match self.get::<Me>(format!("/users/{user}"), "GET user").await {
             Ok(user) => Ok(Some(user.username)),
@@ -229,13 +229,13 @@ impl Checkup {
         }
     }
 
-    /// By how many seconds our clock is ahead of Discord's, as its last answer said.
+    /// Returns by how many seconds this clock was ahead of Discord's at its last answer.
     #[must_use]
     pub fn clock_ahead(&self) -> Option<i64> {
         self.api.rest.clock_ahead()
     }
 
-    /// Looks at what the bot may do in a channel.
+    /// Checks the bot's permissions in a channel.
     pub async fn place(&mut self, channel: u64, bot: u64) -> Place {
         match self.look(channel, bot).await {
             Ok((name, missing)) => Place::Found { name, missing },
@@ -247,7 +247,7 @@ impl Checkup {
     async fn look(&mut self, id: u64, bot: u64) -> Result<(String, Missing), RestError> {
         let channel: Channel = self.get(format!("/channels/{id}"), "GET channel").await?;
         let name = channel.name.clone().unwrap_or_else(|| "direct messages".to_owned());
-        // In direct messages there is nothing to be denied.
+        // Direct messages have no permissions.
         let Some(guild_id) = channel.guild_id else { return Ok((name, Missing::default())) };
         // Announcement, public and private threads.
         let thread = matches!(channel.kind, 10..=12);

@@ -1,10 +1,10 @@
-//! The clock that waits for Discord go by. Tests set it forward instead of waiting.
+//! The clock for all waiting in this crate. Tests advance it instead of waiting.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// A clock. Clones are one clock.
+/// A monotonic clock that can be advanced. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Clock(watch::Sender<Duration>);
 
@@ -15,7 +15,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Sets it forward: whoever waits has waited so much longer.
+    /// Advances the clock, which shortens all sleeps by this time.
     pub fn advance(&self, by: Duration) {
         self.0.send_modify(|ahead| *ahead += by);
     }
@@ -24,7 +24,7 @@ impl Clock {
         Instant::now() + *self.0.borrow()
     }
 
-    /// Waits. Dropping the future does nothing.
+    /// Sleeps. Can be cancelled.
     pub(super) async fn sleep(&self, duration: Duration) {
         let (until, mut moved) = (self.now() + duration, self.0.subscribe());
         loop {
@@ -34,7 +34,7 @@ impl Clock {
             }
             tokio::select! {
                 () = tokio::time::sleep(left) => {}
-                // Its sender lives in `self`.
+                // The sender is in `self`.
                 _ = moved.changed() => {}
             }
         }

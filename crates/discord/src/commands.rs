@@ -1,7 +1,7 @@
-//! The slash commands as a table: what they are called, what they take, who may use them and what
-//! they need. Registration, help and dispatch come from it.
+//! The slash commands as a table: their names, options, permissions and required features.
+//! Registration, help and dispatch use it.
 //!
-//! Discord allows 200 command creations a day, so nothing is sent when nothing changed.
+//! Discord allows 200 command creations a day, so commands are only sent if they changed.
 
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -22,16 +22,16 @@ pub(super) enum Verb {
     Steer,
     /// Gives a link to the dashboard.
     Dashboard,
-    /// Shows or chooses something; see `panel`.
+    /// Shows or changes something; see `panel`.
     Panel(Order),
 }
 
-/// The people who may use a command, of those who are let in at all.
+/// The people who may use a command, among those who may use the bot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Everyone,
-    /// The application's owners. Discord shows it to those who may manage a server, a hint; we
-    /// check.
+    /// The application's owners. Discord shows the command to people who may manage the server,
+    /// which is only a hint; we check.
     Owners,
 }
 
@@ -42,12 +42,12 @@ pub(super) struct Command {
     pub(super) description: &'static str,
     takes: &'static [Takes],
     pub(super) who: Who,
-    /// It is told of only where the backend can.
+    /// The feature of the backend without which the command is left out of the help.
     pub(super) needs: Option<Feature>,
     pub(super) verb: Verb,
 }
 
-/// Words that a command takes.
+/// An option of a command.
 #[derive(Clone, Copy, Debug)]
 struct Takes {
     name: &'static str,
@@ -107,7 +107,7 @@ impl Command {
 
 const RESET: &str = "Forget this channel's conversation and begin a new one";
 
-/// All commands, in the order in which people are told of them.
+/// All commands, in the order of the help.
 const TABLE: [Command; 19] = [
     everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
     everyone(
@@ -200,12 +200,12 @@ const TABLE: [Command; 19] = [
     panel("help", "What I can do here", &[], Order::Help),
 ];
 
-/// The commands there are, with or without a dashboard.
+/// Returns the commands, with or without the one of the dashboard.
 pub(super) fn all(dashboard: bool) -> impl Iterator<Item = &'static Command> {
     TABLE.iter().filter(move |command| dashboard || command.verb != Verb::Dashboard)
 }
 
-/// Returns the command of this name; with `alias` there is a second name of `/ask` and `/reset`.
+/// Returns the command with this name. With `alias`, `/ask` and `/reset` have a second name.
 pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Command> {
     let of = |verb: Verb| TABLE.iter().find(|command| command.verb == verb);
     TABLE.iter().find(|command| command.name == name).or_else(|| match alias {
@@ -215,8 +215,8 @@ pub(super) fn command(name: &str, alias: Option<&str>) -> Option<&'static Comman
     })
 }
 
-/// Registers the commands, all at once, if they are not as they should be. A failure is logged:
-/// mentions work without.
+/// Registers all commands at once, if the registered ones differ. A failure is only logged, because
+/// mentions work without commands.
 pub(super) async fn register(
     api: &Api,
     application: u64,
@@ -251,7 +251,7 @@ fn wanted((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
     let mut commands: Vec<Value> =
         all(dashboard).map(|command| command.json(command.name)).collect();
     for name in alias.into_iter().flat_map(|alias| [alias.to_owned(), format!("{alias}-reset")]) {
-        // A name that is taken stays what it is.
+        // An alias does not replace a command of the same name.
         if let Some(command) = command(&name, alias).filter(|command| command.name != name) {
             commands.push(command.json(&name));
         }
@@ -259,8 +259,8 @@ fn wanted((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
     commands
 }
 
-/// Discord adds fields of its own, leaves out empty lists and what is as usual: compare only what
-/// we set.
+/// Compares only the fields that we set. Discord adds fields, and leaves out empty lists and
+/// default values.
 fn same(wanted: &[Value], found: &Value) -> bool {
     let essence = |command: &Value| {
         let flag = |value: &Value| value.as_bool().unwrap_or(false);
@@ -309,7 +309,7 @@ fn same(wanted: &[Value], found: &Value) -> bool {
 mod tests {
     use super::*;
 
-    /// The commands in the form Discord gives them back.
+    /// The commands as Discord returns them.
     fn registered() -> Value {
         let mut found = json!(wanted((Some("claude"), true)));
         for command in found.as_array_mut().expect("an array") {

@@ -1,5 +1,5 @@
-//! What the dashboard and Discord have to do with each other: the command that lets somebody in,
-//! and words in a channel about what somebody did from there. Pinned by `tests/gateway/dashboard/`.
+//! The command that signs people in to the dashboard, and the notices in channels about actions
+//! from the dashboard. Pinned by `tests/gateway/dashboard/`.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use super::{Discord, heading};
 use aetheel_model::access::Visitor;
 use aetheel_model::plain::short_line;
 
-/// What stands before whatever was done from the dashboard.
+/// The beginning of a notice about an action from the dashboard.
 const MARK: &str = "🖥️";
 
-/// Lets people into the dashboard.
+/// Signs people in to the dashboard.
 pub trait SignIn: Send + Sync {
-    /// Makes a link for somebody, which works once and for a few minutes.
+    /// Creates a sign-in link for a person. It works once, within a few minutes.
     ///
     /// # Errors
-    /// Why there is none, in words for that person.
+    /// The reason of the refusal, in words for that person.
     fn link(&self, visitor: Visitor) -> Result<String, String>;
 
-    /// Ends all sessions and links of a user; returns how many sessions there were.
+    /// Ends all sessions and links of a user. Returns the number of sessions.
     fn revoke(&self, user: u64) -> usize;
 }
 
-/// Carries `/dashboard` out for somebody who was let in; returns the answer, for that person alone.
+/// Carries out `/dashboard` for a person who may use the bot. Returns the private answer.
 pub(super) fn carry_out(sign_in: Option<&Arc<dyn SignIn>>, slash: &Slash) -> String {
     let Some(sign_in) = sign_in else {
         return "The dashboard is not there yet. Please ask again in a minute.".to_owned();
@@ -39,7 +39,7 @@ pub(super) fn carry_out(sign_in: Option<&Arc<dyn SignIn>>, slash: &Slash) -> Str
             match sign_in.link(Visitor { user, name, channel: slash.channel }) {
                 Ok(link) => {
                     info!(user, channel = slash.channel, "gave a user a link to the dashboard");
-                    // In angle brackets nothing is shown of what is behind it.
+                    // Angle brackets prevent a preview of the page.
                     format!(
                         "<{link}>\nThis is for you alone: it works once, within five minutes. `/dashboard action:revoke` signs you out everywhere."
                     )
@@ -61,16 +61,16 @@ pub(super) fn carry_out(sign_in: Option<&Arc<dyn SignIn>>, slash: &Slash) -> Str
 }
 
 impl Discord {
-    /// From now on `/dashboard` has somebody to ask. Counts once.
+    /// Enables `/dashboard`. Only the first call has an effect.
     pub fn offer_sign_in(&self, sign_in: Arc<dyn SignIn>) {
         let _ = self.inner.sign_in.set(sign_in);
     }
 
-    /// Says in a channel, or with none in the operator's output channel, what somebody did from the
-    /// dashboard, and returns the message's id.
+    /// Posts a notice about an action from the dashboard, in a channel or else in the operator's
+    /// output channel. Returns the id of the message.
     ///
     /// # Errors
-    /// Why nobody there will see it.
+    /// The reason for which it was not posted.
     pub async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String> {
         let Some(channel) = channel.or(self.inner.options.output_channel) else {
             return Err("there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned());
@@ -79,8 +79,8 @@ impl Discord {
         self.say(channel, &format!("-# {MARK} {} {line}", escape(who))).await
     }
 
-    /// Says in a channel what somebody wrote to its agent from the dashboard, and returns the
-    /// message's id.
+    /// Posts the text that a person sent from the dashboard to the agent of a channel. Returns the
+    /// id of the message.
     ///
     /// # Errors
     /// As [`Discord::report`].

@@ -1,4 +1,4 @@
-//! The notice to people whose messages wait for the database of the cluster.
+//! The notice that a message waits for the cluster's database.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ pub(super) fn waiting_nonce(message: u64) -> String {
 }
 
 impl Discord {
-    /// Tells the author of a prompt that it was received and waits for the database. Whoever may
-    /// not use the bot there is told nothing. Nobody can say at that moment which node speaks for
-    /// the channel, so this is sent without a lease; nodes that tell of the same message use the
-    /// same nonce, and Discord posts it once.
+    /// Notifies the author of a prompt that it was received and waits for the database. People who
+    /// may not use the bot there get no notice. Without the database no node knows which one has
+    /// the channel, so this is sent without a lease. All nodes use the same nonce for a message, so
+    /// that Discord posts one notice.
     pub async fn report_waiting(&self, heard: &Heard) {
         let Ok(message) = Message::deserialize(&heard.data) else { return };
         let identity = &self.inner.identity;

@@ -1,5 +1,5 @@
-//! An answer as messages: while it grows, and when it is there. Pure, but for what [`Discord`] was
-//! set up with.
+//! An answer as messages: while it grows, and when it is complete. Pure, except for the options of
+//! [`Discord`].
 
 use jiff::Timestamp;
 
@@ -9,16 +9,16 @@ use aetheel_dispatch::Answer;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::{cut, short_line};
 
-/// Messages of an answer that grows, where it may become a file.
+/// Maximum number of messages of a growing answer that may become a file.
 const DRAFTED: usize = 3;
-/// Lines of a running tool's output in a draft, and characters of each.
+/// Maximum number of lines of a running tool's output in a draft, and of characters of each.
 const OUTPUT_LINES: usize = 3;
 const OUTPUT_LINE: usize = 120;
 
 impl Discord {
-    /// The messages of a turn as they would stand here: of its answer, or without one of what was
-    /// told so far. Both are without secrets. What is not the agent's text (the line of a command
-    /// above, questions between, files and buttons below) is left out.
+    /// Renders a finished answer, or the partial one of `shown`, as Discord messages. Both must be
+    /// without secrets. Only the agent's text is rendered, not the prompt of a command, questions,
+    /// files and buttons.
     #[must_use]
     pub fn draw(&self, shown: &Transcript, answer: Option<&Answer>) -> Vec<String> {
         let options = &self.inner.options;
@@ -39,14 +39,15 @@ impl Discord {
     }
 }
 
-/// The draft of a text: as many messages as may be, and the agent's action where there is room.
+/// Returns the draft of a text: as many messages as permitted, and the agent's action if there is
+/// room.
 pub(super) fn draft(text: &str, status: Option<String>, most: usize) -> Vec<String> {
-    // It may end as a file: what is posted now need not go then.
+    // The answer may become a file, so no more messages are posted than can stay.
     let mut pieces = opening(text, most, "The rest follows.");
     let Some(status) = status else { return pieces };
     let Some(piece) = pieces.last_mut() else { return vec![status] };
     let room = MESSAGE.saturating_sub(piece.chars().count() + 1);
-    // The output of a tool is left out before its name.
+    // The output of a tool is left out before its name is.
     let first = status.lines().next().unwrap_or_default();
     if let Some(status) = [status.as_str(), first].iter().find(|it| it.chars().count() <= room) {
         piece.push('\n');
@@ -55,7 +56,7 @@ pub(super) fn draft(text: &str, status: Option<String>, most: usize) -> Vec<Stri
     pieces
 }
 
-/// The messages above the file with the whole answer.
+/// Returns the messages above the file with the whole answer.
 pub(super) fn above_file(text: &str, answer: &str, most: usize, below: &[String]) -> Vec<String> {
     let note =
         format!("The whole answer ({} characters) is attached below.", answer.chars().count());
@@ -69,20 +70,20 @@ pub(super) fn above_file(text: &str, answer: &str, most: usize, below: &[String]
     pieces
 }
 
-/// How many messages an answer has at most while it grows, and above its file. `long`: characters
-/// from which on it becomes a file.
+/// Returns how many messages an answer may have while it grows, and above its file. `long` is the
+/// number of characters above which it becomes a file.
 pub(super) fn drafted(long: Option<usize>) -> usize {
     long.map_or(usize::MAX, |most| (most / MESSAGE).clamp(1, DRAFTED))
 }
 
-/// Whether an answer becomes a file.
+/// Returns whether an answer becomes a file.
 pub(super) fn is_long(text: &str, long: Option<usize>) -> bool {
     // No text has more characters than bytes.
     long.is_some_and(|most| text.len() > most && text.chars().count() > most)
 }
 
-/// Returns what the agent is doing: one short line and, for a tool that has been running for a
-/// while, the last lines of its output. `long_since` says when such a tool began, by its id.
+/// Returns the agent's action: one short line and, for a slow tool, the last lines of its output.
+/// `long_since` returns when a slow tool began, by its id.
 pub(super) fn status(
     transcript: &Transcript,
     long_since: impl FnOnce(&str) -> Option<Timestamp>,
@@ -100,7 +101,7 @@ pub(super) fn status(
         status.push_str(&format!(": {}", short_line(what, 100)));
     }
     if let Some(since) = long_since(&tool.start.id) {
-        // Discord keeps a relative time current by itself, without an edit.
+        // Discord updates a relative time by itself, without an edit.
         status.push_str(&format!(" · started <t:{}:R>", since.as_second()));
         let lines = tool.last_lines(OUTPUT_LINES);
         if !lines.is_empty() {

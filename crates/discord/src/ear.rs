@@ -1,4 +1,5 @@
-//! Who takes what logins hear: this node, or whoever has the channel.
+//! The destination of the events that logins receive: this node, or the nodes that have their
+//! channels.
 
 use tokio::sync::mpsc;
 
@@ -8,17 +9,17 @@ use super::reader::{Parts, Reader};
 use super::receipt::Receipt;
 use super::sharing::Out;
 
-/// Who takes what logins hear.
+/// The destination of the events that logins receive.
 #[derive(Clone)]
 pub(super) enum Ear {
-    /// This node, in the login's own runtime.
+    /// Reads events on this node, in the login's own runtime.
     Here(Parts),
-    /// Whoever has the channel.
+    /// Sends events to the nodes that have their channels.
     Nodes(mpsc::UnboundedSender<Heard>),
 }
 
 impl Ear {
-    /// Opens it in the runtime of a login.
+    /// Creates the function that accepts events. Must be called in the runtime of the login.
     pub(super) fn open(self) -> Result<Takes, reqwest::Error> {
         Ok(match self {
             Self::Here(parts) => {

@@ -1,4 +1,4 @@
-//! Messages that people edit or delete while they wait.
+//! Messages that people edit or delete while they wait in the queue.
 
 use tracing::{debug, info};
 
@@ -7,12 +7,12 @@ use super::mention::{self, Name};
 use super::reception::{Reception, key};
 use super::wire::Edit;
 
-/// Says on an edited message that the new words count.
+/// Put on an edited message whose new text was accepted.
 const PENCIL: &str = "✏️";
 
 impl Reception {
-    /// Somebody changed a message: where it still waits, its new words count. A message whose turn
-    /// runs, or is over, stays as it was asked.
+    /// Processes an edit. If the message still waits, its new text is used. A running or finished
+    /// turn is not changed.
     pub(super) fn edited(&self, edit: &Edit, names: &[Name]) {
         let (channel, message) = (edit.channel_id, edit.id);
         let prompt = mention::prompt(
@@ -21,7 +21,7 @@ impl Reception {
             self.people.known_role(edit.guild_id),
             names,
         );
-        // Without the right to read it, or nothing to ask.
+        // The bot may not read it, or it contains no prompt.
         if prompt.is_empty() {
             return;
         }
@@ -41,7 +41,7 @@ impl Reception {
         }
     }
 
-    /// Somebody deleted messages: what waits because of them is not answered.
+    /// Processes deleted messages: waiting prompts are withdrawn.
     pub(super) fn deleted(&self, channel: u64, messages: &[u64]) {
         for &message in messages {
             if self.dispatcher.withdraw(&key(message)) {

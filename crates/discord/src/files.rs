@@ -1,4 +1,4 @@
-//! Files that people sent: fetched from where Discord keeps them, and from nowhere else.
+//! Files that people attached. They are fetched only from Discord's servers.
 
 use std::time::Duration;
 
@@ -8,14 +8,15 @@ use aetheel_model::event::Attached;
 
 /// Discord's file servers (Discord's documentation of message attachments, 2026-08).
 const SERVERS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
-/// For fetching one file.
+/// Time limit for fetching one file.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Fetches files. Sends no token: addresses of attachments carry their own right to be read.
+/// Fetches files. Sends no token, because the addresses of attachments contain their own
+/// permission.
 #[derive(Clone, Debug)]
 pub(super) struct Fetcher {
     http: Client,
-    /// Discord's own address; another one than usual in tests.
+    /// Discord's address, which is a local one in tests.
     base: String,
 }
 
@@ -32,7 +33,7 @@ impl Fetcher {
     /// Fetches a file of at most `limit` bytes.
     ///
     /// # Errors
-    /// Why there is none, in words for the person who sent it.
+    /// The reason for which it cannot be fetched, in words for the person who attached it.
     pub(super) async fn fetch(&self, file: &Attached, limit: u64) -> Result<Vec<u8>, String> {
         let too_large = || format!("it has more than {limit} bytes");
         let url = allowed(&file.source, &self.base).ok_or("it is not kept by Discord")?;
@@ -56,7 +57,7 @@ impl Fetcher {
     }
 }
 
-/// The address, where it is one of Discord's.
+/// Parses an address. Returns `None` if it is not one of Discord's.
 fn allowed(source: &str, base: &str) -> Option<Url> {
     let url = Url::parse(source).ok()?;
     let plain = url.username().is_empty() && url.password().is_none();
@@ -67,7 +68,7 @@ fn allowed(source: &str, base: &str) -> Option<Url> {
     (plain && (server || same)).then_some(url)
 }
 
-/// Without the address, which lets everybody read the file.
+/// Describes an error without the address, with which anybody could read the file.
 fn in_words(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "Discord took too long to hand it out"

@@ -1,55 +1,56 @@
-//! How many requests go out in a second, and which go first: Discord takes 50 a second of a bot,
-//! whatever they are about (its documentation, topics/rate-limits). Owns no I/O and no clock.
+//! Limits the requests per second, and decides which go first. Discord accepts 50 requests per
+//! second of a bot, regardless of their routes (its documentation, topics/rate-limits). Does no I/O
+//! and reads no clock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 const SPAN: Duration = Duration::from_secs(1);
 
-/// The worth of a request where there is no room for all.
+/// The priority of a request if there is no room for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// People wait for it: it goes out as soon as there is room.
+    /// People wait for it. It is sent as soon as there is room.
     Answer,
-    /// Typing, and texts that the next one makes superfluous.
+    /// The typing indicator, and texts that the next one replaces.
     Draft,
-    /// Reactions that say something by themselves: they wait until there is room.
+    /// Reactions that carry information. They wait until there is room.
     Marker,
-    /// Reactions that are left out where there is none.
+    /// Reactions that are left out if there is no room.
     Hint,
 }
 
-/// When the requests of the last second went out, and when those go that wait. Never more than
-/// `most` in any second.
+/// The times of the requests of the last second and of those that wait. Any second has at most
+/// `most` requests.
 #[derive(Debug)]
 pub(super) struct Flow {
     most: usize,
-    /// In order; of those to come, the earliest time.
+    /// In order. For waiting requests, the earliest possible time.
     times: VecDeque<Instant>,
-    /// How many are forgotten.
+    /// How many times were dropped from the front.
     gone: u64,
 }
 
-/// The place of a request.
+/// The place of a request in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
 impl Flow {
-    /// At most so many in a second; 0: no limit.
+    /// Creates a limit of `most` requests per second; 0 means no limit.
     pub(super) fn new(most: usize) -> Self {
         Self { most, times: VecDeque::new(), gone: 0 }
     }
 
-    /// From now on at most so many in a second; places that were promised stay.
+    /// Changes the limit. Places that were given stay valid.
     pub(super) fn allow(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// Takes a place. An answer always gets one; others only where some are left for the answers to
-    /// come. None: there is no limit, it may go out at once.
+    /// Takes a place. An answer always gets one; other requests get one only if enough are left for
+    /// answers. Returns `None` if there is no limit.
     ///
     /// # Errors
-    /// When to ask again.
+    /// The time to wait before another attempt.
     pub(super) fn take(&mut self, rank: Rank, now: Instant) -> Result<Option<Ticket>, Duration> {
         if self.most == 0 {
             return Ok(None);
@@ -64,7 +65,7 @@ impl Flow {
             Rank::Marker | Rank::Hint => self.most.div_ceil(2),
         };
         let taken = self.times.len();
-        // There is room once the one is a second old that so many others came after.
+        // There is room one second after the request that is `share` places earlier.
         let free = taken.checked_sub(share).map_or(now, |before| self.times[before] + SPAN);
         if free > now && rank != Rank::Answer {
             return Err(free - now);
@@ -73,13 +74,13 @@ impl Flow {
         Ok(Some(Ticket(self.gone + taken as u64)))
     }
 
-    /// Goes out, when it is time. A late one makes others later: Discord counts by the time of
-    /// arrival.
+    /// Sends the request, if its time has come. If it is late, the requests after it may have to
+    /// wait longer, because Discord counts by the time of arrival.
     ///
     /// # Errors
-    /// How long to wait.
+    /// The time to wait.
     pub(super) fn go(&mut self, ticket: Ticket, now: Instant) -> Result<(), Duration> {
-        // One that is forgotten was due more than a second ago.
+        // A place that was dropped was due more than a second ago.
         let Some(mut at) = ticket
             .0
             .checked_sub(self.gone)

@@ -1,8 +1,8 @@
-//! The connection to Discord's gateway: a login for each shard, and what watches over it.
+//! The connection to Discord's gateway: a login for each shard, and its supervision.
 //!
-//! A watch on the caller's runtime replaces a login that was not connected for a while, shard by
-//! shard. Short interruptions are serenity's: it resumes the session and nothing is lost. After
-//! every new login the reception catches up.
+//! Each shard's keeper runs on the caller's runtime and replaces a login that was not connected for
+//! a while. serenity handles short interruptions: it resumes the session, and nothing is lost.
+//! After every new login, `reception` catches up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,16 +25,16 @@ use aetheel_model::figures;
 
 /// The longest pause between two logins.
 const LOGIN_PAUSE_LIMIT: Duration = Duration::from_secs(60);
-/// Discord resets the token of a bot that logs in more than 1,000 times a day; below this many left
-/// we slow down.
+/// Discord resets the token of a bot that logs in more than 1,000 times a day. Below this number of
+/// remaining logins we slow down.
 const FEW_LOGINS: u64 = 50;
-/// A program that dies and is started again and again logs in at most so often in so much time: in
-/// logins, and in those of all shards.
+/// Limits for a program that crashes and is restarted repeatedly: logins, or logins of all shards,
+/// within [`LOGIN_SPAN`].
 const LOGINS_MOST: usize = 20;
 const ROUNDS_MOST: usize = 5;
 const LOGIN_SPAN: Duration = Duration::from_secs(600);
 
-/// Keeps the bot logged in, with all its shards, while the permit says so.
+/// Keeps all shards of the bot logged in while the permit is given.
 pub(super) async fn keep_connected(
     inner: Arc<Inner>,
     ear: Ear,
@@ -110,25 +110,25 @@ struct Keeper {
     pace: Arc<Pace>,
     shard: u32,
     count: u32,
-    /// So many shards may log in at the same time.
+    /// How many shards may log in at the same time.
     lines: u32,
-    /// Which of its logins counts.
+    /// The generation of the current login. Events of older ones are ignored.
     current: Arc<AtomicU64>,
 }
 
-/// Why a shard is not kept any more.
+/// Why a shard is no longer kept logged in.
 enum Over {
-    /// It was told to leave.
+    /// All shards log out.
     Left,
-    /// Discord wants more shards: all have to log in anew.
+    /// Discord recommends more shards, so all have to log in again.
     Recount,
-    /// Discord will not have the bot.
+    /// Discord refuses the bot.
     Refused(StartError),
 }
 
 impl Keeper {
-    /// `url` is the gateway's address for the first login; `leaving` becomes true when all shards
-    /// are to log out.
+    /// Keeps the shard logged in until all shards should log out. `url` is the gateway's address
+    /// for the first login; `leaving` becomes true when all shards should log out.
     async fn keep(self, url: String, mut leaving: watch::Receiver<bool>) -> Over {
         let (mut url, mut pause) = (Some(url), Duration::from_secs(1));
         loop {
@@ -153,7 +153,7 @@ impl Keeper {
             };
             let login = Login::begin(&self.inner, self.ear.clone(), who, address);
             if let Some(over) = self.watch_over(login, slot, &mut leaving).await {
-                // Nobody listens to one that does not end.
+                // Events of a login that does not end are ignored.
                 self.current.fetch_add(1, Ordering::SeqCst);
                 return over;
             }
@@ -168,8 +168,8 @@ impl Keeper {
         }
     }
 
-    /// Waits until it may log in, and has the login counted. Gives the right to, and the gateway's
-    /// address: the one that is known, or else Discord is asked.
+    /// Waits until the shard may log in, and records the login. Returns the permission, and the
+    /// gateway's address: the known one, or else the one that Discord returns.
     async fn may_log_in(&self, known: Option<String>) -> Result<(Slot, String), Over> {
         let Keeper { inner, logins, count, .. } = self;
         let slot = self.pace.slot(self.shard % self.lines).await;
@@ -201,7 +201,7 @@ impl Keeper {
         }
     }
 
-    /// Returns when a login is over; none: another one is to follow.
+    /// Watches a login until it ends. Returns `None` if another login should follow.
     async fn watch_over(
         &self,
         mut login: Login,
@@ -209,7 +209,7 @@ impl Keeper {
         leaving: &mut watch::Receiver<bool>,
     ) -> Option<Over> {
         let (mut was_up, mut slot) = (false, Some(slot));
-        // It goes without saying which shard it is where there is but one.
+        // The number is not logged if there is only one shard.
         let shard = (self.count > 1).then_some(self.shard);
         loop {
             tokio::select! {
@@ -254,16 +254,16 @@ impl Keeper {
     }
 }
 
-/// Waits until all are to log out.
+/// Waits until all shards should log out.
 async fn left(leaving: &mut watch::Receiver<bool>) {
-    // Without a sender nobody keeps them.
+    // Without a sender, the supervision has ended.
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
-/// How long to wait because of the logins so far, of a bot with so many shards; none: not at all.
+/// Returns how long a bot with `shards` shards has to wait because of its recent logins.
 fn too_soon(logins: &[i64], shards: usize, now_ms: i64) -> Option<Duration> {
     let span = LOGIN_SPAN.as_millis() as i64;
-    // Clocks are set back, too: a login of the future counts as one of now.
+    // The clock may have been set back: a login in the future counts as one now.
     let mut lately: Vec<i64> =
         logins.iter().map(|at| (*at).min(now_ms)).filter(|at| *at > now_ms - span).collect();
     lately.sort_unstable();
@@ -277,8 +277,8 @@ fn fail(phase: &watch::Sender<Phase>, error: StartError) {
     phase.send_replace(Phase::Failed(error));
 }
 
-/// Asks how to log in until Discord says it, minding how many logins are left today: for one, or
-/// for those of `all` shards.
+/// Requests the gateway's address until Discord returns it, and until enough logins are left today:
+/// one, or with `all` one for each shard.
 async fn gateway(inner: &Inner, all: bool) -> Result<GatewayBot, StartError> {
     let timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(30));
     loop {

@@ -1,12 +1,12 @@
-//! The events serenity hands over, on the gateway's thread.
+//! The events that serenity delivers, on the gateway's thread.
 //!
-//! That thread runs one task at a time, first come first served, and every event's task begins here
-//! without waiting for anything: so arrivals leave in the order Discord sent them.
+//! That thread runs one task at a time, in order, and the task of an event never waits here. So
+//! events leave in the order in which Discord sent them.
 //!
-//! serenity takes events apart into types of its own, which need every field they know; an event
-//! that lacks one comes as it was sent. Here each is read in one way, from JSON: as Discord sent
-//! it, or as serenity writes it again. So `wire` says what we need of an event and of an answer to
-//! a request alike, and a field that we do not use may change.
+//! serenity parses events into types that need every field it knows; an event that lacks one is
+//! delivered as raw JSON. Here all events are read from JSON, either as Discord sent it or as
+//! serenity writes it again. So `wire` describes events and answers to requests alike, and fields
+//! that we do not use may change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use super::mention::{self, Name};
 use super::phase::Phase;
 use super::wire::{Edit, Message, User, id_in};
 
-/// Events without which we are deaf.
+/// Events without which the bot cannot work.
 const NEEDED: [&str; 5] =
     ["READY", "RESUMED", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE"];
 
-/// Events behind which the bot may do more than before.
+/// Events after which the bot may have more permissions than before.
 const PERMISSIONS: [&str; 8] = [
     "CHANNEL_UPDATE",
     "THREAD_UPDATE",
@@ -43,12 +43,13 @@ const PERMISSIONS: [&str; 8] = [
     "GUILD_MEMBER_UPDATE",
 ];
 
-/// Takes what a login heard, at once.
+/// Accepts an event of a login, without waiting.
 pub(super) type Takes = Box<dyn Fn(Heard) + Send + Sync>;
 
-/// Takes events of one login.
+/// Handles the events of one login.
 pub(super) struct Handler {
-    /// Which login this is, and which one counts: an abandoned one may still speak.
+    /// The generation of this login, and the current one. An abandoned login may still deliver
+    /// events.
     pub(super) generation: u64,
     pub(super) current: Arc<AtomicU64>,
     pub(super) identity: Arc<Identity>,
@@ -75,7 +76,7 @@ impl RawEventHandler for Handler {
                 Some(written) => written,
                 None => return,
             },
-            // Guilds may be large, and it is enough to hear of them.
+            // Guilds may be large, and their content is not needed.
             Event::ChannelUpdate(_)
             | Event::ThreadUpdate(_)
             | Event::GuildCreate(_)
@@ -102,27 +103,27 @@ impl RawEventHandler for Handler {
     }
 }
 
-/// The name of an event and what it says, as Discord would have sent it.
+/// Returns the name and the content of an event, as Discord would have sent them.
 fn written(event: &Event) -> Option<(String, Value)> {
     let mut written = serde_json::to_value(event).ok()?;
     let Value::String(name) = written["t"].take() else { return None };
     let mut data = written["d"].take();
     if let Event::InteractionCreate(event) = event {
-        // The one field that serenity does not write.
+        // serenity does not write this field.
         data["type"] = u8::from(event.interaction.kind()).into();
     }
     Some((name, data))
 }
 
 impl Handler {
-    /// Adds what only this login knows. None: it is none of our business.
+    /// Adds the facts that only this login knows. Returns `None` if the event is not relevant.
     fn heard(&self, name: String, data: Value, context: &Context) -> Option<Heard> {
         match name.as_str() {
             "READY" => Some(Heard::ready(&data)),
             "RESUMED" => Some(Heard::for_all(&name, Value::Null)),
             "MESSAGE_CREATE" => {
                 let message: Message = self.read(&name, &data)?;
-                // Most messages are none of our business: look no further at those of programs.
+                // Messages of bots are never for us, and not examined further.
                 if message.author.bot {
                     return None;
                 }
@@ -133,8 +134,8 @@ impl Handler {
             }
             "MESSAGE_UPDATE" => {
                 let edit: Edit = self.read(&name, &data)?;
-                // Without the time, Discord only added previews; programs edit all the time, we
-                // ourselves most of all.
+                // Without the time, Discord only added previews. Bots edit all the time, and this
+                // one most of all.
                 if edit.edited_timestamp.is_none()
                     || edit.author.as_ref().is_some_and(|author| author.bot)
                 {
@@ -157,7 +158,7 @@ impl Handler {
         }
     }
 
-    /// Reads an event. Logs the first of each kind that cannot be read.
+    /// Parses an event. Logs the first of each kind that cannot be parsed.
     fn read<T: DeserializeOwned>(&self, name: &str, data: &Value) -> Option<T> {
         T::deserialize(data)
             .inspect_err(|error| {
@@ -168,11 +169,11 @@ impl Handler {
             .ok()
     }
 
-    /// Whether a message may be for the bot even where it takes no part yet; see
-    /// `Reception::is_for_us`, which knows more.
+    /// Returns whether a message may be for the bot even if the bot takes no part in the channel
+    /// yet. `Reception::is_for_us` decides finally, with more knowledge.
     fn may_be_addressed(&self, message: &Message, parent: Parent) -> bool {
         let me = self.identity.id;
-        // Threads that the bot opened, and those that it takes part in, are its own.
+        // Threads that the bot opened or was addressed in belong to it.
         let perhaps_ours = self.identity.reads && parent != Parent::Known(None);
         message.guild_id.is_none()
             || perhaps_ours
@@ -182,7 +183,7 @@ impl Handler {
     }
 }
 
-/// The channel a thread belongs to, as far as the login was told.
+/// Returns the channel that a thread belongs to, as far as this login knows.
 fn parent(channel: u64, guild: Option<u64>, context: &Context) -> Parent {
     let Some(guild) = guild else { return Parent::Known(None) };
     let Some(guild) = context.cache.guild(guild) else { return Parent::Unknown };
@@ -195,7 +196,7 @@ fn parent(channel: u64, guild: Option<u64>, context: &Context) -> Parent {
     }
 }
 
-/// Readable names of what a message mentions.
+/// Returns readable names of what a message mentions.
 fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context) -> Vec<Name> {
     let mut names: Vec<Name> =
         mentions.iter().flat_map(|user| mention::user_names(user.id, user.shown())).collect();

@@ -1,6 +1,6 @@
-//! The prompt of a command, in one quoted line above what is said about it: of a command itself
-//! others see nothing but its name. Follows from the event alone, so that every try and every life
-//! says the same. Pure.
+//! The prompt of a command, quoted in one line above messages about it, because others see only the
+//! name of the command. Depends on the event alone, so that it is the same in every attempt and
+//! every process. Pure.
 
 use super::asks::escape;
 use super::mention::in_words;
@@ -10,23 +10,25 @@ use aetheel_model::redact::Redactor;
 
 /// The beginning of the line.
 const MARK: &str = "> 💬 ";
-/// Characters of a prompt that are shown.
+/// Maximum number of characters shown of a prompt.
 const SHOWN: usize = 200;
 
-/// The line above the answer to an event; none: people see its prompt anyway, or nobody wrote one.
+/// Returns the line above the answer to an event, or `None` if people see the prompt anyway or
+/// nobody wrote one.
 pub(super) fn of(event: &Event, redactor: &Redactor) -> Option<String> {
     matches!(event.origin, Origin::Interaction { .. }).then(|| line(&event.prompt, redactor))
 }
 
-/// The line above what is said about a prompt: its beginning, without secrets, mentions and
-/// anything that formats.
+/// Returns the line above a message about a prompt: the beginning of the prompt without secrets,
+/// mentions and formatting.
 pub(super) fn line(prompt: &str, redactor: &Redactor) -> String {
-    // Before anything is cut: of a secret no piece may be left.
+    // Redacted before it is cut, so that no part of a secret remains.
     let prompt = redactor.clean(prompt.to_owned());
     format!("{MARK}{}", escape(&short_line(&in_words(&prompt), SHOWN)))
 }
 
-/// A text below its line, which takes no quotation of the text in.
+/// Puts a text below its line, so that a quotation at the beginning of the text does not join the
+/// line.
 pub(super) fn under(heading: Option<&str>, text: &str) -> String {
     match heading {
         None => text.to_owned(),
@@ -36,7 +38,7 @@ pub(super) fn under(heading: Option<&str>, text: &str) -> String {
     }
 }
 
-/// Cuts such a line off a message of the bot: agents are not told their prompts twice.
+/// Removes the line from a message of the bot, because the agent already has its prompt.
 pub(super) fn without(content: &str) -> &str {
     if !content.starts_with(MARK) {
         return content;

@@ -1,7 +1,7 @@
-//! What the gateway said, as the node that hears it hands it to the one that has its channel.
+//! An event of the gateway, in the form in which nodes pass it to each other.
 //!
-//! Owns what of an event travels: how it is named, so that it is taken once whoever heard it, and
-//! where it belongs. What it means is read from it in `reader`, by whichever node gets it.
+//! Defines the transmitted parts of an event, its key (which removes duplicates from several
+//! logins), and its channel. The node that gets it interprets it in `reader`.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -12,60 +12,60 @@ use sha2::{Digest, Sha256};
 use super::mention::Name;
 use super::wire::id_in;
 
-/// Stands for every event behind which the bot may do more than before, or less: it is enough to
-/// hear of one.
+/// The name for all events after which the bot may have other permissions; one of them is enough.
 pub(super) const PERMISSIONS: &str = "PERMISSIONS";
 
-/// Stands for a button that the node which has the channel does not know: another one may have put
-/// it there, for something that is not about that channel.
+/// The name for a press of a button that the channel's node does not know. Another node may have
+/// posted it, about something that does not belong to the channel.
 pub(super) const PRESS: &str = "PRESS";
 
-/// The channel a thread belongs to.
+/// The channel that a thread belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parent {
-    /// It has to be asked for.
+    /// It has to be requested from Discord.
     Unknown,
-    /// None: not a thread.
+    /// `None` if it is not a thread.
     Known(Option<u64>),
 }
 
-/// An event of the gateway, with what only the login that heard it knows. Holds what people wrote,
-/// and tokens of interactions: `Debug` leaves both out.
+/// An event of the gateway, with facts that only the login that received it knows. Contains
+/// people's messages and tokens of interactions, which `Debug` leaves out.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Heard {
-    /// Discord's name of the event, or a name of ours for something that follows from one.
+    /// Discord's name of the event, or a name of ours for a derived event.
     pub name: String,
-    /// What it says, as Discord sends it; of a login only who logged in.
+    /// Its content, as Discord sends it. For a login, only the account's name and the number of
+    /// guilds.
     pub data: Value,
-    /// Readable names of what it mentions: the wire form, and the name.
+    /// Readable names of what it mentions: the form in the text, and the name.
     pub names: Vec<(String, String)>,
-    /// The channel its thread belongs to.
+    /// The channel that its thread belongs to.
     pub parent: Parent,
-    /// False: it is of interest only where the bot takes part already, or reads everything. So
-    /// where nobody has its channel, it need not be given to anybody.
+    /// Whether it may be for the bot. Otherwise it matters only if the bot already takes part in
+    /// the channel or reads everything, so it is not passed on if no node has the channel.
     pub addressed: bool,
 }
 
 impl Heard {
-    /// One that is for every node.
+    /// Creates an event for every node.
     pub(super) fn for_all(name: &str, data: Value) -> Self {
         let (names, parent) = (Vec::new(), Parent::Unknown);
         Self { name: name.to_owned(), data, names, parent, addressed: true }
     }
 
-    /// A login that Discord let in.
+    /// Creates the event of a successful login.
     pub(super) fn ready(data: &Value) -> Self {
         let guilds = data["guilds"].as_array().map_or(0, Vec::len);
         Self::for_all("READY", json!({"user": data["user"]["username"], "guilds": guilds}))
     }
 
-    /// Something may have changed of what the bot may do.
+    /// Creates the event that the bot's permissions may have changed.
     pub(super) fn permissions() -> Self {
         Self::for_all(PERMISSIONS, Value::Null)
     }
 
-    /// Somebody used a command, a button or a menu. Says itself where it belongs.
+    /// Creates the event that a person used a command, a button or a menu. It contains its channel.
     pub(super) fn interaction(data: Value) -> Self {
         let channel = &data["channel"];
         let parent = match (channel["type"].as_u64(), data.get("guild_id")) {
@@ -77,12 +77,12 @@ impl Heard {
         Self { parent, ..Self::for_all("INTERACTION_CREATE", data) }
     }
 
-    /// Somebody used a button that this node does not know.
+    /// Creates the event that a person used a button that this node does not know.
     pub(super) fn press(data: Value) -> Self {
         Self::for_all(PRESS, data)
     }
 
-    /// What happened in a channel: a message, an edit or a deletion.
+    /// Creates the event of a channel: a message, an edit or a deletion.
     pub(super) fn in_channel(
         (name, data): (&str, Value),
         names: Vec<Name>,
@@ -92,8 +92,8 @@ impl Heard {
         Self { name: name.to_owned(), data, names, parent, addressed }
     }
 
-    /// Returns what is the same for the same event, whoever heard it and how often: at most 100
-    /// characters. Of an event for every node it says no more than its kind.
+    /// Returns a key of at most 100 characters, which is the same if several logins receive the
+    /// event or it comes repeatedly. An event for every node has only its name as the key.
     #[must_use]
     pub fn key(&self) -> String {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -114,14 +114,14 @@ impl Heard {
         .collect()
     }
 
-    /// The channel or thread it belongs to; none: it is for every node.
+    /// Returns its channel or thread, or `None` if it is for every node.
     #[must_use]
     pub fn channel(&self) -> Option<u64> {
         match self.name.as_str() {
             "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
                 id_in(&self.data["channel_id"])
             }
-            // One without a channel belongs to somebody all the same: the same for all who heard it.
+            // Without a channel, its own id decides which node gets it.
             "INTERACTION_CREATE" => id_in(&self.data["channel_id"])
                 .or_else(|| id_in(&self.data["channel"]["id"]))
                 .or_else(|| id_in(&self.data["id"])),
@@ -129,13 +129,13 @@ impl Heard {
         }
     }
 
-    /// Whether it is a message that is for the bot.
+    /// Returns whether it is a message that may be for the bot.
     #[must_use]
     pub fn is_addressed_message(&self) -> bool {
         self.addressed && self.name == "MESSAGE_CREATE"
     }
 
-    /// The interaction it is; none: it is something else.
+    /// Returns the id of the interaction, or `None` if it is another event.
     pub(super) fn interaction_id(&self) -> Option<u64> {
         (self.name == "INTERACTION_CREATE").then(|| id_in(&self.data["id"])).flatten()
     }

@@ -1,8 +1,8 @@
-//! Answers that cannot go out yet: their order in a channel, and what they wait for.
+//! Answers that cannot be sent yet: their order in a channel, and the events that they wait for.
 //!
-//! Nothing here gives up. An answer that Discord does not take now is tried again as soon as what
-//! kept it is over: Discord answers again, a rate limit ends, a permission is back; and now and
-//! then without a sign of that. Those behind it in its channel wait for it. Pinned by
+//! Delivery is never given up here. An answer that Discord refuses for now is tried again as soon
+//! as the obstacle is gone (Discord answers again, a rate limit ends, a permission is granted), and
+//! also at intervals. Later answers of the channel wait for it. Pinned by
 //! `tests/discord/holding.rs` and `tests/gateway/delivery.rs`.
 
 use std::collections::HashMap;
@@ -14,14 +14,14 @@ use tokio::sync::{oneshot, watch};
 use super::Inner;
 use super::rest::RestError;
 
-/// Between two tries while Discord is away, at most: others notice its return too.
+/// Maximum pause between two attempts while Discord is away. Other requests notice its return, too.
 const AWAY_RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Channels with a line from which on those are looked for in which nobody waits.
+/// Number of channels above which those without a waiting answer are removed.
 const MANY: usize = 512;
 
-/// The lines of all channels, and who hears of permissions.
+/// The order of deliveries in all channels, and the notification about changed permissions.
 pub(super) struct Holding {
-    /// Told when the last one in the line of a channel is through.
+    /// By channel, resolves when the last delivery is over.
     lines: Mutex<HashMap<u64, oneshot::Receiver<()>>>,
     permissions: watch::Sender<u64>,
 }
@@ -32,17 +32,17 @@ impl Default for Holding {
     }
 }
 
-/// A place in the line of a channel, until it is dropped.
+/// A place in the order of a channel's deliveries, until it is dropped.
 pub(super) struct Turn {
     before: Option<oneshot::Receiver<()>>,
     _over: oneshot::Sender<()>,
 }
 
 impl Turn {
-    /// Waits for all who came before.
+    /// Waits until all earlier deliveries are over.
     pub(super) async fn come(&mut self) {
         if let Some(before) = &mut self.before {
-            // Nobody says anything but by leaving.
+            // Resolves when the sender is dropped.
             let _ = before.await;
             self.before = None;
         }
@@ -50,7 +50,7 @@ impl Turn {
 }
 
 impl Holding {
-    /// Takes the last place in the line of a channel.
+    /// Takes the last place in a channel.
     pub(super) fn enter(&self, channel: u64) -> Turn {
         let (over, is_over) = oneshot::channel();
         let mut lines = self.lines.lock();
@@ -58,19 +58,20 @@ impl Holding {
             lines.retain(|_, last| is_waiting(last));
         }
         let mut before = lines.insert(channel, is_over);
-        // Once it was seen that somebody is through, there is nothing to wait for.
+        // An earlier delivery that is over needs no waiting.
         if !before.as_mut().is_some_and(is_waiting) {
             before = None;
         }
         Turn { before, _over: over }
     }
 
-    /// Whether somebody is delivering an answer in a channel.
+    /// Returns whether an answer is being delivered in a channel.
     pub(super) fn is_busy(&self, channel: u64) -> bool {
         self.lines.lock().get_mut(&channel).is_some_and(is_waiting)
     }
 
-    /// Wakes whoever waits for permissions: those of the bot have changed somewhere.
+    /// Wakes the deliveries that wait for permissions, because those of the bot have changed
+    /// somewhere.
     pub(super) fn permissions_changed(&self) {
         self.permissions.send_modify(|count| *count += 1);
     }
@@ -80,7 +81,7 @@ fn is_waiting(last: &mut oneshot::Receiver<()>) -> bool {
     matches!(last.try_recv(), Err(oneshot::error::TryRecvError::Empty))
 }
 
-/// A reason an answer cannot go out now.
+/// A temporary reason for which an answer cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
     Away,
@@ -89,7 +90,7 @@ enum Obstacle {
 }
 
 impl Obstacle {
-    /// None: it will never go out.
+    /// Returns `None` if the answer can never be sent.
     fn of(error: &RestError) -> Option<Self> {
         match error {
             RestError::Unreachable { .. } => Some(Self::Away),
@@ -101,24 +102,25 @@ impl Obstacle {
     }
 }
 
-/// Looks out for the end of whatever keeps an answer from going out.
+/// Waits for the end of an obstacle.
 pub(super) struct Watch {
     back: watch::Receiver<u64>,
     permissions: watch::Receiver<u64>,
 }
 
 impl Watch {
-    /// Begins: what happens from now on is seen.
+    /// Begins to observe, before the attempt, so that no change during the attempt is missed.
     pub(super) fn begin(inner: &Inner) -> Self {
         Self { back: inner.api.rest.back(), permissions: inner.holding.permissions.subscribe() }
     }
 
-    /// Waits until another try is worth it, the `tries`-th after this error. False: none ever is.
+    /// Waits until another attempt may succeed, the `tries`-th after this error. Returns `false` if
+    /// none can.
     pub(super) async fn over(mut self, inner: &Inner, error: &RestError, tries: u32) -> bool {
         let Some(obstacle) = Obstacle::of(error) else { return false };
         let (clock, (first, most)) = (inner.api.rest.clock(), inner.options.windows.again);
         let pause = first.saturating_mul(1 << tries.min(16)).min(most);
-        // The senders outlive whoever waits here.
+        // The senders outlive this future.
         match obstacle {
             Obstacle::Limit(wait) => clock.sleep(wait).await,
             Obstacle::Away => tokio::select! {

@@ -114,7 +114,7 @@ use shards::Shards;
 use standing::Standings;
 use waiting::Waiting;
 
-/// Why the bot cannot work; each needs a person.
+/// Why the bot cannot work. Each reason needs an action of the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// No token was configured.
@@ -122,22 +122,22 @@ pub enum StartError {
         "`DISCORD_BOT_TOKEN` is not set\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
     )]
     NoToken,
-    /// The configured text cannot be a token; the reason.
+    /// The configured text cannot be a token, with the reason.
     #[error(
         "`DISCORD_BOT_TOKEN` does not look like a bot token: {0}\nhint: copy the token from https://discord.com/developers/applications, your application, page Bot"
     )]
     BadToken(&'static str),
-    /// Discord does not know it.
+    /// Discord does not accept the token.
     #[error(
         "discord refused `DISCORD_BOT_TOKEN`: it is wrong or was reset\nhint: make a new one at https://discord.com/developers/applications, your application, page Bot"
     )]
     TokenRefused,
-    /// Close codes 4013 and 4014.
+    /// Discord refused the intents, with close code 4013 or 4014.
     #[error(
         "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, and for message content where it is switched on; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
     )]
     Intents(u16),
-    /// An answer from somebody nobody vouches for.
+    /// The certificate of the server is not trusted.
     #[error(
         "cannot trust discord at {base}: {why}\nhint: where a proxy or firewall reads TLS, name a PEM file with its certificate authority in `SSL_CERT_FILE`; otherwise look at the clock of this machine"
     )]
@@ -159,15 +159,15 @@ pub enum StartError {
     },
 }
 
-/// Takes up offers that the dispatcher knows nothing of, when somebody presses their button.
+/// Accepts offers that the dispatcher does not know, when a person presses their button.
 #[derive(Clone)]
 pub struct Accept(Arc<dyn Fn(String, Person) -> Accepting + Send + Sync>);
 
-/// Resolves to what came of it; to none where it is another offer.
+/// Resolves to the result, or to `None` if it is another offer.
 type Accepting = Pin<Box<dyn Future<Output = Option<Result<Again, AgainRefusal>>> + Send>>;
 
 impl Accept {
-    /// Makes one of what takes the id of an offer, and who pressed.
+    /// Creates a handler from a function that takes the id of an offer and the person who pressed.
     pub fn new<F>(press: impl Fn(String, Person) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Option<Result<Again, AgainRefusal>>> + Send + 'static,
@@ -176,7 +176,7 @@ impl Accept {
     }
 }
 
-/// The bot's account and application, its owners, and the people it listens to.
+/// The bot's account and application, its owners, and the access lists.
 #[derive(Debug)]
 pub(crate) struct Identity {
     id: u64,
@@ -184,7 +184,7 @@ pub(crate) struct Identity {
     owners: Vec<u64>,
     /// The people and places that may use the bot.
     allowed: AllowLists,
-    /// Whether messages can be read that do not name the bot.
+    /// Whether the bot can read messages that do not mention it.
     reads: bool,
     refusals: Mutex<HashMap<u64, Instant>>,
 }
@@ -200,33 +200,35 @@ struct Inner {
     notes: Arc<Notes>,
     holding: Holding,
     standings: Standings,
-    /// The channels and members that were looked up.
+    /// The channels, members and roles that were looked up.
     people: Arc<People>,
     lines: Arc<Lines>,
-    /// Whether this node is to be logged in.
+    /// Whether this node should be logged in.
     logs_in: AtomicBool,
-    /// Where arrivals go in, once somebody listens.
+    /// Sends arrivals to `reception`, once [`Discord::listen`] was called.
     arrivals: OnceLock<mpsc::UnboundedSender<(Arrival, Receipt)>>,
-    /// Who lets people into the dashboard, once it is there.
+    /// Signs people in to the dashboard, once it is available.
     sign_in: OnceLock<Arc<dyn SignIn>>,
-    /// Which of its shards are connected.
+    /// Which shards are connected.
     shards: Shards,
-    /// When this life began, milliseconds since 1970.
+    /// When this process connected, in milliseconds since 1970.
     began_ms: i64,
 }
 
-/// A bot whose token is good. Delivers answers; hears nothing until it listens.
+/// A bot with an accepted token. Delivers answers, and receives events once [`Discord::listen`] is
+/// called.
 #[derive(Clone)]
 pub struct Discord {
     inner: Arc<Inner>,
 }
 
 impl Discord {
-    /// Checks the token, learns who the bot is, registers the slash commands and reads what an
-    /// earlier life noted. Dropping the future leaves nothing behind.
+    /// Checks the token, requests the bot's account, registers the slash commands, and reads the
+    /// notes of the previous process. Can be cancelled without side effects other than registered
+    /// commands.
     ///
     /// # Errors
-    /// [`StartError`]; takes a minute when Discord is not reachable.
+    /// [`StartError`], after about a minute if Discord is not reachable.
     pub async fn connect(options: Options, notes: DiscordNotes) -> Result<Self, StartError> {
         token::check_shape(options.token.expose_secret())?;
         let unreachable =
@@ -300,18 +302,19 @@ impl Discord {
         })
     }
 
-    /// Whether the bot can read messages that do not mention it.
+    /// Returns whether the bot can read messages that do not mention it.
     #[must_use]
     pub fn reads_everything(&self) -> bool {
         self.inner.identity.reads
     }
 
-    /// Logs in to the gateway and takes prompts from then on; returns when the bot is ready. Keeps
-    /// trying while Discord is not reachable. Dropping the future disconnects. With `sharing` it
-    /// takes what comes from there, returns at once, and logs in where it is told to.
+    /// Logs in to the gateway and accepts prompts from then on. Returns when the bot is ready, and
+    /// keeps trying while Discord is not reachable. Dropping the future disconnects. With
+    /// `sharing`, it processes the events that come from there, returns at once, and logs in while
+    /// this node is the leader.
     ///
     /// # Errors
-    /// [`StartError`] when Discord will not have the bot.
+    /// [`StartError`] if Discord refuses the bot.
     pub async fn listen(
         &self,
         dispatcher: Dispatcher,
@@ -319,7 +322,7 @@ impl Discord {
         sharing: Option<Sharing>,
     ) -> Result<Listening, StartError> {
         let inner = Arc::clone(&self.inner);
-        // Beside everything else: Discord may be slow, and prompts should not wait for old
+        // In a task of its own, because Discord may be slow and prompts should not wait for old
         // questions.
         vigil::errand("old questions", async move {
             inner.asks.close_earlier(&inner.api, inner.options.windows.send).await
@@ -395,26 +398,27 @@ impl Discord {
         }
     }
 
-    /// Whether this node is to be logged in; always, where nodes do not share the bot.
+    /// Returns whether this node should be logged in. Always `true` if nodes do not share the bot.
     #[must_use]
     pub fn has_login(&self) -> bool {
         self.inner.logs_in.load(Ordering::SeqCst)
     }
 
-    /// Answers of 401, 403 and 429 in the last ten minutes; Discord bans an address at 10,000.
+    /// Returns the number of answers with 401, 403 or 429 in the last ten minutes. Discord bans an
+    /// address after 10,000.
     #[must_use]
     pub fn invalid_requests(&self) -> usize {
         self.inner.api.rest.invalid_requests()
     }
 }
 
-/// A bot that hears. Dropping it disconnects without waiting.
+/// A bot that receives events. Dropping it disconnects without waiting.
 pub struct Listening {
     phase: Arc<watch::Sender<Phase>>,
     closing: Arc<Closing>,
     stop: Option<oneshot::Sender<()>>,
     gateway: Option<JoinHandle<()>>,
-    /// Reads what comes from other nodes.
+    /// Reads the events that come from other nodes.
     letters: Option<JoinHandle<()>>,
     reception: JoinHandle<()>,
     saving: JoinHandle<()>,
@@ -423,20 +427,21 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Where pulses go in.
+    /// Returns the sender of health probes.
     #[must_use]
     pub fn pulses(&self) -> Pulses {
         self.pulses.clone()
     }
 
-    /// Leaves prompts to the next start from now on, and refuses commands. People who write a prompt
-    /// are told so, unless `silently`: where the next start follows at once. May be called again to
-    /// change that.
+    /// Stops accepting prompts, which the next process will find, and refuses commands. Authors of
+    /// prompts get a notice of that, unless `silently` is set because the next process follows at
+    /// once. Can be called again to change `silently`.
     pub fn stop_intake(&self, silently: bool) {
         self.closing.begin(silently);
     }
 
-    /// Resolves when Discord refuses the bot for good: a revoked token, refused intents.
+    /// Resolves when Discord refuses the bot permanently, because of a revoked token or refused
+    /// intents.
     pub async fn failed(&self) -> StartError {
         match self.settled(|phase| matches!(phase, Phase::Failed(_))).await {
             Phase::Failed(error) => error,
@@ -444,8 +449,8 @@ impl Listening {
         }
     }
 
-    /// Takes back what is shown of prompts that still wait, disconnects and saves what was noted;
-    /// the first two take at most five seconds each, also in the middle of a reconnect.
+    /// Removes the marks of prompts that still wait, disconnects, and saves the notes. Removing
+    /// marks and disconnecting take at most five seconds each, even during a reconnect.
     pub async fn close(mut self) {
         if !self.closing.is_begun() {
             self.stop_intake(false);
@@ -469,15 +474,15 @@ impl Listening {
 
     async fn settled(&self, wanted: impl Fn(&Phase) -> bool) -> Phase {
         let mut phase = self.phase.subscribe();
-        // The sender lives in `self`.
+        // The sender is in `self`.
         phase.wait_for(|phase| wanted(phase)).await.map_or(Phase::Starting, |phase| phase.clone())
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // The gateway task notices that its stop signal is gone; what it already heard is still
-        // taken in by nobody.
+        // The gateway task notices that its stop signal is gone. Events that it already received
+        // are not processed any more.
         if let Some(letters) = &self.letters {
             letters.abort();
         }

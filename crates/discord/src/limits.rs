@@ -1,25 +1,26 @@
-//! The rate limits Discord told of, and how long to wait because of them.
+//! The rate limits that Discord reported, and the waiting times because of them.
 //!
-//! Owns no I/O and no clock. Nothing is hard-coded: windows are learned from the headers of answers
-//! (Discord documentation, topics/rate-limits). Pinned by the tests below and `tests/discord/`.
+//! Does no I/O and reads no clock. No limit is hard-coded; they are learned from the headers of
+//! Discord's answers (Discord documentation, topics/rate-limits). Pinned by the tests below and
+//! `tests/discord/`.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// A route as Discord limits it: its template and the channel, guild or interaction it is about.
+/// A route with its own limit: its template, and the channel, guild or interaction in its path.
 pub(super) type Bucket = (&'static str, u64);
 
-/// Discord bans an address after 10,000 answers of 401, 403 or 429 in ten minutes; we stop well
+/// Discord bans an address after 10,000 answers with 401, 403 or 429 in ten minutes. We stop well
 /// before.
 const INVALID_MOST: usize = 9_000;
 const INVALID_SPAN: Duration = Duration::from_secs(600);
-/// Windows kept; ended ones are dropped above it.
+/// The number of windows above which those that ended are dropped.
 const WINDOWS_KEPT: usize = 512;
 
 /// The rate limit headers of one answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RateHeaders {
-    /// Discord's own name of the window, shared by several routes.
+    /// Discord's name of the window, which several routes may share.
     pub(super) name: Option<String>,
     pub(super) remaining: Option<u32>,
     pub(super) reset_after: Option<Duration>,
@@ -31,7 +32,7 @@ struct Window {
     ends: Instant,
 }
 
-/// Everything learned so far.
+/// All limits that are known.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     names: HashMap<&'static str, String>,
@@ -66,7 +67,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Takes in what an answer said.
+    /// Learns the limit from the headers of an answer.
     pub(super) fn learn(&mut self, bucket: Option<Bucket>, headers: &RateHeaders, now: Instant) {
         let Some(bucket) = bucket else { return };
         if let Some(name) = &headers.name
@@ -83,7 +84,8 @@ impl Limits {
         }
     }
 
-    /// Takes in a 429: nothing of this route, or nothing at all, before `retry_after` is over.
+    /// Learns from a 429 that this route, or with `global` every route, is closed for
+    /// `retry_after`.
     pub(super) fn refused(
         &mut self,
         bucket: Option<Bucket>,
@@ -101,13 +103,14 @@ impl Limits {
         }
     }
 
-    /// Counts an answer that Discord holds against the address; returns how many there were lately.
+    /// Counts an answer that may lead to a ban. Returns how many there were in the last ten
+    /// minutes.
     pub(super) fn invalid(&mut self, now: Instant) -> usize {
         self.invalid.push_back(now);
         self.invalid_lately(now)
     }
 
-    /// How long to send nothing at all because too many requests were invalid.
+    /// Returns how long no request may be sent because too many were invalid.
     pub(super) fn penalty(&mut self, now: Instant) -> Option<Duration> {
         (self.invalid_lately(now) >= INVALID_MOST).then(|| {
             let oldest = self.invalid.front().expect("there are thousands");

@@ -2,9 +2,9 @@
 //!
 //! serenity 0.12.5 can stall for more than a minute after an outage, spinning on its thread, and
 //! its shutdown can hang or do nothing while it reconnects. So each login has its own thread and
-//! runtime that can be given up at any moment. serenity's runner of a shard is driven here without
-//! its client: where a session is gone for good, the client would log in by itself, without regard
-//! to other shards. Here the login ends instead, and `gateway` says when the next one begins.
+//! runtime, which can be abandoned at any moment. serenity's runner of a shard is used here without
+//! serenity's client. If a session is lost, the client would log in by itself, regardless of other
+//! shards. Here the login ends instead, and `gateway` decides when the next one begins.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -30,11 +30,11 @@ use super::phase::Phase;
 use super::rest::http_client;
 use super::{Inner, StartError};
 
-/// Between two looks at serenity's connection: it says nothing when it stalls.
+/// Interval of checks of serenity's connection, which reports nothing when it stalls.
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
-/// For serenity to close the connection.
+/// Time for serenity to close the connection.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// For its thread to end after that.
+/// Time for its thread to end after that.
 const THREAD_END_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// One login on its thread.
@@ -45,27 +45,27 @@ pub(super) struct Login {
     pub(super) ended: oneshot::Receiver<End>,
 }
 
-/// What is seen of a login from outside.
+/// The state of a login that its supervisor sees.
 struct Seen {
-    /// When it was last connected; at first, when it began.
+    /// When it was last connected, or at first, when it began.
     connected: Mutex<Instant>,
-    /// It told Discord who it is.
+    /// Whether it has identified itself to Discord.
     identified: AtomicBool,
 }
 
 /// Why a login ended by itself.
 pub(super) enum End {
-    /// Discord will not have the bot.
+    /// Discord refuses the bot.
     Refused(StartError),
-    /// Anything that another login may mend.
+    /// An error that another login may resolve.
     Other(String),
 }
 
-/// Whose login it is, and where it says so.
+/// The parameters of a login.
 pub(super) struct Who {
-    /// The number of the shard, and how many there are.
+    /// The number of the shard, and the number of shards.
     pub(super) shard: (u32, u32),
-    /// Which of the shard's logins this is, and which one counts.
+    /// The generation of this login, and the current one of the shard.
     pub(super) generation: (u64, Arc<AtomicU64>),
     pub(super) phase: Arc<watch::Sender<Phase>>,
 }
@@ -113,18 +113,18 @@ impl Login {
         Self { seen, stop: Some(stop), ended }
     }
 
-    /// For how long it was not seen connected.
+    /// Returns for how long it was not connected.
     pub(super) fn silent(&self) -> Duration {
         self.seen.connected.lock().elapsed()
     }
 
-    /// Whether it told Discord who it is.
+    /// Returns whether it has identified itself to Discord.
     pub(super) fn is_identified(&self) -> bool {
         self.seen.identified.load(Ordering::SeqCst)
     }
 
-    /// Lets it go, whatever state it is in: it ends as soon as its thread notices, and nobody
-    /// listens to it any more.
+    /// Abandons the login in any state. It ends as soon as its thread notices, and its events are
+    /// ignored.
     pub(super) fn give_up(mut self) {
         self.stop.take();
     }
@@ -147,7 +147,7 @@ async fn connect(
     mut stopped: oneshot::Receiver<()>,
 ) -> Result<(), End> {
     let other = |error: &dyn std::error::Error| End::Other(error.to_string());
-    // Without its own limiter serenity honours the base address; it sends nothing.
+    // Without its own limiter, serenity uses the base address. It sends no requests.
     let http = HttpBuilder::new(inner.options.token.expose_secret())
         .proxy(inner.options.api_base.as_str())
         .ratelimiter_disabled(true)

@@ -1,17 +1,18 @@
-//! The text of a message as the agent should read it.
+//! The text of a message in the form that the agent reads.
 
-/// Something in a message that reads `<@123>` on the wire and `@name` on the screen.
+/// The form of a mention in Discord's text, such as `<@123>`, and its readable form, such as
+/// `@name`.
 pub(super) type Name = (String, String);
 
-/// Returns the text without mentions of the bot, which has the id `me` and may have a `role` of its
-/// own, other mentions readable, trimmed.
+/// Returns the trimmed text with readable mentions and without mentions of the bot. `me` is the
+/// bot's id, and `role` its own role, if it has one.
 pub(super) fn prompt(content: &str, me: u64, role: Option<u64>, names: &[Name]) -> String {
     let mut text = content.to_owned();
     let role = role.map(|role| format!("<@&{role}>"));
     for own in [format!("<@{me}>"), format!("<@!{me}>")].into_iter().chain(role) {
         while let Some(at) = text.find(&own) {
             let after = at + own.len();
-            // In mid-sentence one of the two blanks around it goes as well.
+            // In the middle of a sentence, one of the two blanks around it is removed, too.
             let blank = text[..at].ends_with(' ') && text[after..].starts_with(' ');
             text.replace_range(at..after + usize::from(blank), "");
         }
@@ -24,13 +25,12 @@ pub(super) fn readable(content: &str, names: &[Name]) -> String {
     names.iter().fold(content.to_owned(), |text, (token, name)| text.replace(token, name))
 }
 
-/// The wire forms of a user's mention.
+/// Returns the forms of a user's mention.
 pub(super) fn user_names(id: u64, shown: &str) -> [Name; 2] {
     [(format!("<@{id}>"), format!("@{shown}")), (format!("<@!{id}>"), format!("@{shown}"))]
 }
 
-/// Returns the text with a word for everything that reads `<@123>` or `<:name:123>`, for where
-/// nobody's name is known.
+/// Replaces mentions and emoji such as `<@123>` and `<:name:123>` by words, if no names are known.
 pub(super) fn in_words(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -48,7 +48,7 @@ pub(super) fn in_words(text: &str) -> String {
     plain
 }
 
-/// Turns a mention or emoji at the beginning of a text into words, with its length in bytes.
+/// Returns a word for the mention or emoji at the beginning of a text, and its length in bytes.
 fn token(text: &str) -> Option<(&str, usize)> {
     let end = text.find('>')?;
     let inner = &text[1..end];
@@ -67,7 +67,7 @@ fn token(text: &str) -> Option<(&str, usize)> {
     word.map(|word| (word, end + 1))
 }
 
-/// Ids in `content` behind a prefix such as `<#`.
+/// Returns the ids in `content` behind a prefix such as `<#`.
 pub(super) fn ids_behind<'a>(content: &'a str, prefix: &'a str) -> impl Iterator<Item = u64> + 'a {
     content.match_indices(prefix).filter_map(move |(at, _)| {
         let rest = &content[at + prefix.len()..];

@@ -1,4 +1,4 @@
-//! Channels that come from another node or go to one: what is noted of them goes along.
+//! Channels that move between nodes, with the notes about them.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use aetheel_model::vigil;
 use aetheel_store::workspace::FileError;
 
 impl Discord {
-    /// Writes down what is noted of channels, as lines that [`Discord::absorb`] reads on another
-    /// node. Changes nothing.
+    /// Returns the notes about channels, as lines that [`Discord::absorb`] reads on another node.
+    /// Changes nothing.
     pub async fn give(&self, is_theirs: impl Fn(u64) -> bool) -> String {
         self.inner.notes.give(is_theirs).await
     }
 
-    /// Forgets what [`Discord::give`] wrote down: another node has it.
+    /// Removes the notes that [`Discord::give`] returned, because another node has them.
     ///
     /// # Errors
-    /// [`FileError`]; it is forgotten in memory, and is saved with what is noted next.
+    /// [`FileError`]. The notes are removed in memory, and the file is saved with the next note.
     pub async fn given(&self, is_theirs: impl Fn(u64) -> bool) -> Result<(), FileError> {
         self.inner.notes.forget(is_theirs).await
     }
 
-    /// Takes over what another node noted of some channels, from its whole `discord.md` or some
-    /// lines of it. Where both noted something, the later message counts, so it may be done again.
-    /// Questions that were open are closed: their turns are gone. Returns the channels, for
-    /// [`Discord::catch_up`].
+    /// Imports the notes of another node about some channels, from its `discord.md` or some lines
+    /// of it. If both nodes have notes about a channel, the later message counts, so the import can
+    /// be repeated. Open questions are closed, because their turns are gone. Returns the channels,
+    /// for [`Discord::catch_up`].
     ///
     /// # Errors
-    /// [`FileError`]; what was noted is in force, but a crash may lose it.
+    /// [`FileError`]. The notes are used, but a crash may lose them.
     pub async fn absorb(
         &self,
         body: &str,
@@ -44,15 +44,14 @@ impl Discord {
         Ok(channels)
     }
 
-    /// Whether nothing that came from these channels is being seen to, and nothing that was missed
-    /// there is read.
+    /// Returns whether no event of these channels is being processed and none of them catches up.
     #[must_use]
     pub fn is_quiet_in(&self, is_theirs: impl Fn(u64) -> bool) -> bool {
         !self.inner.lines.lock().keys().any(|channel| is_theirs(*channel))
     }
 
-    /// Notes messages as seen to, each with its channel. Returns the channels of which nothing was
-    /// noted before.
+    /// Notes messages as handled, each with its channel. Returns the channels without earlier
+    /// notes.
     #[must_use]
     pub fn note_taken(&self, messages: &[(u64, u64)]) -> Vec<u64> {
         let mut new = Vec::new();
@@ -65,22 +64,21 @@ impl Discord {
         new
     }
 
-    /// Takes in what was written in these channels since it was last seen to. Nobody may have heard
-    /// it while they were on their way. Of interest once somebody listens; before that nothing
-    /// happens.
+    /// Handles the messages in these channels since the last handled one, which no node may have
+    /// received while the channels moved. Does nothing before [`Discord::listen`].
     pub fn catch_up(&self, channels: Vec<u64>) {
         if let Some(arrivals) = self.inner.arrivals.get() {
-            // Without reception the program ends.
+            // Sending fails only if the program ends.
             let _ = arrivals.send((Arrival::Behind(channels), Receipt::none()));
         }
     }
 
-    /// The channel that a thread belongs to, or the channel itself where it is none, or where
-    /// Discord knows of no such channel. Asks Discord where that was not asked before; takes at
-    /// most three seconds.
+    /// Returns the channel that a thread belongs to. Returns the channel itself if it is not a
+    /// thread or Discord does not know it. Asks Discord unless the channel is known; takes at most
+    /// three seconds.
     ///
     /// # Errors
-    /// Why Discord cannot say that now.
+    /// The reason for which Discord cannot answer now.
     pub async fn root_of(&self, channel: u64) -> Result<u64, String> {
         match self.inner.people.channel(&self.inner.api, channel).await {
             Ok(found) => Ok(found.thread_parent().unwrap_or(channel)),
@@ -90,7 +88,7 @@ impl Discord {
         }
     }
 
-    /// Takes an equal share of the requests that Discord allows the bot, of so many nodes.
+    /// Limits this node to its share of the bot's requests, which `nodes` nodes divide equally.
     pub fn share_requests(&self, nodes: usize) {
         let all = self.inner.options.requests_per_second;
         if all > 0 {

@@ -1,9 +1,9 @@
-//! The notes the adapter keeps over restarts in `state/discord.md`: the last message handled in
-//! each channel, for catching up; the last logins; and where questions wait, for closing them.
+//! The notes that survive a restart, in `state/discord.md`: the last handled message of each
+//! channel, for catching up; the last logins; and the messages of open questions, for closing them.
 //!
-//! The file is read once, when the bot connects; from then on memory answers. Questions and logins
-//! are saved at once, because a crash must neither leave buttons that look alive nor forget a
-//! login; messages every few seconds.
+//! The file is read once, when the bot connects. After that, the notes in memory are used.
+//! Questions and logins are saved at once, because a crash must neither leave working buttons nor
+//! lose a login. Messages are saved every few seconds.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,21 +13,23 @@ use tracing::warn;
 
 use aetheel_store::workspace::{DiscordNotes, FileError, Noted};
 
-/// Between two saves. Messages handled in the last one before a crash are looked at again.
+/// Interval between two saves. Messages that were handled in the last interval before a crash are
+/// examined again.
 const SAVE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The notes as memory has them; the file follows.
+/// The notes in memory, which are written to the file.
 pub(super) struct Notes {
     seen: Mutex<HashMap<u64, u64>>,
-    /// When the bot logged in lately, also in earlier lives; milliseconds since 1970.
+    /// The times of recent logins, including those of previous processes, in milliseconds since
+    /// 1970.
     logins: Mutex<Vec<i64>>,
-    /// Questions that an earlier life left open: id, channel and message.
+    /// Questions that a previous process left open: id, channel and message.
     left_open: Mutex<Vec<(String, u64, u64)>>,
     file: DiscordNotes,
 }
 
 impl Notes {
-    /// Reads what an earlier life left.
+    /// Reads the notes of the previous process.
     pub(super) async fn read(file: DiscordNotes) -> Self {
         Self {
             seen: Mutex::new(file.seen().await.into_iter().collect()),
@@ -37,17 +39,17 @@ impl Notes {
         }
     }
 
-    /// The last message handled in a channel.
+    /// Returns the last handled message of a channel.
     pub(super) fn last(&self, channel: u64) -> Option<u64> {
         self.seen.lock().get(&channel).copied()
     }
 
-    /// All channels with the last message handled there.
+    /// Returns all channels with their last handled messages.
     pub(super) fn channels(&self) -> Vec<(u64, u64)> {
         self.seen.lock().iter().map(|(channel, message)| (*channel, *message)).collect()
     }
 
-    /// Notes that a prompt was taken and is safe, or was visibly refused. Ids of one channel may
+    /// Notes that a message was handled: it is saved, or visibly refused. Ids of one channel may
     /// come in any order; the highest counts.
     pub(super) fn saw(&self, channel: u64, message: u64) {
         let mut seen = self.seen.lock();
@@ -56,14 +58,15 @@ impl Notes {
         self.file.note(channel, message);
     }
 
-    /// Notes from where on a channel that nobody wrote in before is caught up with. Saved at once:
-    /// after a crash nothing else says that there is anything to be caught up with.
+    /// Notes the position from which a new channel catches up. Saved at once, because without it
+    /// the next process would not catch up at all after a crash.
     pub(super) fn begin(&self, channel: u64, message: u64) {
         self.saw(channel, message);
         self.save_soon();
     }
 
-    /// When the bot logged in lately, also in earlier lives; milliseconds since 1970.
+    /// Returns the times of recent logins, including those of previous processes, in milliseconds
+    /// since 1970.
     pub(super) fn logins(&self) -> Vec<i64> {
         self.logins.lock().clone()
     }
@@ -75,17 +78,18 @@ impl Notes {
         self.save_soon();
     }
 
-    /// Hands out those of the questions that an earlier life left open: id, channel and message.
+    /// Removes and returns the wanted ones of the questions that a previous process left open: id,
+    /// channel and message.
     pub(super) fn take_left_open(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, u64, u64)> {
         self.left_open.lock().extract_if(.., |(id, ..)| wanted(id)).collect()
     }
 
-    /// Writes down what is noted of channels.
+    /// Returns the notes about the wanted channels, as lines of the file.
     pub(super) async fn give(&self, wanted: impl Fn(u64) -> bool) -> String {
         self.file.lines_of(wanted).await
     }
 
-    /// Forgets what [`Notes::give`] wrote down.
+    /// Removes the notes that [`Notes::give`] returned.
     ///
     /// # Errors
     /// [`FileError`].
@@ -103,8 +107,8 @@ impl Notes {
         self.file.save().await.map(drop)
     }
 
-    /// Notes what another node noted of some channels: how far they were handled, which are
-    /// returned, and questions that it left open.
+    /// Imports the notes of another node: the last handled messages, whose channels are returned,
+    /// and open questions.
     ///
     /// # Errors
     /// [`FileError`].
@@ -131,13 +135,13 @@ impl Notes {
         Ok(channels.into_iter().map(|(channel, _)| channel).collect())
     }
 
-    /// Notes where a question waits.
+    /// Notes the message of an open question.
     pub(super) fn opened(&self, question: &str, channel: u64, message: u64) {
         self.file.open_question(question, channel, message);
         self.save_soon();
     }
 
-    /// Notes that everybody sees what became of a question.
+    /// Notes that the result of a question is visible.
     pub(super) fn closed(&self, question: &str) {
         self.file.close_question(question);
         self.save_soon();
@@ -151,7 +155,7 @@ impl Notes {
         }
     }
 
-    /// Saves what was noted since the last time.
+    /// Saves all unsaved notes.
     pub(super) async fn save(&self) {
         save(&self.file).await;
     }

@@ -1,7 +1,8 @@
-//! Notices to people beside any answer, and the button that brings an event or a lost reply back.
+//! Notices to people that are not answers, and the button that repeats an event or delivers a lost
+//! reply.
 //!
-//! A button says only which event it is about; whether it may still be pressed, and by whom, is
-//! decided when it is. Pinned by `tests/discord/notices.rs`.
+//! The id of a button contains only the event. Whether it may still be pressed, and by whom, is
+//! checked when it is pressed. Pinned by `tests/discord/notices.rs`.
 
 use serde_json::{Value, json};
 use tracing::{debug, warn};
@@ -16,7 +17,7 @@ use aetheel_model::plain::short_line;
 
 /// The beginning of the id of an offer's button.
 const PREFIX: &str = "again:";
-/// The line below an answer that was given up in the middle.
+/// The line below an answer that was given up before it was complete.
 const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here.";
 /// The line below a failure whose reply was delivered.
 const DELIVERED: &str = "-# 📬";
@@ -24,16 +25,17 @@ const DELIVERED: &str = "-# 📬";
 /// Posts a notice, as a reply to the message it is about.
 pub(super) async fn post(inner: &Inner, notice: Notice) -> Result<(), DeliveryError> {
     let nonce = match &notice.offer {
-        // The same offer twice within minutes, after a crash in between, is one message.
+        // The same offer twice within minutes, after a crash in between, is posted once.
         Some(offer) => format!("{PREFIX}{:.18}", offer.id),
         None => nonce(),
     };
     post_under(inner, &notice, &nonce).await.map(drop)
 }
 
-/// Posts a notice about a reply that was given up, and says of its last message that it is not the
-/// answer; where there is none, of the command's own. It may have one more than is noted: the
-/// notice is posted under that one's nonce, which brings it to light.
+/// Posts a notice about a reply that was given up, and marks the last message of the reply, or else
+/// the command's own message, as unfinished. The reply may have one more message than is noted. The
+/// notice is posted with that message's nonce: if the message exists, Discord returns it instead of
+/// posting the notice.
 pub(super) async fn give_up(
     inner: &Inner,
     event: &Event,
@@ -41,7 +43,7 @@ pub(super) async fn give_up(
     traces: &PriorDelivery,
 ) -> Result<(), DeliveryError> {
     let channel = notice.channel.or(inner.options.output_channel);
-    // Nothing of a reply has the id 0.
+    // 0 is a mark, not the id of a message.
     let posted: Vec<u64> = traces.posted.iter().copied().filter(|id| *id > 0).collect();
     match (channel, posted.last()) {
         (Some(channel), Some(last)) => leave_unfinished(inner, channel, *last).await,
@@ -58,7 +60,7 @@ pub(super) async fn give_up(
     post(inner, notice).await
 }
 
-/// Says in a command's own message that nothing more comes there.
+/// Writes into a command's own message that no answer follows there.
 async fn leave_command(inner: &Inner, event: &Event, channel: u64) {
     let place = inner.place_of_command(channel, event);
     let Some(mut token) = place.token else { return };
@@ -96,7 +98,7 @@ async fn post_under(inner: &Inner, notice: &Notice, nonce: &str) -> Result<Poste
     })
 }
 
-/// Says of a message that it is not the answer it looks like.
+/// Marks a message as an unfinished answer.
 async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
     let timeouts = inner.options.windows.send;
     let left = async {
@@ -105,7 +107,7 @@ async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
         let shown: String = content.chars().take(room).collect();
         let text =
             if content.ends_with(UNFINISHED) { content } else { format!("{shown}\n{UNFINISHED}") };
-        // Nothing of it runs that a button could stop.
+        // The turn does not run any more, so its stop button is removed.
         inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
     };
     if let Err(error) = left.await {
@@ -113,13 +115,13 @@ async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
     }
 }
 
-/// The button of an offer.
+/// Returns the button of an offer.
 pub(super) fn row(offer: &Offer) -> Value {
     let button = json!({"type": 2, "style": 1, "label": short_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
     json!([{"type": 1, "components": [button]}])
 }
 
-/// Takes the button of a lost reply away, because the reply was delivered.
+/// Removes the button of a lost reply that was delivered.
 pub(super) async fn settle(inner: &Inner, channel: u64, message: u64) {
     let timeouts = inner.options.windows.send;
     let settled = async {
@@ -136,12 +138,12 @@ pub(super) async fn settle(inner: &Inner, channel: u64, message: u64) {
     }
 }
 
-/// The offer a button is about; none: it is another button.
+/// Returns the id of a button's offer, or `None` if it is another button.
 pub(super) fn offer_of(custom_id: &str) -> Option<&str> {
     custom_id.strip_prefix(PREFIX)
 }
 
-/// The text of a message once somebody took its offer up.
+/// Returns the text of a message whose offer was accepted.
 pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
     let name = match by {
         Person::User { name, .. } => short_line(name, 64),
@@ -153,6 +155,6 @@ pub(super) fn taken_up(content: &str, by: &Person, what: Again) -> String {
         Again::Accepted => format!("{content}\n-# ✅ Accepted by {name}: it is loaded now."),
         Again::Delivered => format!("{content}\n{DELIVERED} Delivered for {name}."),
     };
-    // What there was of an answer may fill its message.
+    // The unfinished answer may fill the whole message.
     if text.chars().count() > MESSAGE { content.to_owned() } else { text }
 }

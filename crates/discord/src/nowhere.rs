@@ -1,4 +1,4 @@
-//! Answers that have no place in Discord.
+//! Answers without a channel in Discord.
 
 use async_trait::async_trait;
 use tracing::info;
@@ -9,10 +9,10 @@ use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::short_line;
 
-/// The answer to something that has no place in Discord: only the log has it.
+/// Writes an answer to the log, because it has no channel in Discord.
 pub(super) struct Nowhere(pub(super) Lane);
 
-/// Characters of an answer that the log has.
+/// Maximum number of characters in the log.
 const LOGGED: usize = 500;
 
 #[async_trait]

@@ -11,41 +11,41 @@ use aetheel_model::config::{AllowLists, Config, FooterPart};
 use aetheel_model::lease::Lease;
 use aetheel_model::redact::Redactor;
 
-/// The settings the adapter works with.
+/// The settings of the adapter.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The bot's token, without `Bot `.
     pub token: SecretString,
     /// Discord's address, without a trailing slash.
     pub api_base: String,
-    /// Second name of `/ask` and, with `-reset`, of `/reset`.
+    /// The second name of `/ask` and, with the suffix `-reset`, of `/reset`.
     pub command_alias: Option<String>,
-    /// Whether there is a dashboard, and a command that lets people in.
+    /// Whether the dashboard, and the command for it, are enabled.
     pub dashboard: bool,
-    /// Where what nobody asked for goes.
+    /// The channel for answers and notices that nobody asked for.
     pub output_channel: Option<u64>,
-    /// Characters above which an answer becomes a file; none: never.
+    /// The number of characters above which an answer becomes a file. `None` means never.
     pub long_answer: Option<usize>,
-    /// Requests in a second, at most; 0: no limit of our own.
+    /// Maximum number of requests per second; 0 means no limit of our own.
     pub requests_per_second: usize,
-    /// How many shards the bot has; none: as many as Discord recommends.
+    /// The number of shards. `None` uses the number that Discord recommends.
     pub shards: Option<u32>,
-    /// The parts of the line below an answer.
+    /// The parts of the footer of an answer.
     pub footer: Vec<FooterPart>,
     /// Users with the rights of the application's owner.
     pub owners: Vec<u64>,
     /// The people and places that may use the bot.
     pub allowed: AllowLists,
-    /// Applied to prompts and notices that are shown; the dispatcher applies it to answers.
+    /// Applied to prompts and notices that are shown. The dispatcher applies it to answers.
     pub redactor: Redactor,
     /// Time limits of requests, logins and retries.
     pub windows: Windows,
-    /// Until when anything is sent.
+    /// Requests are sent only while it lasts.
     pub lease: Lease,
 }
 
 impl Options {
-    /// Takes what the operator configured.
+    /// Reads the options from the operator's configuration.
     ///
     /// # Errors
     /// [`StartError::NoToken`].
@@ -69,20 +69,20 @@ impl Options {
     }
 }
 
-/// Time limits; the defaults are right outside tests.
+/// Time limits. The defaults are right outside tests.
 #[derive(Clone, Debug)]
 pub struct Windows {
-    /// For a request that matters: one attempt, and all of them.
+    /// For an important request.
     pub(super) send: Timeouts,
-    /// After which a login that is not connected is replaced.
+    /// Time after which a login that is not connected is replaced.
     pub(super) reconnect: Duration,
-    /// Between two logins of shards, as Discord wants it.
+    /// Pause between two logins of shards, which Discord requires.
     pub(super) identify: Duration,
-    /// For which an interaction's token is used.
+    /// How long an interaction's token is used.
     pub(super) interaction: Duration,
-    /// Between two tries of an answer that is held up: at first, and at most.
+    /// The first and the longest pause between two attempts to deliver an answer.
     pub(super) again: (Duration, Duration),
-    /// The clock the limits go by.
+    /// The clock for the limits.
     clock: Clock,
 }
 
@@ -100,14 +100,14 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// Sets how long a request is repeated: one attempt, and all of them together.
+    /// Sets how long one attempt of a request, and all of them together, may take.
     #[must_use]
     pub fn send(mut self, attempt: Duration, total: Duration) -> Self {
         self.send = Timeouts::new(attempt, total);
         self
     }
 
-    /// Sets after how long a login that is not connected is replaced.
+    /// Sets the time after which a login that is not connected is replaced.
     #[must_use]
     pub fn reconnect(mut self, after: Duration) -> Self {
         self.reconnect = after;
@@ -128,15 +128,15 @@ impl Windows {
         self
     }
 
-    /// Sets how long an answer that is held up waits before it is tried again, unless something
-    /// happens: at first, and at most.
+    /// Sets the first and the longest pause before another attempt to deliver an answer. Some
+    /// events end the pause earlier.
     #[must_use]
     pub fn again(mut self, first: Duration, most: Duration) -> Self {
         self.again = (first, most);
         self
     }
 
-    /// Returns the clock the limits go by.
+    /// Returns the clock for the limits.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock.clone()

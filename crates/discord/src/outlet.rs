@@ -1,4 +1,4 @@
-//! Discord as the place where the dispatcher's answers, questions and notices go.
+//! Discord as the [`Outlet`] of the dispatcher, for answers, questions and notices.
 
 use std::sync::Arc;
 
@@ -102,7 +102,8 @@ impl Outlet for Discord {
 }
 
 impl Inner {
-    /// Where a command is answered: in its own message, as long as that can be reached.
+    /// Returns the destination of a command's answer: the command's own message, as long as it can
+    /// be edited.
     pub(super) fn place_of_command(&self, channel: u64, event: &Event) -> Place {
         let token = match &event.origin {
             Origin::Interaction { interaction, pass, .. } => self.interactions.take_or_restore(

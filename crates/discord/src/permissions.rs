@@ -1,10 +1,10 @@
-//! What somebody may in a channel, the bot above all, worked out from roles and overwrites.
+//! Computes the permissions of a member, usually the bot, in a channel from roles and overwrites.
 //!
 //! Pure. Follows "Permission Overwrites", "Implicit Permissions" and "Permissions for Timed Out
 //! Members" of Discord's documentation (topic Permissions, 2026-08). Pinned by the tests below and
 //! by `gateway::doctor`.
 
-/// All permissions of the documentation; what the owner and administrators have.
+/// All permissions, which the owner and administrators have.
 const ALL: u64 = u64::MAX;
 const ADMINISTRATOR: u64 = 1 << 3;
 const ADD_REACTIONS: u64 = 1 << 6;
@@ -16,8 +16,8 @@ const MANAGE_THREADS: u64 = 1 << 34;
 const CREATE_PUBLIC_THREADS: u64 = 1 << 35;
 const SEND_MESSAGES_IN_THREADS: u64 = 1 << 38;
 
-/// The permissions the bot uses: without the first ones it cannot answer, without the others
-/// something is missing.
+/// The permissions that the bot uses. Without the needed ones it cannot answer; without the wanted
+/// ones a feature is missing.
 const NEEDED: [(u64, &str); 3] = [
     (VIEW_CHANNEL, "View Channel"),
     (SEND_MESSAGES, "Send Messages"),
@@ -30,7 +30,7 @@ const WANTED: [(u64, &str); 4] = [
     (CREATE_PUBLIC_THREADS, "Create Public Threads"),
 ];
 
-/// All of them, and no other: what an invite asks for.
+/// All permissions that the bot uses, for the invite.
 pub(super) const USED: u64 = all(&NEEDED) | all(&WANTED);
 
 const fn all(list: &[(u64, &str)]) -> u64 {
@@ -42,22 +42,22 @@ const fn all(list: &[(u64, &str)]) -> u64 {
     bits
 }
 
-/// Allows and denies for a role or a member in a channel.
+/// The permissions that a channel allows and denies to a role or a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Overwrite {
-    /// Id of the role or member; the guild's own id is the role of everyone.
+    /// The id of the role or member. The id of the guild stands for everyone.
     pub(super) id: u64,
     pub(super) allow: u64,
     pub(super) deny: u64,
 }
 
-/// A member as far as permissions go.
+/// The properties of a member that determine permissions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     pub(super) user: u64,
     pub(super) guild: u64,
     pub(super) owns_guild: bool,
-    /// Those of the member, without the one of everyone.
+    /// The roles of the member, without the one of everyone.
     pub(super) roles: Vec<u64>,
     pub(super) timed_out: bool,
 }
@@ -65,14 +65,14 @@ pub(super) struct Standing {
 /// The permissions that are missing in a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
-    /// The bot cannot answer there.
+    /// Permissions without which the bot cannot answer.
     pub needed: Vec<&'static str>,
-    /// It can, without something.
+    /// Permissions without which a feature is missing.
     pub wanted: Vec<&'static str>,
 }
 
-/// Works out the permissions of a member in a channel. `roles` are all of the guild with their
-/// permissions; of a thread, the overwrites are its parent's.
+/// Computes the permissions of a member in a channel. `roles` are all roles of the guild with their
+/// permissions. For a thread, `overwrites` are those of its parent.
 pub(super) fn permissions(
     member: &Standing,
     roles: &[(u64, u64)],
@@ -100,23 +100,24 @@ pub(super) fn permissions(
     if permissions & VIEW_CHANNEL == 0 { 0 } else { permissions }
 }
 
-/// Whether somebody with these permissions reads what is said in a channel, and what was.
+/// Returns whether these permissions allow to read a channel and its history.
 pub(super) fn reads(permissions: u64) -> bool {
     permissions & VIEW_CHANNEL != 0 && permissions & READ_MESSAGE_HISTORY != 0
 }
 
-/// Whether somebody with these permissions may write there.
+/// Returns whether these permissions allow to write.
 pub(super) fn writes(permissions: u64, thread: bool) -> bool {
     let bit = if thread { SEND_MESSAGES_IN_THREADS } else { SEND_MESSAGES };
     permissions & bit != 0
 }
 
-/// Whether somebody with these permissions sees private threads without being in them.
+/// Returns whether these permissions allow to see private threads without being a member of them.
 pub(super) fn manages_threads(permissions: u64) -> bool {
     permissions & MANAGE_THREADS != 0
 }
 
-/// Lists the permissions the bot uses and lacks. In a thread another one is needed for sending.
+/// Lists the permissions that the bot uses and lacks. Sending in a thread needs another permission
+/// than in a channel.
 pub(super) fn missing(permissions: u64, thread: bool) -> Missing {
     let lacks = |(bit, _): &&(u64, &'static str)| permissions & bit == 0;
     let sends = |(bit, name): (u64, &'static str)| match bit {
@@ -174,7 +175,7 @@ mod tests {
             VIEW_SEND,
             "in any order"
         );
-        // Among roles an allow wins over a deny, whichever stands higher.
+        // Among roles, an allow wins over a deny, regardless of their order.
         let both = [over(CREW, SEND_MESSAGES, 0), over(QUIET, 0, SEND_MESSAGES)];
         assert_eq!(permissions(&bot(), &roles, &both), VIEW_SEND);
         assert_eq!(

@@ -1,37 +1,39 @@
-//! Whether this node may be logged in: until it is stopped, and only where it has the seat.
+//! The permission of this node to be logged in: until it is stopped, and only while it is the
+//! leader.
 
 use std::future::pending;
 
 use tokio::sync::{oneshot, watch};
 
-/// Why a node may not be logged in (any more).
+/// Why a node may not be logged in any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// For good.
+    /// The bot is stopped.
     Stopped,
-    /// Another node is to do it.
+    /// Another node is the leader.
     Unseated,
 }
 
-/// Says whether this node may be logged in.
+/// The permission of this node to be logged in.
 pub(super) struct Permit {
     stop: oneshot::Receiver<()>,
-    /// None: no other node could.
+    /// Whether this node is the leader. `None` if nodes do not share the bot.
     seat: Option<watch::Receiver<bool>>,
 }
 
 impl Permit {
-    /// One that ends when `stop` fires or its sender is gone.
+    /// Creates a permit that ends when `stop` fires or its sender is dropped.
     pub(super) fn new(stop: oneshot::Receiver<()>, seat: Option<watch::Receiver<bool>>) -> Self {
         Self { stop, seat }
     }
 
-    /// Whether this node may be logged in at this moment.
+    /// Returns whether this node may be logged in now.
     pub(super) fn is_given(&self) -> bool {
         self.seat.as_ref().is_none_or(|seat| *seat.borrow())
     }
 
-    /// Waits until this node may log in. False: it is stopped, and nothing may be asked any more.
+    /// Waits until this node may log in. Returns `false` if the bot was stopped; then no method may
+    /// be called any more.
     pub(super) async fn given(&mut self) -> bool {
         let Some(seat) = &mut self.seat else { return true };
         tokio::select! {
@@ -41,8 +43,8 @@ impl Permit {
         }
     }
 
-    /// Waits until this node may not be logged in any more. After [`Lost::Stopped`] nothing may be
-    /// asked.
+    /// Waits until this node may not be logged in any more. After [`Lost::Stopped`], no method may
+    /// be called any more.
     pub(super) async fn lost(&mut self) -> Lost {
         let unseated = async {
             match &mut self.seat {
@@ -58,7 +60,7 @@ impl Permit {
     }
 }
 
-/// Where nobody decides about it any more, it stays as it is.
+/// If the sender is gone, the value never changes.
 async fn until(seat: &mut watch::Receiver<bool>, wanted: bool) {
     if seat.wait_for(|has| *has == wanted).await.is_err() {
         pending::<()>().await;

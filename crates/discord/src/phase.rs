@@ -1,13 +1,13 @@
-//! How far the bot is with its first login.
+//! The state of the bot's first login.
 
 use super::StartError;
 
-/// How far the connection is.
+/// The state of the bot's first login.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
     Starting,
     /// Logged in at least once.
     Ready,
-    /// It will not work without a person.
+    /// It needs an action of the operator.
     Failed(StartError),
 }

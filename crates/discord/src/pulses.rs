@@ -1,4 +1,4 @@
-//! Where signs of life go in, and what stands for sending an answer.
+//! The way of a health probe into and out of this crate.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::receipt::Receipt;
 use super::reception::Arrival;
 use aetheel_dispatch::HealthProbe;
 
-/// Where pulses go in: the very way that messages come. Cheap to clone.
+/// Sends health probes the same way as messages. Cheap to clone.
 #[derive(Clone)]
 pub struct Pulses(mpsc::UnboundedSender<(Arrival, Receipt)>);
 
@@ -18,15 +18,15 @@ impl Pulses {
         Self(arrivals)
     }
 
-    /// Sends one on its way: through reception, intake, queue and journal to where answers go out.
+    /// Sends a health probe through reception, intake, queue and journal to the outlet.
     pub fn send(&self, pulse: HealthProbe) {
-        // Without reception it gets nowhere, which is what its sender sees.
+        // If reception has ended, the probe is lost, and its sender notices that.
         let _ = self.0.send((Arrival::Probe(pulse), Receipt::none()));
     }
 }
 
-/// Returns once an answer could be sent: on a task of its own, as every answer, with what all
-/// requests share.
+/// Returns once an answer could be sent: in a task of its own, like every answer, and with the
+/// state that all requests share.
 pub(super) async fn arrived(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
     let _ = tokio::spawn(async move { inner.api.rest.invalid_requests() }).await;

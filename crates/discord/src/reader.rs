@@ -1,8 +1,8 @@
-//! What an event of the gateway means: who wrote or pressed what, and who sees to it.
+//! Interprets the events of the gateway and passes each to the module that handles it.
 //!
-//! Reads events whichever node heard them, in the runtime it is called in, without waiting for
-//! anything: so arrivals leave in the order in which events come. What must be answered within
-//! three seconds is answered from that runtime, over connections of its own.
+//! Reads events that any node received, in the runtime in which it is called. It never waits, so
+//! that arrivals leave in the order of the events. Responses that Discord expects within three
+//! seconds are sent from that runtime, over connections of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,32 +34,33 @@ use aetheel_model::event::Lane;
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
 
-/// What readers work with, wherever they are.
+/// The dependencies of a reader.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub(super) inner: Arc<Inner>,
     pub(super) dispatcher: Dispatcher,
     pub(super) accept: Option<Accept>,
     pub(super) arrivals: mpsc::UnboundedSender<(Arrival, Receipt)>,
-    /// Where work is done that may outlive the reader's runtime.
+    /// Runs work that may outlive the reader's runtime.
     pub(super) runtime: Handle,
 }
 
-/// Reads events.
+/// Reads events and passes them on.
 pub(super) struct Reader {
     parts: Parts,
-    /// For what is sent from the reader's runtime.
+    /// Sends from the reader's runtime.
     api: Api,
     panels: Arc<Panels>,
-    /// Where others are asked about buttons that are not known here; none: there are no others.
+    /// Asks the other nodes about buttons that are not known here. `None` if there are no other
+    /// nodes.
     others: Option<mpsc::UnboundedSender<Heard>>,
 }
 
 impl Reader {
-    /// Makes one that sends over connections of its own. Its events must be read in one runtime.
+    /// Creates a reader with connections of its own. Its events must be read in one runtime.
     ///
     /// # Errors
-    /// When the connections cannot be set up.
+    /// If the HTTP client cannot be created.
     pub(super) fn new(
         parts: Parts,
         others: Option<mpsc::UnboundedSender<Heard>>,
@@ -79,12 +80,12 @@ impl Reader {
         Ok(Self { parts, api, panels, others })
     }
 
-    /// How long ago Discord gave an id, by its clock.
+    /// Returns how long ago Discord assigned an id, by Discord's clock.
     pub(super) fn age_of(&self, id: u64) -> Duration {
         age_by(id, self.parts.inner.api.rest.clock_ahead())
     }
 
-    /// Reads one and has it seen to. Must be called within a Tokio runtime.
+    /// Reads an event and passes it on. Must be called within a Tokio runtime.
     pub(super) fn read(&self, heard: &Heard, receipt: Receipt) {
         let data = &heard.data;
         let arrival = match heard.name.as_str() {
@@ -130,7 +131,7 @@ impl Reader {
     }
 
     fn arrived(&self, arrival: Arrival, receipt: Receipt) {
-        // Without reception the program ends.
+        // Sending fails only if the program ends.
         let _ = self.parts.arrivals.send((arrival, receipt));
     }
 
@@ -145,11 +146,11 @@ impl Reader {
             Some(3 | 5) => self.press(data),
             _ => {}
         }
-        // Nobody is told later than at once: there is nothing to be kept.
+        // It is answered at once, so nothing has to be saved.
         receipt.done();
     }
 
-    /// Tries again whatever is held up because Discord was away; nobody knows what changed
+    /// Wakes everything that waits because Discord was away. Permissions may have changed
     /// meanwhile.
     fn connected(&self) {
         self.parts.inner.api.rest.heard_of();
@@ -163,7 +164,7 @@ impl Reader {
         inner.standings.forget();
     }
 
-    /// Answers a command of which nothing is to be kept. Returns what else is asked.
+    /// Answers a command that needs no saving. Returns the action of all others.
     fn answered_at_once(&self, slash: &Slash) -> Option<Verb> {
         let Parts { inner, dispatcher, .. } = &self.parts;
         let identity = &inner.identity;
@@ -227,7 +228,7 @@ impl Reader {
                 Ok(Outcome::Done(answer)) => {
                     Some(
                         match api.answer_at_once(interaction, &token, &answer, ACK_TIMEOUTS).await {
-                            // It is done, whether or not the command can still be answered.
+                            // The action is done, even if the command cannot be answered any more.
                             Err(_) => {
                                 api.post(channel, None, &nonce(), &answer, timeouts).await.map(drop)
                             }
@@ -257,7 +258,7 @@ impl Reader {
             let arrival = Arrival::Slash(Box::new(slash), verb, kept);
             return self.arrived(arrival, Receipt::none());
         }
-        // Stopping does not wait its turn. It is told when it is on disk.
+        // Stopping does not wait in the queue. It is reported once it is on disk.
         let dispatcher = dispatcher.clone();
         tokio::spawn(async move {
             let stopped = dispatcher.stop_for_good(&Lane::Channel(channel)).await;
@@ -271,7 +272,7 @@ impl Reader {
         }
         let elsewhere = self.others.clone().map_or(Elsewhere::Nobody, |others| {
             let asked = Heard::press(value.clone());
-            // Without a receiver the program ends.
+            // Sending fails only if the program ends.
             Elsewhere::Others(Box::new(move || drop(others.send(asked))))
         });
         self.pressed(value, elsewhere);

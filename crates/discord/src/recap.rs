@@ -1,4 +1,4 @@
-//! What stands before a message in its channel, for an agent that does not remember it.
+//! The messages before an event in its channel, for an agent that does not remember them.
 
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use aetheel_dispatch::{RECAP_MESSAGES, Said};
 use aetheel_model::event::{Event, Origin};
 use aetheel_model::plain::short_line;
 
-/// A turn waits no longer for it.
+/// Short, because a turn waits for it.
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_secs(5));
-/// Kinds of messages that somebody wrote: ordinary, a reply, the answer to a command.
+/// Types of messages with a written text: ordinary, reply, answer to a command and to a context
+/// menu.
 const WRITTEN: [u8; 4] = [0, 19, 20, 23];
 
 impl Inner {
-    /// The last messages before an event in its channel, oldest first; none where Discord does not
-    /// hand them out.
+    /// Returns the last messages before an event in its channel, oldest first. Returns no messages
+    /// if Discord does not provide them.
     pub(super) async fn recap(&self, event: &Event) -> Vec<Said> {
         let (channel, before) = match event.origin {
             Origin::Message { channel, message } => (channel, message),
@@ -33,7 +34,7 @@ impl Inner {
     }
 }
 
-/// None: it is neither a person's nor ours, or has no words.
+/// Returns `None` if the message has no text, or is from another bot.
 fn said(message: &Message, me: u64) -> Option<Said> {
     let own = message.author.id == me;
     if !WRITTEN.contains(&message.kind)

@@ -1,4 +1,4 @@
-//! What is told of an event of Discord once nothing of it can be lost any more.
+//! The confirmation that nothing of an event can be lost any more.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// What is told of an event once nothing of it can be lost any more: it is kept, refused or of no
-/// interest. One that is dropped without [`Receipt::done`] tells nothing: the node ended before
-/// that, and its next life is to see to the event.
+/// Confirms to the sender of an event that nothing of it can be lost any more: it is saved, refused
+/// or not relevant. A receipt that is dropped without [`Receipt::done`] confirms nothing; the node
+/// ended before, and its next process must handle the event.
 #[derive(Default)]
 pub struct Receipt(Option<Arc<Parts>>);
 
-/// What several parts of a receipt share.
+/// The state that the parts of a receipt share.
 struct Parts {
     open: AtomicUsize,
     done: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Receipt {
-    /// Makes one that calls this when it is done.
+    /// Creates a receipt that calls `done` when it is confirmed.
     pub fn new(done: impl FnOnce() + Send + 'static) -> Self {
         let done: Box<dyn FnOnce() + Send> = Box::new(done);
         Self(Some(Arc::new(Parts { open: AtomicUsize::new(1), done: Mutex::new(Some(done)) })))
     }
 
-    /// One that nobody waits for.
+    /// Returns a receipt that confirms nothing to anybody.
     pub(super) fn none() -> Self {
         Self::default()
     }
 
-    /// Nothing of the event can be lost any more.
+    /// Confirms that nothing of the event can be lost any more.
     pub fn done(self) {
         let Some(parts) = self.0 else { return };
         if parts.open.fetch_sub(1, Ordering::SeqCst) == 1
@@ -40,7 +40,8 @@ impl Receipt {
         }
     }
 
-    /// Makes so many of it: it is done when all of them are; at once where there are none.
+    /// Splits the receipt into `count` parts. It is confirmed when all parts are, and at once if
+    /// `count` is 0.
     pub(super) fn split(self, count: usize) -> Vec<Self> {
         if count == 0 {
             self.done();

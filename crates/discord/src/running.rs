@@ -1,4 +1,5 @@
-//! When the tools of a turn began: the draft says how long one runs that takes a while. Pure.
+//! The start times of a turn's running tools, so that a draft can show for how long a slow one has
+//! been running. Pure.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,7 +16,8 @@ pub(super) const LONG_TOOL: Duration = Duration::from_secs(3);
 pub(super) struct RunningTools(HashMap<String, (Instant, Timestamp)>);
 
 impl RunningTools {
-    /// Takes an event in. A tool that an earlier process of the gateway saw begin counts from now.
+    /// Applies an event. A tool that started under a previous process of the gateway counts from
+    /// now.
     pub(super) fn apply(&mut self, event: &EventKind, now: (Instant, Timestamp)) {
         match event {
             EventKind::ToolStart(start) => {

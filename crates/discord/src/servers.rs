@@ -7,7 +7,7 @@ use super::api::Api;
 use super::checkup;
 use super::rest::Timeouts;
 
-/// Warns if the bot is in no server: whoever set it up has not opened the link that invites it.
+/// Warns if the bot is in no server, because the operator has not opened the link that invites it.
 pub(super) async fn warn_without_any(api: &Api, application: u64, timeouts: Timeouts) {
     let path = "/users/@me/guilds?limit=1".to_owned();
     match api.get::<Vec<Value>>(path, ("GET guilds", 0), timeouts).await {

@@ -1,7 +1,7 @@
-//! The shards of the bot: how many there are, which are connected, and when each may log in.
+//! The shards of the bot: their number, which are connected, and when each may log in.
 //!
-//! Discord sends the events of a guild to one shard, by its id, and direct messages to the first.
-//! One node has all shards: each is a login of its own (`login.rs`).
+//! Discord sends the events of a guild to one shard, which the id of the guild determines, and
+//! direct messages to the first. One node has all shards; each is a login of its own (`login.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::Discord;
 
-/// A connection that was not seen for so long is down.
+/// A connection that was not seen for this time counts as down.
 pub(super) const CONNECTED_GRACE: Duration = Duration::from_secs(2);
 
 /// When each shard was last seen connected.
@@ -20,19 +20,19 @@ pub(super) const CONNECTED_GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Shards(Mutex<Vec<Option<Instant>>>);
 
 impl Shards {
-    /// From now on there are so many, of which none is connected.
+    /// Sets the number of shards, of which none is connected.
     pub(super) fn begin(&self, count: u32) {
         *self.0.lock() = vec![None; count as usize];
     }
 
-    /// A shard is connected at this moment.
+    /// Notes that a shard is connected now.
     pub(super) fn seen(&self, shard: u32) {
         if let Some(seen) = self.0.lock().get_mut(shard as usize) {
             *seen = Some(Instant::now());
         }
     }
 
-    /// How many are connected, and how many there are.
+    /// Returns how many shards are connected, and how many there are.
     pub(super) fn connected(&self) -> (usize, usize) {
         let shards = self.0.lock();
         let up = shards.iter().flatten().filter(|at| at.elapsed() < CONNECTED_GRACE).count();
@@ -40,15 +40,16 @@ impl Shards {
     }
 }
 
-/// Lets shards log in one after the other: those of a line with a pause between them. Discord has
-/// `max_concurrency` lines; a shard stands in that of its number's remainder.
+/// Lets shards log in one after the other. Discord has `max_concurrency` lines, with a pause
+/// between two logins of a line. A shard belongs to the line of its number modulo
+/// `max_concurrency`.
 #[derive(Debug)]
 pub(super) struct Pace {
     interval: Duration,
     lines: Mutex<HashMap<u32, Arc<tokio::sync::Mutex<Option<tokio::time::Instant>>>>>,
 }
 
-/// The right to log in, for as long as it is held; the pause begins when it is dropped.
+/// The permission to log in while it is held. The pause begins when it is dropped.
 pub(super) struct Slot(OwnedMutexGuard<Option<tokio::time::Instant>>);
 
 impl Pace {
@@ -56,7 +57,7 @@ impl Pace {
         Self { interval, lines: Mutex::default() }
     }
 
-    /// Waits until the next of a line may log in. First come, first served.
+    /// Waits until the next shard of a line may log in, in the order of the calls.
     pub(super) async fn slot(&self, line: u32) -> Slot {
         let line = Arc::clone(self.lines.lock().entry(line).or_default());
         let last = line.lock_owned().await;
@@ -74,15 +75,15 @@ impl Drop for Slot {
 }
 
 impl Discord {
-    /// Whether all shards were connected within the last two seconds.
+    /// Returns whether all shards were connected within the last two seconds.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         let (up, all) = self.shards();
         up == all && all > 0
     }
 
-    /// How many shards were connected within the last two seconds, and how many there are; none
-    /// where this node is not to be logged in.
+    /// Returns how many shards were connected within the last two seconds, and how many there are.
+    /// Both are 0 if this node should not be logged in.
     #[must_use]
     pub fn shards(&self) -> (usize, usize) {
         self.inner.shards.connected()

@@ -1,7 +1,8 @@
-//! One bot on several nodes: one of them hears Discord, each of them sees to its own channels.
+//! One bot on several nodes: the leader receives Discord's events, and each node handles those of
+//! its own channels.
 //!
-//! Owns what goes in and out at that seam, and in which runtime events of other nodes are read.
-//! Who has which channel, and how events travel, is the caller's.
+//! Defines the events that enter and leave this crate, and the runtime in which events of other
+//! nodes are read. The caller decides which node has which channel, and transmits the events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,32 +17,33 @@ use super::notes::Notes;
 use super::reader::Reader;
 use super::receipt::Receipt;
 
-/// Permissions change in bursts; other nodes hear of it once in so long.
+/// Minimum time between two notifications of the other nodes, because permissions change in bursts.
 const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(1);
-/// Discord waits three seconds for the answer to an interaction. One that is older by far has
-/// failed before the eyes of whoever used it; it must not be carried out behind their back.
+/// Maximum age of an interaction. Discord waits three seconds for the answer. A person has seen
+/// that an older one failed, so it must not be carried out later.
 const INTERACTION_AGE: Duration = Duration::from_secs(10);
 
 /// How nodes share the events of one bot.
 pub struct Sharing {
-    /// Takes what this node hears, in the order it was heard.
+    /// Accepts the events that this node receives, in order.
     pub out: mpsc::UnboundedSender<Heard>,
-    /// Gives what is for this node, whoever heard it: in order for each channel. Nothing that came
-    /// from Discord itself is read besides.
+    /// Returns the events for this node, from whichever node received them, in order for each
+    /// channel. Events from Discord are read only from here.
     pub from: mpsc::UnboundedReceiver<(Heard, Receipt)>,
-    /// Whether this node may log in. It logs in when this becomes true, and out when it becomes
+    /// Whether this node is the leader. It logs in when this becomes true, and out when it becomes
     /// false.
     pub seat: watch::Receiver<bool>,
     /// Counts logins over all nodes.
     pub logins: Arc<dyn Logins>,
 }
 
-/// When the bot logged in lately, wherever that is kept: many logins in a row make the next wait.
+/// The recent logins of the bot. After many logins, the next one has to wait.
 #[async_trait]
 pub trait Logins: Send + Sync {
-    /// The last logins, milliseconds since 1970, in any order. Returns once that is known.
+    /// Returns the times of the last logins, in milliseconds since 1970 and any order. Waits until
+    /// they are known.
     async fn logins(&self) -> Vec<i64>;
-    /// Notes that the bot is about to log in. Returns once nobody can forget it.
+    /// Notes that the bot is about to log in. Returns once this is saved.
     async fn logging_in(&self, at_ms: i64);
 }
 
@@ -56,13 +58,14 @@ impl Logins for Notes {
     }
 }
 
-/// Gives what a login hears to whoever has its channel.
+/// Passes the events that a login receives to the nodes that have their channels.
 pub(super) struct Out {
     to: mpsc::UnboundedSender<Heard>,
     permissions: Arc<Mutex<Told>>,
 }
 
-/// When nodes were last told that permissions changed, and whether they are about to be.
+/// When the nodes were last notified of changed permissions, and whether another notification is
+/// scheduled.
 #[derive(Default)]
 struct Told {
     at: Option<Instant>,
@@ -74,10 +77,10 @@ impl Out {
         Self { to, permissions: Arc::default() }
     }
 
-    /// Gives one on. Must be called within a Tokio runtime.
+    /// Passes an event on. Must be called within a Tokio runtime.
     pub(super) fn send(&self, heard: Heard) {
         if heard.name != PERMISSIONS {
-            // Without a receiver the program ends.
+            // Sending fails only if the program ends.
             let _ = self.to.send(heard);
             return;
         }
@@ -103,7 +106,7 @@ impl Out {
     }
 }
 
-/// Reads what is for this node, until nobody gives anything any more.
+/// Reads the events for this node until the sender is dropped.
 pub(super) async fn follow(reader: Reader, mut from: mpsc::UnboundedReceiver<(Heard, Receipt)>) {
     while let Some((heard, receipt)) = from.recv().await {
         let late = heard.interaction_id().filter(|id| reader.age_of(*id) > INTERACTION_AGE);

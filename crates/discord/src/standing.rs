@@ -1,8 +1,8 @@
-//! What somebody may in a channel at this moment: asked of Discord, and held against the operator's
-//! lists as a message of theirs would be.
+//! The current permissions of a person in a channel, from Discord and the operator's access lists.
 //!
-//! For those who look at channels from elsewhere: they see and do no more than in Discord. What
-//! Discord said is good for [`FRESH`]; whatever it does not say is a no.
+//! Used for people who see channels outside of Discord, so that they can see and do no more than in
+//! Discord. Discord's answers are cached for [`FRESH`]. A permission that Discord does not confirm
+//! is not granted.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,19 +20,19 @@ use super::rest::{RestError, Timeouts};
 use super::wire::places::{Channel, Member, WireGuild};
 use aetheel_model::access::Standing;
 
-/// How long an answer of Discord's counts.
+/// How long an answer of Discord is used.
 const FRESH: Duration = Duration::from_secs(10);
-/// Answers of a kind that are remembered.
+/// Maximum number of cached answers of a kind.
 const KEPT: usize = 4_096;
-/// Somebody waits for a page.
+/// Short, because a person waits for a page.
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(3), Duration::from_secs(4));
-/// A private thread: those who are in it see it.
+/// The type of a private thread, which only its members see.
 const PRIVATE_THREAD: u8 = 12;
 
-/// What Discord said lately. When several ask the same at the same time, it is asked once.
+/// Recent answers of Discord. Concurrent lookups of a key share one request.
 struct Fresh<K, V>(Mutex<HashMap<K, Asked<V>>>);
 
-/// When something was asked, and what was answered, once it is.
+/// The time of a request, and its answer once it is there.
 type Asked<V> = (Instant, Arc<OnceCell<V>>);
 
 impl<K, V> Default for Fresh<K, V> {
@@ -66,20 +66,20 @@ impl<K: Eq + Hash, V: Clone> Fresh<K, V> {
     }
 }
 
-/// The answers of Discord that standings are made of.
+/// The answers of Discord from which permissions are computed.
 #[derive(Default)]
 pub(super) struct Standings {
-    /// None: the bot sees no such channel.
+    /// `None` if the bot cannot see the channel.
     channels: Fresh<u64, Option<Arc<Channel>>>,
     guilds: Fresh<u64, Option<Arc<WireGuild>>>,
-    /// By guild and user. None: there is no such member.
+    /// By guild and user. `None` if the user is not a member.
     members: Fresh<(u64, u64), Option<Arc<Member>>>,
     /// Whether a user is in a private thread, by thread and user.
     inside: Fresh<(u64, u64), bool>,
 }
 
 impl Standings {
-    /// Forgets everything: permissions have changed somewhere.
+    /// Clears everything, because permissions have changed somewhere.
     pub(super) fn forget(&self) {
         self.channels.forget();
         self.guilds.forget();
@@ -120,7 +120,7 @@ impl Standings {
     }
 }
 
-/// Takes a refusal for what it says: there is no such thing, or not for us.
+/// Turns a refusal into `None`: the object does not exist, or the bot may not see it.
 fn found<T>(answer: Result<T, RestError>) -> Result<Option<Arc<T>>, RestError> {
     match answer {
         Ok(value) => Ok(Some(Arc::new(value))),
@@ -130,10 +130,12 @@ fn found<T>(answer: Result<T, RestError>) -> Result<Option<Arc<T>>, RestError> {
 }
 
 impl Discord {
-    /// What a user may in a channel now; nothing, where there is no such channel or member.
+    /// Returns the current permissions of a user in a channel; none if the channel does not exist
+    /// or the user is not a member.
     ///
     /// # Errors
-    /// Why Discord does not say, for the log: count it as nothing.
+    /// The reason for which Discord did not answer, for the log. The caller must then grant
+    /// nothing.
     pub async fn standing(&self, user: u64, channel: u64) -> Result<Standing, String> {
         self.look_up(user, channel).await.map_err(|error| error.to_string())
     }
@@ -156,7 +158,7 @@ impl Discord {
             Some(parent) => asked.channel(api, parent).await?,
             None => None,
         };
-        // The overwrites of a thread are its parent's.
+        // A thread has the overwrites of its parent.
         let (Some(guild), Some(member), false) = (
             asked.guild(api, guild_id).await?,
             asked.member(api, guild_id, user).await?,

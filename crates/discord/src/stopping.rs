@@ -1,21 +1,21 @@
-//! The button that stops a running turn, below the answer that grows.
+//! The button that stops a running turn, below its growing answer.
 //!
-//! It says only which event it is about. Whoever may use `/stop` there may press it.
+//! Its id contains only the event. People who may use `/stop` in the channel may press it.
 
 use serde_json::{Value, json};
 
 /// The beginning of the button's id.
 const PREFIX: &str = "stop:";
-/// The reply to whoever presses it too late.
+/// The reply to a press that comes too late.
 pub(super) const OVER: &str = "This is not running any more.";
 
-/// The button that stops the turn of an event.
+/// Returns the button that stops the turn of an event.
 pub(super) fn row(event: u64) -> Value {
     let button = json!({"type": 2, "style": 2, "label": "Stop", "emoji": {"name": "⏹️"}, "custom_id": format!("{PREFIX}{event}")});
     json!([{"type": 1, "components": [button]}])
 }
 
-/// The event a button is about; none: it is another button.
+/// Returns the event of a button, or `None` if it is another button.
 pub(super) fn event_of(custom_id: &str) -> Option<u64> {
     custom_id.strip_prefix(PREFIX)?.parse().ok()
 }

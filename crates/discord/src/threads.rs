@@ -1,5 +1,5 @@
-//! Threads, each a conversation of its own: opening one for a prompt, and knowing which of them are
-//! ours.
+//! Threads, each of which is a conversation of its own: opens one for a prompt, and decides which
+//! belong to the bot.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::wire::{Channel, Message};
 use aetheel_dispatch::{Opened, PriorDelivery};
 use aetheel_model::event::{Event, Lane, Origin};
 
-/// Characters of a thread's name (Discord's documentation of threads, 2026-08).
+/// Maximum number of characters of a thread's name (Discord's documentation of threads, 2026-08).
 const NAME: usize = 100;
-/// Characters of a prompt that are shown in its thread.
+/// Maximum number of characters of a prompt that are shown in its thread.
 const SHOWN: usize = 1_500;
-/// Lines of a prompt that are shown in its thread.
+/// Maximum number of lines of a prompt that are shown in its thread.
 const LINES: usize = 20;
 
 pub(super) const ELSEWHERE: &str =
@@ -30,12 +30,12 @@ const UNREACHABLE: &str = "Discord did not open the thread. Please try again.";
 const MENTION_ME: &str = "-# In this thread I read only what mentions or answers me.";
 
 impl Reception {
-    /// Whether a message that does not name the bot is for it all the same, unless it answers or
-    /// names somebody else: in a channel where the bot reads everything, and in a thread that the
-    /// bot opened or was spoken to in.
+    /// Returns whether a message without a mention is for the bot: in a channel where the bot reads
+    /// everything, or in a thread that the bot opened or was addressed in. A message that mentions
+    /// or answers somebody else is not for the bot.
     ///
     /// # Errors
-    /// When Discord cannot say that now.
+    /// [`RestError`] if Discord cannot answer now.
     pub(super) async fn belongs_to_us(
         &self,
         message: &Message,
@@ -56,7 +56,7 @@ impl Reception {
             }
         };
         let Some(parent) = parent else { return Ok(false) };
-        // Nothing was learnt of a thread in which the bot was not spoken to before.
+        // The dispatcher does not know the parent of a thread in which the bot was never addressed.
         if self.dispatcher.reads_all(&Lane::Channel(parent)).await {
             return Ok(true);
         }
@@ -66,7 +66,7 @@ impl Reception {
         Ok(self.seen_channel(channel).await?.is_some_and(|channel| channel.owner_id == Some(me)))
     }
 
-    /// A channel; none: it is gone, or not for us to see.
+    /// Returns a channel, or `None` if it does not exist or the bot may not see it.
     async fn seen_channel(&self, channel: u64) -> Result<Option<Channel>, RestError> {
         match self.people.channel(&self.api, channel).await {
             Ok(channel) => Ok(Some(channel)),
@@ -76,9 +76,9 @@ impl Reception {
     }
 }
 
-/// Opens the thread of a prompt and says there what was asked. Every step finds what an earlier try
-/// or life did: the command's message by its pass, by its note or by its nonce, the thread because
-/// it hangs on that message, and what is said in it by looking.
+/// Opens the thread of a prompt and posts the prompt in it. Each step finds the result of an
+/// earlier attempt or process: the command's message by its token, its id or its nonce; the thread
+/// because it belongs to that message; and the first post by reading the thread.
 pub(super) async fn open(
     inner: &Arc<Inner>,
     event: &Event,
@@ -102,7 +102,7 @@ pub(super) async fn open(
         }
         (Ok(_), None) => return Err(UNREACHABLE.to_owned()),
     };
-    // A thread has the id of the message it hangs on.
+    // A thread has the id of its message.
     let thread = begun;
     let new = match api.thread(channel, begun, &name, timeouts).await {
         Ok(new) => new,
@@ -138,7 +138,7 @@ pub(super) async fn open(
     }
 }
 
-/// Finds the first message an earlier try sent in a thread; none: it sent none, or it is not known.
+/// Returns the first message that an earlier attempt posted in a thread, if it can be read.
 async fn sent_before(inner: &Inner, thread: u64) -> Option<u64> {
     let (page, _) =
         inner.api.messages_after(thread, thread, inner.options.windows.send).await.ok()?;
@@ -147,7 +147,7 @@ async fn sent_before(inner: &Inner, thread: u64) -> Option<u64> {
         .map(|message| message.id)
 }
 
-/// The first message of a thread: who asked what.
+/// Returns the first message of a thread: the author and the prompt.
 fn opening(author: &str, prompt: &str, reads: bool) -> String {
     let prompt = prompt.trim();
     let mut shown: String = prompt.chars().take(SHOWN).collect();
@@ -159,7 +159,8 @@ fn opening(author: &str, prompt: &str, reads: bool) -> String {
     format!("**{}**:\n{}{note}", escape(author), quoted.join("\n"))
 }
 
-/// The first line of a prompt as a name: without mentions and marks, 1 to 100 characters.
+/// Returns the first line of a prompt as a name of 1 to 100 characters, without mentions and
+/// formatting.
 fn thread_name(prompt: &str) -> String {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let mut plain = mention::in_words(line);

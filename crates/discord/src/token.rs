@@ -4,7 +4,8 @@ use base64::Engine as _;
 
 use super::StartError;
 
-/// A bot token has three parts; anything else is worth saying before Discord is asked.
+/// Checks that a bot token has three parts, because an obvious mistake should be reported without
+/// asking Discord.
 pub(super) fn check_shape(token: &str) -> Result<(), StartError> {
     if token.trim().is_empty() {
         return Err(StartError::NoToken);
@@ -24,7 +25,7 @@ pub(super) fn check_shape(token: &str) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The user id of the bot whose token this is; none: it does not say (Discord's reference,
+/// Returns the user id of the bot from its token, if the token contains one (Discord's reference,
 /// authentication: the first part of a token is that id in base64).
 #[must_use]
 pub fn bot_of(token: &str) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! The typing indicator: on within a moment, kept up while the agent works, off before the answer
+//! The typing indicator: shown at once, kept up while the agent works, and ended before the answer
 //! is posted.
 
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::rest::Timeouts;
 
 /// Discord shows it for ten seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(8);
-/// Not worth repeating: the next one comes soon.
+/// Not repeated, because the next one comes soon.
 const TYPING_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::ZERO).of(Rank::Draft);
 
-/// Keeps the indicator on until it is stopped or dropped.
+/// Shows the indicator until it is stopped or dropped.
 #[derive(Debug)]
 pub(super) struct Typing {
     again: Arc<Notify>,
@@ -25,8 +25,8 @@ pub(super) struct Typing {
 }
 
 impl Typing {
-    /// Begins; errors are ignored, except that a channel the bot may not write to is asked only
-    /// once.
+    /// Shows the indicator. Errors are ignored, but if the bot may not write in the channel, it is
+    /// not shown again.
     pub(super) fn start(api: Api, channel: u64) -> Self {
         let again = Arc::new(Notify::new());
         let wake = Arc::clone(&again);
@@ -45,13 +45,13 @@ impl Typing {
         Self { again, task }
     }
 
-    /// Switches it on again: Discord switches it off with every message the bot posts.
+    /// Shows it again, because Discord removes it with every message of the bot.
     pub(super) fn again(&self) {
         self.again.notify_one();
     }
 
-    /// Ends it for good: a request still under way is dropped, because one that came after the
-    /// answer would linger.
+    /// Ends it. Cancels a pending request, because one that arrives after the answer would show the
+    /// indicator again.
     pub(super) async fn stop(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;

@@ -1,6 +1,7 @@
-//! Where a prompt stands in its line: shown while it waits, taken back when its turn begins.
+//! The place of a prompt in its queue, shown while it waits and removed when its turn begins.
 //!
-//! Quiet: a number as a reaction to a message, a small line in a command's own message.
+//! It is shown without a message of its own: as a number that is a reaction to a message, or as a
+//! line in a command's own message.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,48 +18,49 @@ use super::interactions::InteractionToken;
 use super::rest::Timeouts;
 use aetheel_model::event::{Event, Origin};
 
-/// Not worth more; a number is not shown at all where there is no room for it at once.
+/// Short, because a number is not important. It is left out if the rate limit has no room for it.
 const MARKER_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).of(Rank::Hint);
-/// For taking a mark away, however long it takes until there is room.
+/// For removing a mark, which waits for room as long as necessary.
 const REMOVAL_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(600));
-/// Instead of its place, where a command waits for the next life of the gateway.
+/// Replaces the place of a command that waits for the next process.
 const RESTARTING: &str = "-# I am restarting: the answer follows.";
-/// The numbers from 1 to 10, and one for more.
+/// The numbers from 1 to 10, and a mark for more.
 const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️⃣", "6️⃣", "7️⃣", "8️⃣", "9️⃣", "🔟", "🔢"];
 
-/// The text of a command's message that was stopped before its turn.
+/// The text of the message of a command that was stopped before its turn.
 const STOPPED: &str = "-# Stopped before it began.";
 
-/// The mark shown for a prompt that waits.
+/// The mark of a prompt that waits.
 pub(super) enum QueueMarker {
-    /// A number on a message.
+    /// A number, as a reaction to a message.
     Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },
-    /// A line in a command's message, below what was asked.
+    /// A line in a command's message, below the prompt.
     Line { heading: String, shown: JoinHandle<InteractionToken> },
 }
 
-/// Prompts whose turns have not begun, by message or interaction.
+/// The marks of prompts whose turns have not begun, by message or interaction.
 #[derive(Default)]
 pub(super) struct Waiting(Mutex<HashMap<u64, Option<QueueMarker>>>);
 
 impl Waiting {
-    /// A prompt is about to be offered: its turn may begin at any moment from now on.
+    /// Registers a prompt before it is submitted, because its turn may begin at any moment after
+    /// that.
     pub(super) fn expect(&self, id: u64) {
         self.lock().insert(id, None);
     }
 
-    /// It does not wait.
+    /// Removes a prompt that does not wait.
     pub(super) fn forget(&self, id: u64) {
         self.lock().remove(&id);
     }
 
-    /// Its turn begins; returns what is shown of its waiting.
+    /// Removes a prompt whose turn begins, and returns its mark.
     pub(super) fn begun(&self, id: u64) -> Option<QueueMarker> {
         self.lock().remove(&id).flatten()
     }
 
-    /// Shows how many come before a message, unless its turn has begun.
+    /// Shows how many prompts are before a message, unless its turn has begun.
     pub(super) fn number(&self, api: &Api, channel: u64, message: u64, ahead: usize) {
         let mut waiting = self.lock();
         let Some(marker) = waiting.get_mut(&message) else { return };
@@ -74,7 +76,7 @@ impl Waiting {
         *marker = Some(QueueMarker::Number { channel, message, emoji, shown });
     }
 
-    /// Says how many come before a command, unless its turn has begun.
+    /// Shows how many prompts are before a command, unless its turn has begun.
     pub(super) fn line(
         &self,
         api: &Api,
@@ -105,8 +107,8 @@ impl Waiting {
         *marker = Some(QueueMarker::Line { heading, shown });
     }
 
-    /// Takes back what is shown of all that waits: the next life of the gateway answers it and
-    /// knows of no marker.
+    /// Removes all marks, because the next process answers these prompts and does not know the
+    /// marks.
     pub(super) async fn leave(&self, api: &Api, application: u64) {
         let markers: Vec<QueueMarker> =
             self.lock().drain().filter_map(|(_, marker)| marker).collect();
@@ -131,7 +133,7 @@ impl Waiting {
         taken.join_all().await;
     }
 
-    /// Takes back what an earlier life showed on a message.
+    /// Removes the number that a previous process put on a message.
     pub(super) async fn forget_earlier(api: &Api, channel: u64, message: u64) {
         let shown = match api.message(channel, message, REMOVAL_TIMEOUTS.of(Rank::Marker)).await {
             Ok(found) => found.reactions,
@@ -158,7 +160,7 @@ impl Waiting {
 }
 
 impl Inner {
-    /// An event that waits is over: nothing shows any more that it waits.
+    /// Removes the mark of an event that waited and is now over, and marks its command as stopped.
     pub(super) async fn put_away(&self, event: &Event) {
         match event.origin {
             Origin::Message { channel, message } => match self.waiting.begun(message) {
@@ -192,7 +194,7 @@ impl Inner {
         }
     }
 
-    /// Takes back what an earlier life may have shown on the message of an event.
+    /// Removes the number that a previous process may have put on an event's message.
     pub(super) fn forget_earlier(&self, event: &Event, channel: u64, message: u64) {
         if event.accepted_ms < self.began_ms {
             let api = self.api.clone();
@@ -202,7 +204,7 @@ impl Inner {
 }
 
 impl QueueMarker {
-    /// Takes it back. Returns once nothing of it can overwrite an answer any more.
+    /// Removes the mark. Returns once no pending request for it can overwrite an answer.
     pub(super) async fn take_back(self, api: &Api) {
         match self {
             Self::Number { channel, message, emoji, shown } => {

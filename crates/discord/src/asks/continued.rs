@@ -1,4 +1,5 @@
-//! Questions of an earlier life: those whose turns go on keep their messages, all others are closed.
+//! Questions of a previous process. A question whose turn continues keeps its message; all others
+//! are closed.
 
 use std::time::Duration;
 
@@ -11,32 +12,32 @@ use crate::api::Api;
 use crate::rest::{RestError, Timeouts};
 use aetheel_dispatch::OpenQuestion;
 
-/// How long an answer in words waits for its turn to be back, and how often it looks.
+/// How long a written answer waits until its turn is resumed, and how often that is checked.
 const BACK_LIMIT: Duration = Duration::from_secs(10);
 const BACK_LOOK: Duration = Duration::from_millis(20);
-/// Told alone to whoever presses a button before the turn is there again.
+/// The private reply to a press before the turn is resumed.
 pub(super) const COMING_BACK: &str = "I am just coming back. Please try again in a few seconds.";
 
 impl Asks {
-    /// Leaves these open that an earlier life noted: their turns go on.
+    /// Keeps these questions of a previous process open, because their turns continue.
     pub(crate) fn go_on_with(&self, ids: &[String]) {
         let left = self.notes.take_left_open(|id| ids.iter().any(|wanted| wanted == id));
         let left = left.into_iter().map(|(id, channel, message)| (id, At { channel, message }));
         self.continuing.lock().extend(left);
     }
 
-    /// Whether the turn of a question is on its way back.
+    /// Returns whether the turn of a question is still being resumed.
     pub(super) fn is_coming_back(&self, id: &str) -> bool {
         self.continuing.lock().contains_key(id)
     }
 
-    /// Whether what somebody wrote may be the answer to a question that stood above it.
+    /// Returns whether a message may be the answer to a question above it.
     pub(crate) fn may_answer(&self, channel: u64, message: u64) -> bool {
         let above = |at: &At| at.channel == channel && at.message < message;
         self.continuing.lock().values().any(above) || self.places.lock().values().any(above)
     }
 
-    /// Returns once the turns are back whose questions are open in a channel, or after a moment.
+    /// Waits until the turns with open questions in a channel are resumed, at most [`BACK_LIMIT`].
     pub(crate) async fn back_in(&self, channel: u64) {
         let until = Instant::now() + BACK_LIMIT;
         while Instant::now() < until
@@ -46,7 +47,7 @@ impl Asks {
         }
     }
 
-    /// Closes one that was to stay open.
+    /// Closes a question that was to stay open.
     pub(crate) async fn give_up(&self, api: &Api, id: &str, timeouts: Timeouts) {
         let left = self.continuing.lock().remove(id);
         if let Some(at) = left {
@@ -54,7 +55,7 @@ impl Asks {
         }
     }
 
-    /// Says of a question of an earlier life that it is over.
+    /// Shows that a question of a previous process is no longer open.
     pub(super) async fn close_one(&self, api: &Api, id: &str, at: At, timeouts: Timeouts) {
         let At { channel, message } = at;
         let content = match api.message(channel, message, timeouts).await {
@@ -71,7 +72,8 @@ impl Asks {
     }
 }
 
-/// Makes the message of an earlier life show a question from its start. False: it is gone.
+/// Makes a message of a previous process show a question from its start. Returns `false` if the
+/// message does not exist any more.
 pub(super) async fn take_over(
     api: &Api,
     question: &OpenQuestion,
@@ -82,7 +84,7 @@ pub(super) async fn take_over(
     match api.message(channel, message, timeouts).await {
         Ok(found) if found.content.trim() == content.trim() => return Ok(true),
         Err(error) if error.is_gone() => return Ok(false),
-        // It may be edited where it cannot be read.
+        // A message that cannot be read may still be editable.
         Err(error) if !error.is_forbidden() => return Err(error),
         _ => {}
     }

@@ -1,5 +1,5 @@
-//! What a question looks like in Discord: its text, its buttons and menus, and what stands below
-//! when it is over. Pure.
+//! The layout of a question in Discord: its text, its buttons and menus, and the line with its
+//! result. Pure.
 
 use serde_json::{Value, json};
 
@@ -11,27 +11,27 @@ use aetheel_model::agent::{AnswerForm, AskOption, Decision, Question, Scope};
 use aetheel_model::plain::short_line;
 use aetheel_model::split::split;
 
-/// Characters of a message with a question; leaves room for what became of it.
+/// Maximum number of characters of a question's message. Leaves room for the line with the result.
 const PIECE: usize = 1_650;
-/// Characters of its title.
+/// Maximum number of characters of the title.
 const TITLE: usize = 300;
-/// Characters shown of a command or plan, and of changes.
+/// Maximum number of characters shown of a command or plan, and of a diff.
 const WHOLE: usize = 8_000;
 const CHANGES: usize = 1_400;
-/// Options that are buttons rather than a menu.
+/// Maximum number of options that are shown as buttons. More are shown as a menu.
 const BUTTONS: usize = 4;
-/// Options of one menu.
+/// Maximum number of options of a menu.
 const MENU: usize = 25;
-/// Characters of a button's and of an option's label.
+/// Maximum number of characters of the label of a button and of an option.
 const BUTTON_LABEL: usize = 80;
 const OPTION_LABEL: usize = 100;
-/// Buttons of a row.
+/// Maximum number of buttons in a row.
 const ROW: usize = 5;
-/// Characters of a window.
+/// Maximum number of characters of a text in a modal window.
 const WINDOW: usize = 4_000;
 
-/// A question's messages; the last one has the buttons. `step` counts the questions of a list from
-/// 0.
+/// Returns the messages of a question; the last one has the buttons. `step` counts the questions of
+/// a list from 0.
 pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
     let asker = question.asker.map_or_else(String::new, |asker| format!(" <@{asker}>"));
     let bold = |title: &str| format!("**{}**{asker}", escape(&short_line(title, TITLE)));
@@ -76,8 +76,8 @@ pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
     split(text.trim_end(), PIECE)
 }
 
-/// What a question is about, where its messages do not show all of it: a name for the file, and the
-/// whole.
+/// Returns the complete subject of a question, with a file name, if the messages do not show all of
+/// it.
 pub(super) fn in_full(question: &OpenQuestion) -> Option<(&'static str, &str)> {
     let (name, text, most) = match &question.subject {
         Subject::Permission { about: Some(about), .. } if about.language == "diff" => {
@@ -90,7 +90,7 @@ pub(super) fn in_full(question: &OpenQuestion) -> Option<(&'static str, &str)> {
     text.char_indices().nth(most).map(|_| (name, text.as_str()))
 }
 
-/// The options in full, where a button or menu would cut them.
+/// Returns the complete options if a button or menu would cut them.
 fn listed(asked: &Question) -> String {
     let most = if as_menu(asked) { OPTION_LABEL } else { BUTTON_LABEL };
     let plain = asked.options.iter().all(|option| option.description.is_none());
@@ -116,7 +116,7 @@ fn as_menu(asked: &Question) -> bool {
     asked.many || asked.options.len() > BUTTONS
 }
 
-/// A code block that its content cannot end.
+/// Returns a code block that its content cannot end.
 fn block(about: &Excerpt) -> String {
     let (shown, note) = cut(&about.text, if about.language == "diff" { CHANGES } else { WHOLE });
     format!("```{}\n{}\n```{note}", about.language, shown.replace("```", "``\u{200b}`"))
@@ -132,7 +132,7 @@ fn cut(text: &str, most: usize) -> (&str, String) {
     }
 }
 
-/// Words as words: no formatting, no links, no mentions.
+/// Escapes formatting, links and mentions.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
     for c in text.chars() {
@@ -144,7 +144,7 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// The buttons and menus below a question.
+/// Returns the buttons and menus below a question.
 pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
     let button = |choice: Choice, style: u8, label: &str| json!({"type": 2, "style": style, "label": short_line(label, BUTTON_LABEL), "custom_id": choice.custom_id(&question.id)});
     match &question.subject {
@@ -154,7 +154,7 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
                 row.push(button(Choice::Allow, 3, ALLOW_ONCE));
                 row.extend(question.always().map(|label| button(Choice::Always, 1, &label)));
             }
-            // The agent's own answers stand above ours, by which it can always be denied.
+            // The agent's own options are above ours, which always include one to deny.
             let style = |option: &AskOption| match (option.allows, option.scope) {
                 (true, Scope::Once) => 3,
                 (true, _) => 1,
@@ -242,14 +242,14 @@ pub(super) fn rows(question: &OpenQuestion, step: usize) -> Value {
     }
 }
 
-/// JSON over several lines.
+/// Formats JSON over several lines.
 fn readable(input: &str) -> String {
     serde_json::from_str::<Value>(input)
         .and_then(|value| serde_json::to_string_pretty(&value))
         .unwrap_or_else(|_| input.to_owned())
 }
 
-/// The window in which words are written.
+/// Returns the modal window for a written answer.
 pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
     let asked = match (&question.subject, choice) {
         (Subject::Questions(questions), Choice::Write(step)) => questions.get(step),
@@ -265,7 +265,7 @@ pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
         ),
         _ => ("Deny", "What should the agent know?".to_owned(), String::new()),
     };
-    // One line for what is short by its nature.
+    // Secrets, and forms other than text, need only one line.
     let style = if asked.is_some_and(|asked| asked.secret || asked.form != AnswerForm::Text) {
         1
     } else {
@@ -278,7 +278,7 @@ pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
     }]}]})
 }
 
-/// A question's last message once it is over.
+/// Returns the last message of a question, with its result.
 pub(super) fn over(last: &str, how: &Settlement) -> String {
     let mark = match how {
         Settlement::Answered {
@@ -295,11 +295,11 @@ pub(super) fn over(last: &str, how: &Settlement) -> String {
     with_note(last, &format!("{mark} {}", escape(&short_line(&how.summary(), 250))))
 }
 
-/// A message of an earlier life of the program.
+/// Returns the message of a question of which the result is not known, marked as no longer open.
 pub(super) fn stale(content: &str, restarted: bool) -> String {
     let why =
         if restarted { "No longer open: the gateway was restarted." } else { "No longer open." };
-    // It may have been said already, by an edit whose answer was lost.
+    // An edit whose answer was lost may have marked it already.
     if content.contains("No longer open") {
         content.to_owned()
     } else {

@@ -1,4 +1,4 @@
-//! The messages of one turn's questions: posted, and closed when the questions are over.
+//! The messages of a turn's questions: posted, and closed when the questions are settled.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -16,22 +16,23 @@ use crate::holding::Watch;
 use crate::rest::{RestError, Upload};
 use aetheel_dispatch::{OpenQuestion, Settlement, Unseen};
 
-/// Stands where the file would be.
+/// Posted in place of the file.
 const NO_FILE: &str = "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files.";
 
-/// Something to do between what the agent says.
+/// An operation between two parts of the agent's text.
 pub(crate) enum QuestionOperation {
-    /// The agent asks; so much was said before. An earlier life may show it already.
+    /// Posts a question below the text. A previous process may have posted it already, in the given
+    /// message.
     Post(Box<OpenQuestion>, Unseen, String, Option<At>),
-    /// Its last message says this from now on.
+    /// Replaces the last message of the question with this id by this text.
     Close(String, String),
-    /// What was said until now stands above something that people wrote meanwhile.
+    /// Leaves the text above a message that people wrote.
     Below(String),
-    /// In an earlier life something else stood below what was said until then.
+    /// Resumes the text that a previous process left above something else.
     Stood(String),
 }
 
-/// What is to be done, noted by the turn and done by its writer.
+/// The operations that a turn requests and its writer carries out.
 pub(crate) struct QuestionOperations {
     inner: Arc<Inner>,
     list: Mutex<Vec<QuestionOperation>>,
@@ -42,7 +43,7 @@ impl QuestionOperations {
         Self { inner: Arc::clone(inner), list: Mutex::default() }
     }
 
-    /// The agent asks, after it said `before`.
+    /// Requests to post a question below `before`, the text so far.
     pub(crate) fn ask(&self, question: &OpenQuestion, unseen: Unseen, before: String) {
         let left = self.inner.asks.open(question);
         self.list.lock().push(QuestionOperation::Post(
@@ -53,17 +54,17 @@ impl QuestionOperations {
         ));
     }
 
-    /// People said something, after the agent said `before`.
+    /// Requests to leave `before`, the text so far, above a message of people.
     pub(crate) fn go_below(&self, before: String) {
         self.list.lock().push(QuestionOperation::Below(before));
     }
 
-    /// In an earlier life something else stood below `before`.
+    /// Requests to resume `before`, which a previous process left above something else.
     pub(crate) fn stood(&self, before: String) {
         self.list.lock().push(QuestionOperation::Stood(before));
     }
 
-    /// A question is over.
+    /// Requests to close a question that is settled.
     pub(crate) fn settled(&self, id: &str, how: &Settlement) {
         if let Some(content) = self.inner.asks.settle(id, how) {
             self.list.lock().push(QuestionOperation::Close(id.to_owned(), content));
@@ -75,33 +76,33 @@ impl QuestionOperations {
     }
 }
 
-/// How much of a question is posted: a further try goes on behind it.
+/// The parts of a question that are posted. Another attempt continues after them.
 #[derive(Default)]
 struct Steps {
-    /// Whether what it is about was attached.
+    /// Whether its subject is attached as a file.
     file: bool,
-    /// How many pieces of its text are there.
+    /// How many messages of its text are posted.
     pieces: usize,
-    /// The messages of an earlier life are gone: these are others.
+    /// Whether these are new messages, because those of a previous process were deleted.
     anew: bool,
 }
 
 impl Steps {
-    /// Names the next message of a question: Discord takes the same one twice as one, also from a
-    /// later life that does not know whether this one posted it.
+    /// Returns the nonce of the next message of a question. It prevents a second message, also if a
+    /// later process does not know whether this one posted it.
     fn nonce(&self, question: &str) -> String {
         let anew = if self.anew { ".anew" } else { "" };
         format!("{question}.{}{anew}", usize::from(self.file) + self.pieces)
     }
 }
 
-/// The questions of one turn on the screen.
+/// The questions of one turn and their messages.
 pub(crate) struct QuestionMessages {
     inner: Arc<Inner>,
     channel: u64,
     /// The message of the prompt.
     about: Option<u64>,
-    /// The messages with buttons.
+    /// The messages with buttons, by question.
     posted: HashMap<String, At>,
 }
 
@@ -110,13 +111,13 @@ impl QuestionMessages {
         Self { inner: Arc::clone(inner), channel, about, posted: HashMap::new() }
     }
 
-    /// Whether somebody is being waited for.
+    /// Returns whether a question waits for an answer.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.posted.is_empty()
     }
 
-    /// Posts a question, however long Discord keeps it from that, unless it is over by then;
-    /// `changed` is told of that. One that cannot be posted at all is dismissed.
+    /// Posts a question, and waits while Discord is not available, until the question is settled.
+    /// `changed` is notified when that may be so. A question that can never be posted is dismissed.
     pub(crate) async fn post(
         &mut self,
         question: &OpenQuestion,
@@ -125,7 +126,7 @@ impl QuestionMessages {
         mut left: Option<At>,
     ) {
         if let Some(at) = left {
-            // Also where it is over by now: that is shown there.
+            // Also if the question is settled by now, because the message has to show that.
             self.take_over(&question.id, at);
         }
         let mut steps = Steps::default();
@@ -150,7 +151,8 @@ impl QuestionMessages {
             if tries == 0 && !error.is_forbidden() {
                 warn!(channel = self.channel, question = question.id, %error, "discord does not take a question now");
             }
-            // Nobody answers where nobody sees it: the agent is not kept waiting for the operator.
+            // People who cannot see a question cannot answer it, so the agent does not wait for the
+            // permission.
             if error.is_forbidden()
                 || !self.outlast(watch, &error, tries, &question.id, changed).await
             {
@@ -164,7 +166,8 @@ impl QuestionMessages {
         }
     }
 
-    /// Waits until another try is worth it, or the question is over. False: no try ever is.
+    /// Waits until another attempt may succeed or the question is settled. Returns `false` if no
+    /// attempt can succeed.
     async fn outlast(
         &self,
         watch: Watch,
@@ -185,7 +188,7 @@ impl QuestionMessages {
             }
         };
         if notified_here {
-            // For whoever else it was told to.
+            // The writer waits for the same notification.
             changed.notify_one();
         }
         worth
@@ -197,7 +200,7 @@ impl QuestionMessages {
         self.inner.asks.stands_at(id, at);
     }
 
-    /// Shows a question; returns its message where that is another one than an earlier life left.
+    /// Shows a question. Returns its message, unless that is the one of a previous process.
     async fn try_show(
         &mut self,
         question: &OpenQuestion,
@@ -237,7 +240,7 @@ impl QuestionMessages {
         let mut posted = 0;
         for (number, piece) in pieces.iter().enumerate().skip(steps.pieces) {
             let rows = if number == last { &rows } else { &Value::Null };
-            // The first one calls whoever is asked, below what they asked.
+            // The first message pings the person who is asked, and replies to the prompt.
             let (about, asker) =
                 if number == 0 { (self.about, question.asker) } else { (None, None) };
             posted = api
@@ -249,7 +252,7 @@ impl QuestionMessages {
         Ok(posted)
     }
 
-    /// Closes what the turn left open: it ended without a word about it.
+    /// Closes the questions that were open when the turn ended.
     pub(crate) async fn close_all(&mut self) {
         let left: Vec<String> = self.posted.keys().cloned().collect();
         for id in left {
@@ -259,7 +262,7 @@ impl QuestionMessages {
         }
     }
 
-    /// Shows what became of a question.
+    /// Shows the result of a question.
     pub(crate) async fn close(&mut self, id: &str, content: &str) {
         let Some(At { channel, message }) = self.posted.remove(id) else { return };
         let (api, timeouts) = (&self.inner.api, self.inner.options.windows.send);
@@ -267,7 +270,7 @@ impl QuestionMessages {
             Err(error) if !error.is_forbidden() => {
                 warn!(channel, question = id, %error, "cannot show what became of a question; a click on it will");
             }
-            // Where the message cannot be reached, nobody can click on it through us either.
+            // People cannot press the buttons of a message that the bot cannot reach.
             _ => self.inner.notes.closed(id),
         }
     }

@@ -1,9 +1,9 @@
-//! Questions of agents in Discord: one message each, with buttons; stateless ids, the state is
-//! here.
+//! Questions of agents in Discord, as messages with buttons. The id of a button contains the
+//! question and the choice; the state is kept here.
 //!
-//! A question is known here before it is posted and until what became of it is shown. Of those that
-//! are over the last ones are remembered, so that a late click shows what became of them; all
-//! others are of an earlier life of the program. Pinned by `tests/discord/asks.rs`.
+//! A question is known here from before it is posted until its result is shown. The last settled
+//! questions are remembered, so that a late click shows the result. All other questions are of a
+//! previous process. Pinned by `tests/discord/asks.rs`.
 
 mod continued;
 mod look;
@@ -38,37 +38,37 @@ use aetheel_model::plain::short_line;
 /// Discord waits three seconds for the acknowledgement of an interaction.
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
-/// For a word in private after that.
+/// For a private message after the acknowledgement.
 const NOTE_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(15));
-/// How long other nodes have for a button that this one does not know.
+/// How long other nodes may take to answer a press that this node does not know.
 const OTHERS_GRACE: Duration = Duration::from_secs(1);
-/// Questions that are over and remembered.
+/// How many settled questions are remembered.
 const REMEMBERED: usize = 256;
 
-/// The questions of this program.
+/// The questions of this process.
 pub(super) struct Asks {
     open: Mutex<HashMap<String, Standing>>,
-    /// What the messages of questions that are over say.
+    /// The final messages of settled questions, by question.
     over: Mutex<VecDeque<(String, String)>>,
-    /// Those of an earlier life that stay open until their turns ask them again.
+    /// Questions of a previous process that stay open until their turns ask them again.
     continuing: Mutex<HashMap<String, At>>,
-    /// The messages of those that are open.
+    /// The messages of open questions.
     places: Mutex<HashMap<String, At>>,
-    /// Where open questions are kept over restarts.
+    /// Saves the open questions for the next process.
     notes: Arc<Notes>,
 }
 
-/// Where the message with the buttons of a question is.
+/// The message with the buttons of a question.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At {
     channel: u64,
     message: u64,
 }
 
-/// How an open question stands.
+/// An open question.
 struct Standing {
     question: OpenQuestion,
-    /// Answers to the first of several questions.
+    /// Answers to the first questions of a list.
     given: Vec<(String, Vec<String>)>,
 }
 
@@ -83,11 +83,12 @@ impl Asks {
         }
     }
 
-    /// Takes a question in, before it can be seen; returns where an earlier life shows it.
+    /// Registers a question before it can be seen. Returns the message in which a previous process
+    /// shows it.
     fn open(&self, question: &OpenQuestion) -> Option<At> {
         let standing = Standing { question: question.clone(), given: Vec::new() };
         self.open.lock().insert(question.id.clone(), standing);
-        // Last: a press finds one of the two.
+        // Removed last, so that a press finds the question in one of the two maps.
         self.continuing.lock().remove(&question.id)
     }
 
@@ -98,14 +99,13 @@ impl Asks {
         }
     }
 
-    /// Lets a question go that nobody saw.
+    /// Removes a question that was never visible.
     fn forget(&self, id: &str) {
         self.places.lock().remove(id);
         self.open.lock().remove(id);
     }
 
-    /// Lets a question go; returns what its last message says from now on, none when it is not
-    /// known.
+    /// Removes a question and returns its final message, or `None` if it is not known.
     fn settle(&self, id: &str, how: &Settlement) -> Option<String> {
         self.places.lock().remove(id);
         let standing = self.open.lock().remove(id)?;
@@ -119,8 +119,8 @@ impl Asks {
         Some(content)
     }
 
-    /// Whether a button is of a question that this program asked, or goes on with; also of what is
-    /// no button of a question.
+    /// Returns whether this process knows the question of a button. Also returns `true` for a
+    /// button that does not belong to a question.
     fn knows(&self, button: &str) -> bool {
         Choice::read(button).is_none_or(|(id, _)| {
             self.is_open(id)
@@ -133,7 +133,7 @@ impl Asks {
         self.open.lock().contains_key(id)
     }
 
-    /// Says of the questions that an earlier life left open that they are over.
+    /// Closes the questions that a previous process left open.
     pub(super) async fn close_earlier(&self, api: &Api, timeouts: Timeouts) {
         let left = self.notes.take_left_open(|_| true);
         let count = left.len();
@@ -145,8 +145,7 @@ impl Asks {
         }
     }
 
-    /// What the message of a question shows that is not open any more, and whether that is to be
-    /// put there.
+    /// Returns the response to a press on a question that is not open any more.
     fn gone(&self, id: &str, content: Option<&str>) -> Reaction {
         let refusal = AnswerRefusal::Gone.to_string();
         let known = self
@@ -157,14 +156,14 @@ impl Asks {
             .map(|(_, content)| content.clone());
         match (known, content) {
             (Some(content), _) => Reaction::Close(content, refusal),
-            // What became of it is on its way.
+            // The result will be shown soon.
             (None, _) if self.is_open(id) => Reaction::Private(refusal),
             (None, Some(content)) => Reaction::Close(look::stale(content, false), refusal),
             (None, None) => Reaction::Private(refusal),
         }
     }
 
-    /// Whether a question is a list of questions.
+    /// Returns whether a question is a list of questions.
     fn is_list(&self, id: &str) -> bool {
         self.open
             .lock()
@@ -172,7 +171,7 @@ impl Asks {
             .is_some_and(|standing| matches!(standing.question.subject, Subject::Questions(_)))
     }
 
-    /// Notes an answer to one question of a list; all of them once it was the last.
+    /// Notes the answer to one question of a list. Returns all answers after the last one.
     fn step(
         &self,
         id: &str,
@@ -222,27 +221,27 @@ enum Step {
     All(Vec<(String, Vec<String>)>),
 }
 
-/// How a press is answered.
+/// The response to a press.
 #[derive(Debug)]
 enum Reaction {
-    /// Nothing to say: the message is about to be edited.
+    /// None, because the message will be edited.
     Accept,
-    /// The message shows this instead.
+    /// Changes the text and the buttons of the message.
     Show(String, Value),
-    /// The message shows this without buttons, and whoever pressed is told in private.
+    /// Changes the text of the message, removes its buttons, and shows a private text.
     Close(String, String),
-    /// A window to write in.
+    /// Opens a modal window.
     Window(Value),
-    /// A text that only whoever pressed sees.
+    /// Shows a text that only the person who pressed can see.
     Private(String),
 }
 
-/// Who else may know what a button is about.
+/// Whether other nodes may know the question of a button.
 pub(super) enum Elsewhere {
     Nobody,
-    /// Other nodes; this asks them. Where none of them answers, this one does.
+    /// The function asks the other nodes. If none of them answers, this node does.
     Others(Box<dyn FnOnce() + Send>),
-    /// The node that asks: it answers where nobody else does.
+    /// Another node asked. It answers if no other node does.
     Passed,
 }
 
@@ -257,7 +256,7 @@ pub(super) struct Presses {
 }
 
 impl Presses {
-    /// Answers one within Discord's three seconds.
+    /// Answers a press within Discord's three seconds.
     pub(super) async fn answer(&self, press: Press, elsewhere: Elsewhere) {
         let (reaction, known) = self.reaction(&press).await;
         let may_be_answered = match elsewhere {
@@ -272,7 +271,8 @@ impl Presses {
         self.tell(&press, reaction, may_be_answered).await;
     }
 
-    /// Does what the button says. False: it is about something that this node does not know.
+    /// Carries out a press. The flag is `false` if this node does not know the subject of the
+    /// button.
     async fn reaction(&self, press: &Press) -> (Reaction, bool) {
         let button = &press.custom_id;
         match (notices::offer_of(button), stopping::event_of(button)) {
@@ -285,7 +285,7 @@ impl Presses {
         }
     }
 
-    /// Tells Discord, unless somebody `may` have done that and did.
+    /// Sends a response to Discord. With `may_be_answered`, another node may have sent one before.
     async fn tell(&self, press: &Press, reaction: Reaction, may_be_answered: bool) {
         let (interaction, token) = (press.interaction, press.token.as_str());
         let none = json!({"parse": []});
@@ -335,8 +335,7 @@ impl Presses {
         if self.asks.is_coming_back(id) {
             return Reaction::Private(continued::COMING_BACK.to_owned());
         }
-        // Before anything else: nobody gets to see a window, or to answer a part, who may not
-        // answer.
+        // Checked first, so that people who may not answer see no window and answer no part.
         if let Err(refusal) = self.dispatcher.may_answer(id, &person) {
             return refused(refusal);
         }
@@ -397,8 +396,8 @@ impl Presses {
         }
     }
 
-    /// Does an event again, or delivers what was lost, and takes the button away. False: there is
-    /// no such offer here.
+    /// Repeats an event or delivers a lost reply, and removes the button. The flag is `false` if
+    /// this node does not know the offer.
     async fn again(&self, id: &str, press: &Press) -> (Reaction, bool) {
         let person = self.person(press);
         let content = press.content.as_deref().unwrap_or_default();
@@ -414,7 +413,7 @@ impl Presses {
         (reaction, known)
     }
 
-    /// Has the offer of a button taken up by whoever made it.
+    /// Passes the press on an offer to the component that made the offer.
     async fn taken_up(
         &self,
         id: &str,
@@ -429,7 +428,8 @@ impl Presses {
         self.dispatcher.again(id, person, self.admits(press)).await
     }
 
-    /// Stops a turn. Its answer takes the button away; where none is on its way, this does.
+    /// Stops a turn. The answer of the turn removes the button; if the turn is not running, this
+    /// removes it.
     async fn stop(&self, event: u64, press: &Press) -> Reaction {
         if !self.admits(press) {
             return Reaction::Private("You may not use me here.".to_owned());
@@ -444,7 +444,7 @@ impl Presses {
         Reaction::Close(press.content.clone().unwrap_or_default(), stopping::OVER.to_owned())
     }
 
-    /// Whether who pressed may use the bot there.
+    /// Returns whether the person may use the bot in the channel.
     fn admits(&self, press: &Press) -> bool {
         press.channel.is_some_and(|channel| {
             let asker = Asker {

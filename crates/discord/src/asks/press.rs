@@ -1,36 +1,36 @@
-//! A button, menu or window that somebody used: what Discord sends, and which choice it is.
+//! A button, menu or modal window that a person used, and the choice that it stands for.
 
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::wire::{Channel, User, id_in, interacting};
 
-/// What can be chosen about a question. Everything else about it lives in the program, so that a
-/// button says little.
+/// A choice in a question. Everything else about the question is kept in the program, so that the
+/// id of a button is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Allow,
     Always,
     Deny,
-    /// Deny, and tell the agent why.
+    /// Deny, with a reason for the agent.
     Why,
     Stop,
-    /// An answer of the agent's own.
+    /// An option that the agent itself offers.
     Own(usize),
-    /// Allow with another input.
+    /// Allow, with a changed input.
     Change,
-    /// A question of the list that needs no answer.
+    /// Skip a question of the list, which is optional.
     Skip(usize),
     /// An option of a question of the list.
     Option(usize, usize),
     /// Options of a question's menu.
     Menu(usize),
-    /// Words to a question of the list.
+    /// A written answer to a question of the list.
     Write(usize),
 }
 
 impl Choice {
-    /// The id of the button of this choice, at most 100 characters.
+    /// Returns the id of the choice's button, at most 100 characters.
     pub(super) fn custom_id(self, question: &str) -> String {
         match self {
             Self::Allow => format!("ask:{question}:allow"),
@@ -47,7 +47,7 @@ impl Choice {
         }
     }
 
-    /// Reads an id: the question and the choice.
+    /// Parses an id into the question and the choice.
     pub(super) fn read(custom_id: &str) -> Option<(&str, Self)> {
         let (question, choice) = custom_id.strip_prefix("ask:")?.split_once(':')?;
         let number =
@@ -75,29 +75,30 @@ impl Choice {
     }
 }
 
-/// Somebody used a button, a menu or a window. The token is left out of `Debug`.
+/// The use of a button, menu or modal window. Has no `Debug`, so that the token is never logged.
 #[derive(Clone)]
 pub(crate) struct Press {
     pub(super) interaction: u64,
     pub(super) token: String,
     pub(super) guild: Option<u64>,
-    /// Channel or thread, and the channel of the thread.
+    /// The channel or thread.
     pub(super) channel: Option<u64>,
+    /// The channel of the thread.
     pub(super) parent: Option<u64>,
     pub(super) user: User,
     pub(super) roles: Vec<u64>,
     pub(super) nick: Option<String>,
-    /// What the message with the button says; none: there is none.
+    /// The text of the message with the button.
     pub(super) content: Option<String>,
     pub(super) custom_id: String,
-    /// Chosen in a menu.
+    /// The values chosen in a menu.
     pub(super) values: Vec<String>,
-    /// Written in a window.
+    /// The text written in a modal window.
     pub(super) text: Option<String>,
 }
 
 impl Press {
-    /// Reads an interaction of type 3 (button or menu) or 5 (window).
+    /// Parses an interaction of type 3 (button or menu) or 5 (modal window).
     pub(crate) fn read(value: &Value) -> Option<Self> {
         let (user, member) = interacting(value)?;
         let data = &value["data"];

@@ -1,4 +1,5 @@
-//! The user of a command, a menu or an option that is being typed, and the way to answer.
+//! The user of a command or menu, or of an option that is being typed, and the token for the
+//! answer.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +9,7 @@ use crate::asker::Asker;
 use crate::wire::{Channel, Slash, id_in, interacting};
 use aetheel_model::plain::short_line;
 
-/// Somebody who waits for an answer. The token is left out of `Debug`.
+/// A person who waits for an answer. Has no `Debug`, so that the token is never logged.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(super) interaction: u64,
@@ -18,12 +19,12 @@ pub(crate) struct Caller {
     guild: Option<u64>,
     user: u64,
     roles: Vec<u64>,
-    /// The name others know the user by.
+    /// The name that other people see.
     pub(super) name: String,
 }
 
 impl Caller {
-    /// Reads who used it, whatever kind of interaction it is.
+    /// Parses the user of an interaction of any kind.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let (user, member) = interacting(value)?;
         Some(Self {

@@ -1,4 +1,4 @@
-//! Suggestions while somebody types an option.
+//! Suggestions for an option that is being typed.
 
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ use aetheel_dispatch::{Setting, conversation};
 use aetheel_model::agent::descriptor::Choice;
 use aetheel_model::plain::short_line;
 
-/// Suggestions at a time.
+/// Maximum number of suggestions.
 const MOST: usize = 25;
-/// Characters of a suggestion's name and of its value.
+/// Maximum number of characters of the name and of the value of a suggestion.
 const LONGEST: usize = 100;
-/// For what agents tell: the whole must be there within three seconds.
+/// How long an agent may take to list models or sessions. The suggestions must arrive within three
+/// seconds.
 const LISTING_TIMEOUT: Duration = Duration::from_millis(1_100);
 
-/// Reads an interaction of type 4: the command, and what was typed.
+/// Parses an interaction of type 4: the command, and the text that was typed.
 pub(super) fn read(value: &Value) -> Option<(String, String)> {
     let options = value["data"]["options"].as_array()?;
     let typed = options.iter().find(|option| option["focused"] == true)?["value"]
@@ -27,7 +28,7 @@ pub(super) fn read(value: &Value) -> Option<(String, String)> {
     Some((value["data"]["name"].as_str()?.to_owned(), typed.trim().to_owned()))
 }
 
-/// Lists the choices that fit the text typed, as Discord wants them.
+/// Returns the choices that match the typed text, in Discord's format.
 pub(super) async fn choices(scope: &Scope, order: Order, typed: &str) -> Vec<Value> {
     let all: Vec<Choice> = match order {
         Order::Set(Setting::Model) => scope.models(LISTING_TIMEOUT).await,

@@ -1,6 +1,6 @@
-//! The menus of `/settings`, drawn from what the active backend supports. Pure.
+//! The menus of `/settings`, with the choices that the active backend supports. Pure.
 //!
-//! Everything about a choice is in the menu itself, so that it works after a restart.
+//! A menu contains everything about its choices, so that it works after a restart.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use aetheel_dispatch::{Setting, SettingOption, View};
 use aetheel_model::agent::descriptor::Choice;
 use aetheel_model::plain::short_line;
 
-/// Takes a choice back.
+/// The value that resets a setting.
 pub(super) const UNSET: &str = "unset";
-/// Options of a menu, that for taking a choice back included.
+/// Maximum number of options of a menu, including the one that resets the setting.
 const OPTIONS: usize = 25;
-/// Characters of a label and of a value.
+/// Maximum number of characters of a label and of a value.
 const LABEL: usize = 100;
 
-/// The word of a setting in the id of its menu.
+/// Returns the name of a setting in the id of its menu.
 fn word(setting: Setting) -> &'static str {
     match setting {
         Setting::Backend => "backend",
@@ -27,7 +27,7 @@ fn word(setting: Setting) -> &'static str {
     }
 }
 
-/// Reads the id of a menu or button: the setting, and of a button the value.
+/// Parses the id of a menu or button: the setting and, for a button, the value.
 pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
     let rest = custom_id.strip_prefix("set:")?;
     let (name, value) =
@@ -35,7 +35,7 @@ pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
     Setting::ALL.into_iter().find(|setting| word(*setting) == name).map(|setting| (setting, value))
 }
 
-/// The answer to `/settings`.
+/// Returns the answer to `/settings`.
 pub(super) fn settings(view: &View) -> Response {
     let mut lines = vec![format!(
         "Settings of this channel with **{}**; what you choose counts from the next message on.",
@@ -49,7 +49,7 @@ pub(super) fn settings(view: &View) -> Response {
                 "Model: {}; `/model` takes any name the agent knows.",
                 page::escaped(option.shown())
             )),
-            // There is nothing to choose.
+            // This setting has no choices.
             None => {}
         }
     }
@@ -60,8 +60,8 @@ pub(super) fn settings(view: &View) -> Response {
     }
 }
 
-/// A setting as a menu, or as a button where it is on or off. None: there is nothing to choose
-/// from.
+/// Returns the menu of a setting, or its button if it is only on or off. Returns `None` if it has
+/// no choices.
 fn row(option: &SettingOption) -> Option<Value> {
     let name = word(option.setting);
     if let Some((off, on)) = option.toggle() {
@@ -78,7 +78,7 @@ fn row(option: &SettingOption) -> Option<Value> {
         }
         return Some(json!({"type": 1, "components": buttons}));
     }
-    // One longer than Discord takes cannot be chosen here, only by its command.
+    // Longer ids can only be chosen by the command of the setting.
     let mut choices: Vec<Choice> = option
         .choices
         .iter()

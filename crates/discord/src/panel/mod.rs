@@ -1,9 +1,8 @@
-//! Commands and menus that show or choose something: `/status`, `/settings`, `/model` and their
-//! like.
+//! Commands and menus that show or change something, such as `/status`, `/settings` and `/model`.
 //!
-//! Owns how they look in Discord and that each is acknowledged in time. Decides nothing about what
-//! they mean: the [`Dispatcher`] does. A change is visible to all; answers that only show
-//! something, and failures, to whoever asked. Pinned by `tests/discord/panel.rs`.
+//! This module renders them and acknowledges each in time; the [`Dispatcher`] carries them out. A
+//! change is visible to everybody. Failures, and answers that change nothing, are visible only to
+//! the person who asked. Pinned by `tests/discord/panel.rs`.
 
 mod caller;
 mod complete;
@@ -31,9 +30,9 @@ use super::commands::{self, Who};
 use super::rest::Timeouts;
 use aetheel_dispatch::{Dispatcher, Setting};
 
-/// After which an answer is announced rather than given: Discord waits three seconds.
+/// After this time an answer is announced first, because Discord waits three seconds.
 const ANSWER_GRACE: Duration = Duration::from_millis(1_200);
-/// For the acknowledgement itself.
+/// For the acknowledgement.
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
 /// For suggestions, which cannot be announced.
@@ -43,9 +42,9 @@ const SUGGESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 #[derive(Clone, Debug, PartialEq)]
 struct Response {
     text: String,
-    /// For whoever asked alone.
+    /// Whether only the person who asked can see it.
     private: bool,
-    /// Menus and buttons; null: none.
+    /// Menus and buttons, or null.
     components: Value,
 }
 
@@ -54,7 +53,8 @@ impl Response {
         Self { text: page::within(&text.into()), private: true, components: Value::Null }
     }
 
-    /// Answers a change: for all where it was made, with the reason for the caller alone where not.
+    /// Returns the answer to a change. It is public, or private with the reason if nothing was
+    /// changed.
     fn changed(result: Result<String, String>) -> Self {
         match result {
             Ok(text) => Self { private: false, ..Self::private(text) },
@@ -76,22 +76,22 @@ impl Response {
 
 /// Answers commands, menus and suggestions.
 pub(super) struct Panels {
-    /// For what is sent from the gateway's thread.
+    /// Sends from the reader's runtime.
     pub(super) api: Api,
-    /// For what is sent from `runtime`.
+    /// Sends from `runtime`.
     pub(super) sender: Api,
     pub(super) identity: Arc<Identity>,
     pub(super) dispatcher: Dispatcher,
-    /// Where work is done that may outlive the gateway's thread.
+    /// Runs work that may outlive the reader's runtime.
     pub(super) runtime: Handle,
-    /// For what is sent after the acknowledgement.
+    /// For requests after the acknowledgement.
     pub(super) timeouts: Timeouts,
     pub(super) alias: Option<String>,
     pub(super) dashboard: bool,
 }
 
 impl Panels {
-    /// Answers a command of somebody who was let in. Called on the gateway's thread.
+    /// Answers a command of a person who may use the bot. Called in the reader's runtime.
     pub(super) fn slash(
         self: &Arc<Self>,
         caller: Caller,
@@ -115,7 +115,7 @@ impl Panels {
             if !this.acknowledge(&caller, json!({"type": 4, "data": response.data()})).await
                 && !response.private
             {
-                // What changed something is told, if need be as a message.
+                // A change is always reported, if necessary as a message.
                 let sender = Arc::clone(&this);
                 this.runtime
                     .spawn(async move { sender.post(caller.channel, &response.text).await });
@@ -123,7 +123,7 @@ impl Panels {
         });
     }
 
-    /// Announces an answer and gives it when it is there.
+    /// Announces an answer, and sends it when it is ready.
     async fn later(
         self: Arc<Self>,
         caller: Caller,
@@ -147,8 +147,8 @@ impl Panels {
         });
     }
 
-    /// Answers a menu or button of ours; false: it is somebody else's. Called on the gateway's
-    /// thread.
+    /// Answers a menu or button of `/settings`. Returns `false` if it is another one. Called in the
+    /// reader's runtime.
     pub(super) fn press(self: &Arc<Self>, value: &Value) -> bool {
         let custom_id = value["data"]["custom_id"].as_str().unwrap_or_default();
         let Some((setting, pressed)) = menu::read(custom_id) else { return false };
@@ -202,7 +202,7 @@ impl Panels {
         }
     }
 
-    /// Tells the channel what was chosen in a menu that only one person sees.
+    /// Reports a choice to the channel, because only one person sees the menu.
     fn announce(self: &Arc<Self>, caller: &Caller, chosen: Result<String, String>) {
         let Ok(text) = chosen else { return };
         let (this, channel) = (Arc::clone(self), caller.channel);
@@ -214,7 +214,7 @@ impl Panels {
         self.runtime.spawn(async move { this.post(channel, &text).await });
     }
 
-    /// Suggests what could be written. Called on the gateway's thread.
+    /// Suggests values for an option. Called in the reader's runtime.
     pub(super) fn complete(self: &Arc<Self>, value: &Value) {
         let Some(caller) = Caller::read(value) else { return };
         let Some((command, typed)) = complete::read(value) else { return };
@@ -232,7 +232,7 @@ impl Panels {
                         _ => None,
                     },
                 );
-            // Nobody hears of what they may not use.
+            // People get no suggestions for commands that they may not use.
             let admitted = this.identity.admit(&asker).is_ok();
             let choices = match order.filter(|_| admitted) {
                 None => Vec::new(),
@@ -263,7 +263,8 @@ impl Panels {
         });
     }
 
-    /// Tells Discord something within its three seconds; false: it did not take it.
+    /// Responds within Discord's three seconds. Returns `false` if Discord did not accept the
+    /// response.
     async fn acknowledge(&self, caller: &Caller, body: Value) -> bool {
         match self.api.callback(caller.interaction, &caller.token, body, ACK_TIMEOUTS).await {
             Ok(()) => true,

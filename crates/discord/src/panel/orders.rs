@@ -9,7 +9,7 @@ use super::{Response, menu, page};
 use crate::commands::{self, Who};
 use aetheel_dispatch::{Project, Setting, View, queue_rows, session_rows, status_rows};
 
-/// For what agents tell of their sessions, where somebody waits for an answer.
+/// How long an agent may take to list its sessions.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A command of the panel.
@@ -17,7 +17,7 @@ const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
 pub(crate) enum Order {
     Status,
     Queue,
-    /// Lists conversations, or takes one up again.
+    /// Lists conversations, or resumes one.
     Sessions,
     Settings,
     /// Shows or chooses a setting.
@@ -30,13 +30,14 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Whether an answer that takes longer is for whoever asked alone. Discord wants to know before
-    /// the answer is there.
+    /// Returns whether an announced answer is visible only to the person who asked. Discord needs
+    /// to know this before the answer is ready.
     pub(super) fn is_private(self) -> bool {
         !matches!(self, Self::Set(_) | Self::Compact | Self::Project)
     }
 
-    /// `alone` says that whoever asks may write in private, `dashboard` that there is one.
+    /// Carries out the command. `alone` means that the person may also write direct messages, and
+    /// `dashboard` that the dashboard is enabled.
     pub(super) async fn carry_out(
         self,
         scope: &Scope,
@@ -107,8 +108,8 @@ impl Order {
     }
 }
 
-/// The commands that are of use here; `alone` says that whoever asks may write in private,
-/// `dashboard` that there is one.
+/// Returns the help, with the commands that are useful here. See [`Order::carry_out`] for `alone`
+/// and `dashboard`.
 fn help(view: &View, owner: bool, (alone, dashboard): (bool, bool)) -> String {
     let useful = commands::all(dashboard).filter(|command| {
         command.needs.is_none_or(|feature| view.has(feature))

@@ -1,14 +1,14 @@
-//! Text for Discord: short enough, and words as words. Pure.
+//! Text for messages: escaped, and cut to the size of a message. Pure.
 
 use crate::asks::escape;
 use aetheel_dispatch::Row;
 
-/// Characters of a message, with room for what a command adds.
+/// Maximum number of characters. Leaves room for additions of a command.
 const MOST: usize = 1_900;
 
 pub(super) use crate::asks::escape as escaped;
 
-/// Rows as lines, the names bold.
+/// Formats rows as lines with bold names.
 pub(super) fn of(rows: &[Row]) -> String {
     let line = |row: &Row| {
         if row.name.is_empty() {
@@ -20,12 +20,12 @@ pub(super) fn of(rows: &[Row]) -> String {
     within(&rows.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// The text, or as much of it as fits into a message.
+/// Cuts a text to the size of a message.
 pub(super) fn within(text: &str) -> String {
     aetheel_model::plain::cut(text, MOST).into_owned()
 }
 
-/// The text as one line.
+/// Returns the text as one line.
 pub(super) fn one_line(text: &str) -> String {
     aetheel_model::plain::short_line(text, 300)
 }

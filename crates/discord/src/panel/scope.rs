@@ -1,4 +1,4 @@
-//! The channel that a command or menu is about, for whoever used it.
+//! The channel of a command or menu, and the person who used it.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use aetheel_dispatch::{Conversations, Dispatcher, Project, QueueView, Setting, V
 use aetheel_model::agent::descriptor::Choice;
 use aetheel_model::event::Lane;
 
-/// For what an agent lists of its sessions, where one is to be taken up.
+/// How long an agent may take to list its sessions before one is resumed.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The channel, and who asks.
+/// The channel of a command or menu, and the person who used it.
 pub(super) struct Scope {
     dispatcher: Dispatcher,
     lane: Lane,
@@ -20,7 +20,7 @@ pub(super) struct Scope {
 impl Scope {
     pub(super) fn new(dispatcher: &Dispatcher, asker: Asker) -> Self {
         if let Some(parent) = asker.parent {
-            // A menu may be the first thing that is heard of a thread since the start.
+            // A menu may be the first event of a thread since the start.
             dispatcher.learn(asker.channel, parent);
         }
         Self { dispatcher: dispatcher.clone(), lane: Lane::Channel(asker.channel), asker }
@@ -34,7 +34,7 @@ impl Scope {
         self.dispatcher.queue_of(&self.lane)
     }
 
-    /// See [`Dispatcher::choose`]; what somebody chose is logged.
+    /// Calls [`Dispatcher::choose`], and logs a change.
     pub(super) async fn choose(
         &self,
         setting: Setting,
@@ -55,7 +55,7 @@ impl Scope {
         self.dispatcher.conversations(&self.lane, self.asker.owner, wait).await
     }
 
-    /// See [`Dispatcher::resume`]; who did it is logged.
+    /// Calls [`Dispatcher::resume`], and logs the person who did it.
     pub(super) async fn resume(&self, id: &str) -> Result<String, String> {
         let resumed =
             self.dispatcher.resume(&self.lane, id, self.asker.owner, RESUME_TIMEOUT).await;
@@ -69,13 +69,13 @@ impl Scope {
         self.dispatcher.compact(&self.lane).await
     }
 
-    /// Binds the channel to a project; a thread works where its channel does.
+    /// Binds the channel to a project. A thread uses the project of its channel.
     pub(super) async fn project(&self, project: &Project) -> Result<String, String> {
         let lane = Lane::Channel(self.asker.parent.unwrap_or(self.asker.channel));
         self.dispatcher.bind_project(&lane, None, project).await
     }
 
-    /// Asks a backend, with no name that of the channel, whether it can work.
+    /// Checks whether a backend can work; without a name, the backend of the channel.
     pub(super) async fn ping(&self, name: Option<&str>) -> Result<String, String> {
         let name = match name {
             Some(name) => name.to_owned(),

@@ -1,18 +1,18 @@
-//! Messages, and what they bring along.
+//! Messages and their parts.
 
 use serde::{Deserialize, Deserializer};
 
 use super::{Member, User, id, ids, maybe_id};
 use aetheel_model::event::Attached;
 
-/// A message, as far as Discord's object is read here.
+/// A message, with the fields that are used.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Message {
     #[serde(deserialize_with = "id")]
     pub(crate) id: u64,
     #[serde(deserialize_with = "id")]
     pub(crate) channel_id: u64,
-    /// Missing in what the HTTP interface returns, also in guilds.
+    /// Missing in messages from Discord's HTTP interface, even in guilds.
     #[serde(default, deserialize_with = "maybe_id")]
     pub(crate) guild_id: Option<u64>,
     pub(crate) author: User,
@@ -27,26 +27,26 @@ pub(crate) struct Message {
     pub(crate) mention_roles: Vec<u64>,
     #[serde(default, deserialize_with = "maybe_id")]
     pub(crate) webhook_id: Option<u64>,
-    /// 0 is a message, 19 a reply; all others are Discord's own.
+    /// 0 is a message and 19 a reply. All others are created by Discord.
     #[serde(rename = "type", default)]
     pub(crate) kind: u8,
     #[serde(default)]
     pub(crate) referenced_message: Option<Referenced>,
-    /// The messages it forwards.
+    /// The messages that it forwards.
     #[serde(default, deserialize_with = "forwarded")]
     pub(crate) message_snapshots: Vec<Forwarded>,
     #[serde(default)]
     pub(crate) attachments: Vec<File>,
-    /// Only in what the HTTP interface returns.
+    /// Present only in messages from Discord's HTTP interface.
     #[serde(default)]
     pub(crate) reactions: Vec<Reaction>,
 }
 
-/// The reactions of one kind to a message.
+/// The reactions to a message with one emoji.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Reaction {
     pub(crate) emoji: Emoji,
-    /// The bot's is among them.
+    /// Whether the bot is among those who reacted.
     #[serde(default)]
     pub(crate) me: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Emoji {
     pub(crate) name: Option<String>,
 }
 
-/// A file that came with a message.
+/// A file that is attached to a message.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct File {
     pub(crate) filename: String,
@@ -80,7 +80,7 @@ impl From<File> for Attached {
     }
 }
 
-/// A message that was changed: by its author, or by Discord, which adds previews of links.
+/// A message that was changed by its author, or by Discord, which adds previews of links.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Edit {
     #[serde(deserialize_with = "id")]
@@ -95,12 +95,12 @@ pub(crate) struct Edit {
     pub(crate) content: Option<String>,
     #[serde(default, deserialize_with = "users")]
     pub(crate) mentions: Vec<User>,
-    /// None: nobody edited it.
+    /// `None` if its author did not edit it.
     #[serde(default)]
     pub(crate) edited_timestamp: Option<String>,
 }
 
-/// The message another one replies to.
+/// The message that another one replies to.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Referenced {
     pub(crate) author: User,
@@ -112,7 +112,7 @@ pub(crate) struct Referenced {
     pub(crate) attachments: Vec<File>,
 }
 
-/// A message that another one forwards: Discord does not say who wrote it.
+/// A message that another one forwards. Discord does not send its author.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Forwarded {
     #[serde(default)]
@@ -121,7 +121,7 @@ pub(crate) struct Forwarded {
     pub(crate) attachments: Vec<File>,
 }
 
-/// Reads messages as Discord wraps them, and bare, as serenity writes them.
+/// Parses forwarded messages, wrapped as Discord sends them or bare as serenity writes them.
 fn forwarded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Forwarded>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -135,7 +135,7 @@ fn forwarded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Forwarded
     Ok(Vec::<Snapshot>::deserialize(deserializer)?.into_iter().map(bare).collect())
 }
 
-/// Reads users; serenity writes null where Discord left them out.
+/// Parses users. serenity writes null where Discord left them out.
 fn users<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<User>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,5 +1,4 @@
-//! The objects of Discord as far as they are read: only the fields we use, so that Discord may
-//! change all others.
+//! Discord's objects with only the fields that are used, so that other fields may change.
 
 mod messages;
 pub(super) mod places;
@@ -10,27 +9,27 @@ use serde::{Deserialize, Deserializer};
 
 pub(super) use messages::{Edit, Message, Referenced};
 
-/// The first millisecond of Discord's ids, since 1970.
+/// The time at which Discord's ids begin, in milliseconds since 1970.
 const EPOCH_MS: u64 = 1_420_070_400_000;
 
-/// The first id that Discord could give `ago` before now.
+/// Returns the smallest id that Discord could assign `ago` before now.
 pub(super) fn id_from(ago: Duration) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ms = u64::try_from(now.saturating_sub(ago).as_millis()).unwrap_or(u64::MAX);
     ms.saturating_sub(EPOCH_MS) << 22
 }
 
-/// How long ago Discord gave an id.
+/// Returns how long ago Discord assigned an id.
 pub(super) fn age_of(id: u64) -> Duration {
     let given = UNIX_EPOCH + Duration::from_millis((id >> 22) + EPOCH_MS);
     SystemTime::now().duration_since(given).unwrap_or_default()
 }
 
-/// The age of an id by Discord's clock, as far as that is known: machines' clocks differ. `ahead`
-/// is how many seconds ours is ahead of it.
+/// Returns the age of an id by Discord's clock, as far as it is known. `ahead` is how many seconds
+/// this clock is ahead of Discord's.
 pub(super) fn age_by(id: u64, ahead: Option<i64>) -> Duration {
     let given = UNIX_EPOCH + Duration::from_millis((id >> 22) + EPOCH_MS);
-    // Corrected first: by a clock that is behind, the id is from the future.
+    // The clock is corrected first, because a new id is in the future of a slow clock.
     let by = Duration::from_secs(ahead.unwrap_or(0).unsigned_abs());
     let now = SystemTime::now();
     let now = if ahead.unwrap_or(0) < 0 { now + by } else { now - by };
@@ -50,7 +49,7 @@ pub(super) struct User {
 }
 
 impl User {
-    /// The name people see.
+    /// Returns the name that people see.
     pub(super) fn shown(&self) -> &str {
         self.global_name.as_deref().unwrap_or(&self.username)
     }
@@ -74,14 +73,14 @@ pub(super) struct Role {
     pub(super) tags: RoleTags,
 }
 
-/// Whose role it is.
+/// The tags of a role, which contain its owner.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct RoleTags {
     #[serde(default, deserialize_with = "maybe_id")]
     pub(super) bot_id: Option<u64>,
 }
 
-/// Finds who used a command, a button, a menu or a window; in direct messages there is no member.
+/// Returns the user of an interaction. In a direct message there is no member.
 pub(super) fn interacting(interaction: &serde_json::Value) -> Option<(User, Member)> {
     let member = &interaction["member"];
     match User::deserialize(&member["user"]) {
@@ -90,40 +89,40 @@ pub(super) fn interacting(interaction: &serde_json::Value) -> Option<(User, Memb
     }
 }
 
-/// Returns an id as Discord writes it.
+/// Parses an id as Discord writes it.
 pub(super) fn id_in(value: &serde_json::Value) -> Option<u64> {
     parse_id(value.as_str()?)
 }
 
-/// Parses an id. Discord gives nothing the id 0, on which serenity panics.
+/// Parses an id. Refuses 0, which Discord never assigns and on which serenity panics.
 fn parse_id(text: &str) -> Option<u64> {
     text.parse().ok().filter(|id| *id != 0)
 }
 
-/// The options of our commands that hold people's words.
+/// The options of our commands that contain a text of the user.
 const WORDS: [&str; 2] = ["prompt", "message"];
 
-/// A slash command somebody used. The token is left out of `Debug`.
+/// A slash command that a person used. Has no `Debug`, so that the token is never logged.
 #[derive(Clone)]
 pub(super) struct Slash {
     pub(super) interaction: u64,
     pub(super) token: String,
     pub(super) channel: u64,
-    /// The channel a thread belongs to.
+    /// The channel that the thread belongs to.
     pub(super) parent: Option<u64>,
     pub(super) guild: Option<u64>,
     pub(super) user: User,
     pub(super) roles: Vec<u64>,
     pub(super) nick: Option<String>,
     pub(super) name: String,
-    /// The text of the user: the option `prompt` or `message`.
+    /// The text of the user, from the option `prompt` or `message`.
     pub(super) prompt: String,
-    /// The options the user chose or wrote, each with its text.
+    /// The options with a text, by name.
     pub(super) given: Vec<(String, String)>,
 }
 
 impl Slash {
-    /// Reads an interaction; none when it is not a slash command.
+    /// Parses an interaction. Returns `None` if it is not a slash command.
     pub(super) fn read(value: &serde_json::Value) -> Option<Self> {
         #[derive(Deserialize)]
         struct Wire {
@@ -196,8 +195,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    /// The channel a thread belongs to; of other channels the parent is a category, which is of no
-    /// interest.
+    /// Returns the channel that a thread belongs to. The parent of other channels is a category,
+    /// which is not used.
     pub(super) fn thread_parent(&self) -> Option<u64> {
         self.parent_id.filter(|_| matches!(self.kind, 10..=12))
     }
@@ -217,8 +216,8 @@ pub(super) struct Application {
 }
 
 impl Application {
-    /// Whether the bot may read messages that do not name it: `GATEWAY_MESSAGE_CONTENT` or
-    /// `…_LIMITED` (Discord's documentation of applications, 2026-08).
+    /// Returns whether the bot may read messages that do not mention it: `GATEWAY_MESSAGE_CONTENT`
+    /// or `…_LIMITED` (Discord's documentation of applications, 2026-08).
     pub(super) fn reads(&self) -> bool {
         self.flags & (1 << 18 | 1 << 19) != 0
     }
@@ -231,13 +230,13 @@ pub(super) struct Team {
     pub(super) members: Vec<TeamMember>,
 }
 
-/// One of a team.
+/// A member of a team.
 #[derive(Debug, Deserialize)]
 pub(super) struct TeamMember {
     pub(super) user: User,
 }
 
-/// How to log in to the gateway.
+/// The address of the gateway, and the limits of logins.
 #[derive(Debug, Deserialize)]
 pub(super) struct GatewayBot {
     pub(super) url: String,
@@ -247,11 +246,11 @@ pub(super) struct GatewayBot {
     pub(super) session_start_limit: StartLimit,
 }
 
-/// How many logins are left.
+/// The limits of logins.
 #[derive(Debug, Deserialize)]
 pub(super) struct StartLimit {
     pub(super) remaining: u64,
-    /// Milliseconds until there are more.
+    /// Milliseconds until the limit is reset.
     pub(super) reset_after: u64,
     /// How many shards may log in at the same time.
     #[serde(default = "one")]
@@ -267,8 +266,8 @@ pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::E
     parse_id(&text).ok_or_else(|| not_an_id(&text))
 }
 
-/// Reads an id that may be missing or null. One that is there and is not an id is an error: a
-/// message of a server must not count as a direct message.
+/// Parses an id that may be missing or null. An invalid id is an error, because a message of a
+/// server must not count as a direct message.
 pub(super) fn maybe_id<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u64>, D::Error> {

@@ -1,4 +1,4 @@
-//! Guilds, channels and members as far as their permissions go.
+//! Guilds, channels and members, with the fields that determine permissions.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -20,7 +20,7 @@ pub(crate) struct Channel {
     pub(crate) parent_id: Option<u64>,
     #[serde(default)]
     permission_overwrites: Vec<WireOverwrite>,
-    /// Who is in direct messages, beside the bot.
+    /// The people in a direct message, without the bot.
     #[serde(default)]
     pub(crate) recipients: Vec<User>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct WireGuild {
     roles: Vec<Role>,
 }
 
-/// Somebody as a member of a guild.
+/// A user as a member of a guild.
 #[derive(Deserialize)]
 pub(crate) struct Member {
     roles: Vec<String>,
@@ -70,7 +70,7 @@ impl Channel {
 }
 
 impl WireGuild {
-    /// All roles with their permissions.
+    /// Returns all roles with their permissions.
     pub(crate) fn role_permissions(&self) -> Vec<(u64, u64)> {
         self.roles.iter().map(|role| (role.id, role.permissions)).collect()
     }
@@ -89,7 +89,7 @@ impl Member {
     }
 }
 
-/// Permissions are numbers in strings.
+/// Parses permissions, which are numbers in strings.
 fn bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => text.parse().map_err(D::Error::custom),
