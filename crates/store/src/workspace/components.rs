@@ -1,8 +1,8 @@
-//! `state/components/`: the components that served, for when one is wanted back.
+//! `state/components/`: the components that served, so that an earlier one can be restored.
 //!
-//! One folder a backend, one file a component: `<sequence>-<sha256>.wasm`, and its signature beside
-//! it. The newest [`KEPT`] stay. All of it is private, and a file counts only while its content is
-//! what its name says.
+//! It has one folder for each backend, and one file for each component, `<sequence>-<sha256>.wasm`,
+//! with its signature beside it. The newest [`KEPT`] stay. Everything is private, and a file is
+//! only used if its content matches its name.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -16,10 +16,10 @@ use super::FileError;
 use crate::disk::{replace, sync_folder};
 use aetheel_model::plain::hex;
 
-/// Components kept of each backend, the one that serves included.
+/// Components that are kept for each backend, including the one that serves.
 pub const KEPT: usize = 3;
 
-/// Holds the name of the file in the backends folder that what serves came from.
+/// The file that contains the name that the serving component has in the backends folder.
 const FROM: &str = "from";
 
 /// A component that served.
@@ -40,11 +40,11 @@ pub struct Last {
     pub backend: String,
     /// SHA-256 of the component, lower-case hex.
     pub digest: String,
-    /// Name of the file it served from; empty: nobody noted it.
+    /// Name of the file in the backends folder; empty if it was not noted.
     pub file: String,
 }
 
-/// The folder. Every call does its I/O where it is called: on the blocking pool.
+/// The folder. Its methods do I/O and must be called on the blocking pool.
 #[derive(Clone, Debug)]
 pub struct Components {
     folder: PathBuf,
@@ -57,16 +57,16 @@ struct Place {
 }
 
 impl Components {
-    /// The one of a configuration folder; nothing is made yet.
+    /// Names the folder in a configuration folder. Does not create it.
     #[must_use]
     pub fn new(config_dir: &Path) -> Self {
         Self { folder: config_dir.join("state/components") }
     }
 
-    /// Keeps what serves now as the newest of its backend, and forgets those beyond [`KEPT`].
+    /// Saves the serving component as the newest of its backend, and removes those beyond [`KEPT`].
     ///
     /// # Errors
-    /// [`FileError`]; what was kept before still is.
+    /// [`FileError`]; the components that were kept stay.
     pub fn keep(&self, backend: &str, served: &Served) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
         self.keep_in(&folder, served)
@@ -93,11 +93,11 @@ impl Components {
         Ok(())
     }
 
-    /// Has a component that is kept whole already be the newest of its backend; false: it is not
-    /// kept.
+    /// Makes a kept component the newest of its backend. Returns false if it is not kept, or is
+    /// damaged.
     ///
     /// # Errors
-    /// [`FileError`]; what was kept before still is.
+    /// [`FileError`]; the components that were kept stay.
     pub fn renew(&self, backend: &str, digest: &str) -> Result<bool, FileError> {
         let folder = self.folder.join(backend);
         self.renew_in(&folder, digest)
@@ -121,7 +121,7 @@ impl Components {
         Ok(true)
     }
 
-    /// Notes the name of the file that what serves came from.
+    /// Saves the name of the file in the backends folder that contains the serving component.
     ///
     /// # Errors
     /// [`FileError`].
@@ -135,7 +135,7 @@ impl Components {
             .map_err(|error| FileError::new("note a file in", &folder, error))
     }
 
-    /// Returns what served last, of every backend.
+    /// Returns the component that served last, for each backend.
     #[must_use]
     pub fn last(&self) -> Vec<Last> {
         let folders = fs::read_dir(&self.folder)
@@ -152,15 +152,15 @@ impl Components {
         last.collect()
     }
 
-    /// Returns the digests of what served last, newest first, whole or not.
+    /// Returns the digests of the kept components, newest first. Their files may be damaged.
     #[must_use]
     pub fn kept(&self, backend: &str) -> Vec<String> {
         let places = list(&self.folder.join(backend)).unwrap_or_default();
         places.into_iter().rev().map(|place| place.digest).collect()
     }
 
-    /// Returns what served before a component, newest first; before none in particular: everything.
-    /// Files whose content is not what their name says are left out, which is logged.
+    /// Returns the components that served before this one, newest first, or all of them without a
+    /// digest. Damaged files are left out and logged.
     #[must_use]
     pub fn before(&self, backend: &str, digest: Option<&str>) -> Vec<Served> {
         let folder = self.folder.join(backend);
@@ -173,7 +173,7 @@ impl Components {
         earlier.filter_map(|place| read(&folder, place)).collect()
     }
 
-    /// Forgets a component, so that it is not what served before another one.
+    /// Removes a component, so that it is not restored.
     ///
     /// # Errors
     /// [`FileError`].
@@ -196,7 +196,7 @@ fn signature(folder: &Path, place: &Place) -> PathBuf {
     folder.join(format!("{}-{}.wasm.minisig", place.sequence, place.digest))
 }
 
-/// Lists the places of kept components, oldest first.
+/// Lists the kept components, oldest first.
 fn list(folder: &Path) -> io::Result<Vec<Place>> {
     let mut places = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -224,7 +224,7 @@ fn read(folder: &Path, place: &Place) -> Option<Served> {
             signature: fs::read(signature(folder, place)).ok(),
         }),
         Ok(_) => {
-            tracing::warn!(path = %path.display(), "a kept component is damaged and does not count; hint: remove the file");
+            tracing::warn!(path = %path.display(), "a kept component is damaged and is not used; hint: remove the file");
             None
         }
         Err(error) => {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_three_stay_privately_and_what_serves_again_is_the_newest() {
+    fn the_newest_three_stay_private_and_one_that_serves_again_is_the_newest() {
         let folder = tempfile::tempdir().expect("a folder");
         let components = Components::new(folder.path());
         assert_eq!(texts(&components, None), Vec::<String>::new());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_does_not_count_and_is_kept_anew_when_it_serves() {
+    fn a_damaged_file_is_not_used_and_is_saved_again_when_it_serves() {
         let folder = tempfile::tempdir().expect("a folder");
         let components = Components::new(folder.path());
         components.keep("demo", &served("a")).expect("kept");
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_named() {
+    fn an_error_names_the_folder_that_cannot_be_created() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("state"), "").expect("a file in its place");
         let error =

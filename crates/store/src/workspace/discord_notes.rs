@@ -1,5 +1,5 @@
-//! `state/discord.md`: up to which message every channel was handled, for catching up after an
-//! outage, and where questions wait for people, for closing them after a restart.
+//! `state/discord.md`: the last message that was handled in each channel, for catching up after an
+//! outage, and the messages of open questions, so that a restart can close them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,33 +12,33 @@ use super::{FileError, blocking};
 
 const HEADING: &str = "# Discord
 
-Up to which message every channel was handled. After an outage Aetheel goes on behind it; a line that is taken out means that
-nothing is caught up with there. Questions of agents that wait for somebody stand here too, so that their buttons can be taken
-away after a restart, and the last logins (milliseconds since 1970): when there were many lately, the next one waits.
+The last message that was handled in each channel. After an outage, Aetheel continues after it. If you remove a line, messages that
+were missed there are not answered. The file also lists open questions of agents, so that a restart can remove their buttons, and the
+last logins (milliseconds since 1970): after many logins in a short time, the next one waits.
 
 ";
 
-/// Logins that are kept.
+/// Most logins that are kept.
 const LOGINS: usize = 32;
 
-/// The notes kept of Discord. Cheap to clone; clones share everything.
+/// The notes about Discord. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct DiscordNotes(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The changes since the file was last written; none: forgotten. Never locked while files are
-    /// written.
+    /// The changes since the file was last written; `None` removes an entry. Never locked while the
+    /// file is written.
     noted: Mutex<HashMap<Key, Option<Item>>>,
     ledger: Mutex<Ledger<Item>>,
 }
 
-/// What lines of the file say of channels.
+/// The channels and questions in some lines of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Noted {
-    /// Channels, each with the last message handled there.
+    /// Channels, each with the last message that was handled.
     pub channels: Vec<(u64, u64)>,
-    /// Questions that wait, each with channel and message.
+    /// Open questions, each with channel and message.
     pub questions: Vec<(String, u64, u64)>,
 }
 
@@ -51,19 +51,19 @@ pub(super) enum Key {
 
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    /// How far a channel was handled.
+    /// The last message that was handled in a channel.
     Seen { channel: u64, message: u64 },
-    /// Where a question waits.
+    /// The message of an open question.
     Question { id: String, channel: u64, message: u64 },
-    /// When the bot logged in.
+    /// The time of a login, in milliseconds since 1970.
     Login(i64),
 }
 
 impl DiscordNotes {
-    /// Reads the file; a missing one is an empty one.
+    /// Reads the file; a missing file is empty.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         Ok(Self(Arc::new(Shared {
             noted: Mutex::default(),
@@ -71,8 +71,8 @@ impl DiscordNotes {
         })))
     }
 
-    /// Notes a message as handled. Only in memory, at once; an older one than was noted since the
-    /// last save changes nothing.
+    /// Notes that a message was handled, in memory only. A message older than the one noted since
+    /// the last save changes nothing.
     pub fn note(&self, channel: u64, message: u64) {
         let mut noted = self.noted();
         let last = match noted.get(&Key::Channel(channel)) {
@@ -82,12 +82,12 @@ impl DiscordNotes {
         noted.insert(Key::Channel(channel), Some(Item::Seen { channel, message: last }));
     }
 
-    /// Notes a login. Only in memory, at once; of those saved only the last ones are kept.
+    /// Notes a login, in memory only. Only the latest logins are saved.
     pub fn note_login(&self, at_ms: i64) {
         self.noted().insert(Key::Login(at_ms), Some(Item::Login(at_ms)));
     }
 
-    /// The last logins, oldest first, as known now.
+    /// Returns the latest logins, oldest first, including unsaved ones.
     pub async fn logins(&self) -> Vec<i64> {
         self.items()
             .await
@@ -96,12 +96,12 @@ impl DiscordNotes {
             .collect()
     }
 
-    /// Forgets a channel that is gone.
+    /// Forgets a channel that no longer exists.
     pub fn forget(&self, channel: u64) {
         self.noted().insert(Key::Channel(channel), None);
     }
 
-    /// Notes where a question waits. Only in memory, at once.
+    /// Notes the message of an open question, in memory only.
     pub fn open_question(&self, id: &str, channel: u64, message: u64) {
         self.noted().insert(
             Key::Question(id.to_owned()),
@@ -109,13 +109,13 @@ impl DiscordNotes {
         );
     }
 
-    /// Notes that a question is over. Only in memory, at once.
+    /// Notes that a question is closed, in memory only.
     pub fn close_question(&self, id: &str) {
         self.noted().insert(Key::Question(id.to_owned()), None);
     }
 
-    /// All channels and the last message handled in each, as known now. Reads the file again if
-    /// somebody changed it.
+    /// Returns all channels with the last message that was handled in each, including unsaved ones.
+    /// Reads the file again if it was changed by hand.
     pub async fn seen(&self) -> BTreeMap<u64, u64> {
         let seen = |item: &Item| {
             if let Item::Seen { channel, message } = item {
@@ -127,8 +127,8 @@ impl DiscordNotes {
         self.items().await.iter().filter_map(seen).collect()
     }
 
-    /// All questions that wait, each with channel and message, as known now. Reads the file again
-    /// if somebody changed it.
+    /// Returns all open questions with their channels and messages, including unsaved ones. Reads
+    /// the file again if it was changed by hand.
     pub async fn questions(&self) -> Vec<(String, u64, u64)> {
         let question = |item: Item| {
             if let Item::Question { id, channel, message } = item {
@@ -140,8 +140,8 @@ impl DiscordNotes {
         self.items().await.into_iter().filter_map(question).collect()
     }
 
-    /// Writes down the channels, and the questions in them, that are wanted, as lines of the file.
-    /// Reads the file again if somebody changed it.
+    /// Returns the lines about the wanted channels and their questions. Reads the file again if it
+    /// was changed by hand.
     pub async fn lines_of(&self, wanted: impl Fn(u64) -> bool) -> String {
         let items = self.items().await;
         let theirs = |item: &&Item| match item {
@@ -151,7 +151,7 @@ impl DiscordNotes {
         items.iter().filter(theirs).map(line_of).collect()
     }
 
-    /// Reads such lines, or a whole file. What cannot be read is left out, and so are logins.
+    /// Parses such lines, or a whole file. Ignores logins and lines that cannot be parsed.
     #[must_use]
     pub fn read_lines(text: &str) -> Noted {
         let mut noted = Noted::default();
@@ -173,7 +173,7 @@ impl DiscordNotes {
         blocking(move || {
             let mut ledger = notes.ledger();
             if let Err(error) = ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
+                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
             }
             merge(&mut ledger.entries, &notes.noted());
             ledger.entries.values().cloned().collect()
@@ -181,11 +181,11 @@ impl DiscordNotes {
         .await
     }
 
-    /// Writes what was noted since the last save, all at once; to be called every second or so, and
-    /// at shutdown. Returns whether there was anything to write.
+    /// Writes everything noted since the last save, in one write. Should be called about every
+    /// second, and at shutdown. Returns whether there was anything to write.
     ///
     /// # Errors
-    /// [`FileError`]; what was noted is kept for the next save.
+    /// [`FileError`]; the notes are kept for the next save.
     pub async fn save(&self) -> Result<bool, FileError> {
         let notes = self.clone();
         blocking(move || {
@@ -209,8 +209,8 @@ impl DiscordNotes {
         .await
     }
 
-    /// Lines that could not be read when the file was last read, each with its number. They stay in
-    /// the file.
+    /// Returns the lines that could not be read when the file was last read, each with its number.
+    /// They stay in the file.
     pub async fn warnings(&self) -> Vec<String> {
         let notes = self.clone();
         blocking(move || notes.ledger().warnings.clone()).await
@@ -228,7 +228,7 @@ impl DiscordNotes {
 fn merge(entries: &mut BTreeMap<Key, Item>, noted: &HashMap<Key, Option<Item>>) {
     for (key, item) in noted {
         match (entries.get_mut(key), item) {
-            // Somebody may have moved it further by hand.
+            // A person may have changed it to a later message by hand.
             (Some(Item::Seen { message: last, .. }), Some(Item::Seen { message, .. })) => {
                 *last = (*last).max(*message)
             }
@@ -248,7 +248,7 @@ impl Entry for Item {
 
     fn read(tokens: &[Token]) -> Option<Result<Self, String>> {
         let Some(Token::Code(first)) = tokens.first() else { return None };
-        // The file may hold other kinds of lines too.
+        // The file may contain other kinds of lines.
         let (kind, name) = first.split_once(':')?;
         let number =
             |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a Discord id"));
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_noted_is_written_at_once_and_found_after_a_restart() {
+    async fn all_notes_are_written_together_and_found_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("discord.md");
         let seen = DiscordNotes::open(&path).unwrap();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hand_mended_file_counts_and_its_other_lines_stay() {
+    async fn an_edit_by_hand_takes_effect_and_other_lines_stay() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("discord.md");
         let text = "# Mine\n\n- `channel:1` seen to `10`\n- `channel:x` seen to `1`\n- `weather:9` fine\n- `channel:2` seen to `20`\n";
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_written_is_written_later() {
+    async fn notes_that_could_not_be_written_are_written_later() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state").join("discord.md");
         let seen = DiscordNotes::open(&path).unwrap();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn open_questions_stand_beside_the_channels_until_they_are_closed() {
+    async fn open_questions_are_saved_beside_the_channels_until_they_are_closed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("discord.md");
         let notes = DiscordNotes::open(&path).unwrap();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_another_node_are_read_one_by_one_and_what_cannot_be_read_is_left_out() {
+    fn lines_of_another_node_are_read_one_by_one_and_invalid_ones_are_ignored() {
         let text = "# Discord\n\n- `channel:1` seen to `10`.\n- `login:5`.\n- `channel:2` seen to `x`.\n- `channel:3\n- `question:q%60` open in `channel:1` at `9`.\nchannel:4 seen to 5\n- `channel:99999999999999999999` seen to `1`.";
         assert_eq!(
             DiscordNotes::read_lines(text),

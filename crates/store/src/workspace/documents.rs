@@ -1,5 +1,5 @@
-//! The files of the system prompt: which one may be missing, and what stands in for one that cannot
-//! be read.
+//! The files of the system prompt: which of them may be missing, and the replacement for one that
+//! cannot be read.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ impl Inner {
         self.folder.join(document.file())
     }
 
-    /// Fails if a file of the system prompt exists but cannot be read: the agent would work without
-    /// the operator's instructions.
+    /// Returns an error if a file of the system prompt exists but cannot be read, because the agent
+    /// would work without the operator's instructions.
     pub(super) fn require_documents(&self) -> Result<(), FileError> {
         for path in Document::ALL.map(|document| self.path(document)) {
             fresh::open(&path).map_err(|error| {
-                let hint = "the agent must not work without what it says: check its owner, its \
+                let hint = "the agent must not work without its content: check its owner, its \
                             mode, and what it links to; or delete it";
                 let source = std::io::Error::new(error.kind(), format!("{error}; hint: {hint}"));
                 FileError::new("read", &path, source)
@@ -57,7 +57,7 @@ impl Inner {
                     let (text, valid) = whole.text();
                     if !valid {
                         documents.warnings.push(format!(
-                            "{file} is not valid UTF-8: what is not is shown as \u{fffd}"
+                            "{file} is not valid UTF-8: invalid bytes are shown as \u{fffd}"
                         ));
                     }
                     *last = Some(text);
@@ -67,7 +67,7 @@ impl Inner {
                         Ok(()) => *last = Some(memory::HEADER.to_owned()),
                         Err(error) => {
                             documents.warnings.push(format!(
-                                "{file} is missing and cannot be made: {}",
+                                "{file} is missing and cannot be created: {}",
                                 error.source
                             ));
                             *last = None;
@@ -76,13 +76,13 @@ impl Inner {
                 }
                 Outcome::Missing => *last = None,
                 Outcome::Unsettled => {
-                    documents.warnings.push(format!(
-                        "{file} is being written all the time: its last whole text is used"
-                    ));
+                    documents
+                        .warnings
+                        .push(format!("{file} keeps changing: its last complete text is used"));
                 }
                 Outcome::Failed(error) => {
                     documents.warnings.push(format!(
-                        "{file} cannot be read: {error}; its last whole text is used"
+                        "{file} cannot be read: {error}; its last complete text is used"
                     ));
                 }
             }

@@ -292,7 +292,7 @@ async fn appends_are_never_seen_torn_by_reads_beside_them() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_is_named() {
+async fn an_error_names_the_folder_that_cannot_be_created() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();

@@ -1,11 +1,12 @@
-//! Changing what `channels.md` says of a channel, and nothing else in it. Pure.
+//! Changes the entries of a channel in `channels.md` and nothing else in it. Pure.
 
 use super::{Lane, keyword, lane, sections};
 
-/// Returns the text with a section for a project at its end; none where there is one already.
+/// Returns the text with a new section for a project at its end, or `None` if the project already
+/// has one.
 ///
 /// # Errors
-/// A name or a value that a line of markdown cannot hold.
+/// A name or a value that cannot be written on one line of markdown.
 pub fn with_project(
     text: &str,
     name: &str,
@@ -21,12 +22,12 @@ pub fn with_project(
     Ok(Some(with_section(text, &format!("project {name}"), entries)))
 }
 
-/// Returns the text with these entries in the section of a lane: an entry with a value is written
-/// over the one there is or added, one without is taken out. A lane without a section gets one,
-/// with the name people know it by.
+/// Returns the text with these entries in the section of a lane. An entry with a value replaces the
+/// present one or is added; an entry without one is removed. A lane without a section gets one,
+/// whose title contains `name`.
 ///
 /// # Errors
-/// A value that a line of markdown cannot hold.
+/// A value that cannot be written on one line of markdown.
 pub fn with_channel(
     text: &str,
     of: &Lane,
@@ -35,7 +36,7 @@ pub fn with_channel(
 ) -> Result<String, String> {
     check(entries)?;
     let (found, _) = sections(text);
-    // The last one counts.
+    // The last section of a lane is the one that is used.
     let Some(section) =
         found.iter().rfind(|section| lane(&section.title).is_ok_and(|lane| lane == *of))
     else {
@@ -46,7 +47,7 @@ pub fn with_channel(
     for entry in entries {
         let mut new = written(entry);
         for old in section.entries.iter().filter(|old| old.key == entry.0) {
-            // A second one of the same key would win over the first: only one is left.
+            // A second entry with the same key would override the first, so only one is kept.
             lines[old.line - 1] = new.take();
         }
         added.extend(new);
@@ -63,7 +64,7 @@ fn check(entries: &[(&str, Option<&str>)]) -> Result<(), String> {
         !value.contains(|c: char| c == '`' || c.is_control()) && !value.trim().is_empty()
     };
     match entries.iter().filter_map(|(_, value)| *value).find(|value| !fits(value)) {
-        Some(value) => Err(format!("{value:?} cannot stand in channels.md")),
+        Some(value) => Err(format!("{value:?} cannot be written in channels.md")),
         None => Ok(()),
     }
 }
@@ -72,7 +73,7 @@ fn written((key, value): &(&str, Option<&str>)) -> Option<String> {
     value.map(|value| format!("- {key}: `{value}`"))
 }
 
-/// The text with a new section behind it.
+/// Returns the text with a new section at its end.
 fn with_section(text: &str, title: &str, entries: &[(&str, Option<&str>)]) -> String {
     let mut text = match text.trim_end() {
         "" => "# Channels\n".to_owned(),
@@ -106,7 +107,7 @@ mod tests {
     const SITE: Lane = Lane::Channel(42);
 
     #[test]
-    fn a_new_channel_gets_a_section_and_what_was_there_stays_as_it_stood() {
+    fn a_new_channel_gets_a_section_and_the_rest_stays_unchanged() {
         let before = "# Mine\n\nwords\n\n## project p\n- directory: `a`\n\n\n";
         let after = with_channel(
             before,
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_written_over_added_and_taken_out_where_they_stand() {
+    fn entries_are_replaced_added_and_removed_in_place() {
         let before = "## channel #site (42)\nwords\n- Directory: old\n- directory: older\n- safety: edit\n- backend: claude\n\nmore\n## 43\n- directory: x\n";
         let after = with_channel(
             before,
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_project_gets_a_section_and_one_that_is_there_stays() {
+    fn a_new_project_gets_a_section_and_an_existing_one_stays() {
         let entries = [("directory", Some("/srv/site"))];
         let text = with_project("# Mine\n", "Site", &entries).expect("fits").expect("new");
         assert_eq!(text, "# Mine\n\n## project Site\n- directory: `/srv/site`\n");
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_break_out_of_its_line() {
+    fn a_value_cannot_span_lines() {
         for bad in ["a\n## project x", "`", " "] {
             assert!(with_channel("", &SITE, None, &[("directory", Some(bad))]).is_err(), "{bad:?}");
         }

@@ -1,7 +1,7 @@
-//! `channels.md`: which project, backend and settings a channel has. The operator's file; only
+//! `channels.md`: the project, backend and settings of each channel. The operator's file; only
 //! `/project` writes to it.
 //!
-//! Pure but for [`directory`] and [`bind()`]. `docs/configuration.md` has the format.
+//! Pure except for [`directory`] and [`bind()`]. `docs/configuration.md` has the format.
 
 mod bind;
 
@@ -27,43 +27,43 @@ use aetheel_model::markdown::sections::{Section, sections};
 pub struct LaneSettings {
     /// Working directory, as written.
     pub directory: Option<String>,
-    /// The backend that answers, by name.
+    /// The name of the backend that answers.
     pub backend: Option<String>,
-    /// The backends that people may choose, in place of those that are offered for all.
+    /// The backends that people may choose, instead of those that are offered everywhere.
     pub backends: Option<Vec<String>>,
-    /// For [`LaneSettings::backend`]; without one, for the default backend.
+    /// The model for [`LaneSettings::backend`], or for the default backend if that is not set.
     pub model: Option<String>,
-    /// The effort for the same backend as [`LaneSettings::model`].
+    /// The effort, for the same backend as [`LaneSettings::model`].
     pub effort: Option<String>,
-    /// The most that is allowed.
+    /// The highest safety level that is allowed.
     pub safety: Option<Safety>,
-    /// `plan` allows nothing else.
+    /// The mode. `plan` excludes all others.
     pub mode: Option<Mode>,
-    /// Whether people must name the bot; `false`: it reads everything that is written there.
+    /// Whether people must mention the bot. If `false`, the bot reads every message.
     pub require_mention: Option<bool>,
     /// The project it belongs to, in lower case.
     pub project: Option<String>,
-    /// Where what agents note goes; none: as usual.
+    /// The memory for what agents note, or `None` for the usual one.
     pub memory: Option<MemoryOf>,
-    /// Whoever asked is pinged when an answer that took so long is there.
+    /// Time after which the person who asked is pinged when the answer is complete.
     pub ping: Option<Duration>,
-    /// The label of the cluster's nodes that may serve it; none: any node.
+    /// The label of the cluster's nodes that may serve it, or `None` for any node.
     pub node: Option<String>,
-    /// Why nothing may run here, until the file is mended.
+    /// The reason why nothing may run here until the file is corrected.
     pub fault: Option<String>,
 }
 
-/// All of the file.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
     lanes: BTreeMap<Lane, LaneSettings>,
-    /// Parts that could not be read, one line each.
+    /// A line for each part that could not be read.
     pub warnings: Vec<String>,
 }
 
 impl Channels {
-    /// Reads a file's text. Parts that cannot be meant are named; where they would have limited
-    /// something, the strictest counts.
+    /// Parses the text of a file. Invalid parts cause a warning; an invalid limit is replaced by
+    /// the strictest one.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (sections, strange) = sections(text);
@@ -80,7 +80,7 @@ impl Channels {
                         .push(format!("channels.md line {}: a project has no `project`", of.line));
                 }
                 if projects.insert(name.to_lowercase(), settings).is_some() {
-                    warnings.push(format!("channels.md line {}: there is an earlier project {name:?}; this one counts", section.line));
+                    warnings.push(format!("channels.md line {}: there is an earlier project {name:?}; this one is used", section.line));
                 }
             } else {
                 match lane(&section.title) {
@@ -114,7 +114,7 @@ impl Channels {
             }
             if channels.lanes.insert(lane.clone(), settings).is_some() {
                 warnings.push(format!(
-                    "channels.md line {}: there is an earlier section of {lane}; this one counts",
+                    "channels.md line {}: there is an earlier section of {lane}; this one is used",
                     section.line
                 ));
             }
@@ -123,21 +123,21 @@ impl Channels {
         channels
     }
 
-    /// Returns the settings for a lane; none are set for one that is not named.
+    /// Returns the settings for a lane. They are empty if the file does not name the lane.
     #[must_use]
     pub fn of(&self, lane: &Lane) -> LaneSettings {
         self.lanes.get(lane).cloned().unwrap_or_default()
     }
 
-    /// All that are named.
+    /// Returns all lanes of the file with their settings.
     pub fn lanes(&self) -> impl Iterator<Item = (&Lane, &LaneSettings)> {
         self.lanes.iter()
     }
 }
 
 impl LaneSettings {
-    /// These, and where they are silent, those of the project or of a thread's channel. A model
-    /// belongs to the backend it was written for.
+    /// Returns these settings, with missing ones taken from those of the project or of a thread's
+    /// channel. A model and an effort are only taken for the backend that they were written for.
     #[must_use]
     pub fn or(self, project: &Self) -> Self {
         let same = self.backend.is_none() || self.backend == project.backend;
@@ -159,14 +159,14 @@ impl LaneSettings {
     }
 }
 
-/// Returns the text behind a word and blanks.
+/// Returns the text after a keyword and white space.
 fn keyword<'a>(title: &'a str, word: &str) -> Option<&'a str> {
     let (first, rest) = title.split_once(char::is_whitespace)?;
     (first.eq_ignore_ascii_case(word) && !rest.trim().is_empty()).then(|| rest.trim())
 }
 
 fn lane(title: &str) -> Result<Lane, String> {
-    // The name people know may stand there too: `channel #site 123456789`.
+    // The name that people know may be in the title, too: `channel #site 123456789`.
     let id = || {
         title.split_whitespace().rev().find_map(|word| word.trim_matches(['(', ')']).parse().ok())
     };
@@ -195,7 +195,7 @@ const ENTRIES: [&str; 13] = [
     "safety",
 ];
 
-/// The settings of a section, and the project it names.
+/// Returns the settings of a section, and its entry that names a project.
 fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, Option<&'a Entry>) {
     let (mut settings, mut project) = (LaneSettings::default(), None);
     for entry in &section.entries {
@@ -209,7 +209,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
             "backends" => settings.backends = Some(names(text)),
             "model" if plain(text) => settings.model = Some(text.to_owned()),
             "model" => strange(
-                "a model begins with no dash and holds no control characters; it is ignored",
+                "a model must not begin with a dash or contain white space or control characters; it is ignored",
             ),
             "effort" | "thinking" => settings.effort = Some(text.to_owned()),
             "safety" | "permission-mode" => match safety(text) {
@@ -217,7 +217,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                     (settings.safety, settings.mode) = (Some(safety), mode.or(settings.mode))
                 }
                 None => {
-                    strange("`safety` is none of `ask`, `edit`, `danger`; `ask` counts");
+                    strange("`safety` is not one of `ask`, `edit`, `danger`; `ask` is used");
                     settings.safety = Some(Safety::Default);
                 }
             },
@@ -225,7 +225,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                 Some(memory) => settings.memory = Some(memory),
                 None => {
                     strange(
-                        "`memory` is none of `project`, `own`, `shared`, `none`; `none` counts",
+                        "`memory` is not one of `project`, `own`, `shared`, `none`; `none` is used",
                     );
                     settings.memory = Some(MemoryOf::Nothing);
                 }
@@ -234,7 +234,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                 "yes" => settings.require_mention = Some(true),
                 "no" => settings.require_mention = Some(false),
                 _ => {
-                    strange("`require-mention` is neither `yes` nor `no`; `yes` counts");
+                    strange("`require-mention` is neither `yes` nor `no`; `yes` is used");
                     settings.require_mention = Some(true);
                 }
             },
@@ -250,7 +250,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
                 "build" => settings.mode = Some(Mode::Build),
                 "plan" => settings.mode = Some(Mode::Plan),
                 _ => {
-                    strange("`mode` is neither `build` nor `plan`; `plan` counts");
+                    strange("`mode` is neither `build` nor `plan`; `plan` is used");
                     settings.mode = Some(Mode::Plan);
                 }
             },
@@ -263,20 +263,20 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
     (settings, project)
 }
 
-/// Whether a text can be a label of a cluster's node.
+/// Returns whether a text can be a label of a cluster's node.
 #[must_use]
 pub fn is_label(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// Names separated by commas; `none` is none.
+/// Splits names at commas; `none` is an empty list.
 fn names(text: &str) -> Vec<String> {
     let names = text.split(',').map(|name| name.trim().trim_matches('`').to_lowercase());
     names.filter(|name| !name.is_empty() && name != "none").collect()
 }
 
-/// A level by its own name or by that of `PERMISSION_MODE`.
+/// Reads a safety level by its own name or by its name in `PERMISSION_MODE`.
 fn safety(text: &str) -> Option<(Safety, Option<Mode>)> {
     Some(match text {
         "ask" | "default" => (Safety::Default, None),
@@ -287,7 +287,7 @@ fn safety(text: &str) -> Option<(Safety, Option<Mode>)> {
     })
 }
 
-/// Whether a text can be a model's name and nothing else.
+/// Returns whether a text can be the name of a model.
 #[must_use]
 pub fn plain(text: &str) -> bool {
     (1..=200).contains(&text.len())
@@ -295,11 +295,11 @@ pub fn plain(text: &str) -> bool {
         && !text.contains(|c: char| c.is_control() || c.is_whitespace())
 }
 
-/// The directory that is meant, its links resolved: below one of the roots, there, and a directory.
-/// A relative one is meant from the first root. Blocks for as long as the file system takes.
+/// Returns the directory that a text names, with its links resolved. It must exist below one of the
+/// roots. A relative one starts from the first root. Blocks while it accesses the file system.
 ///
 /// # Errors
-/// What is wrong with it, for the operator.
+/// The problem, as a text for the operator.
 pub fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<PathBuf, String> {
     let path = match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
@@ -318,8 +318,8 @@ pub fn directory(text: &str, roots: &[PathBuf], home: Option<&str>) -> Result<Pa
     Err(format!("directory {} is not below PROJECT_ROOTS ({})", found.display(), roots.join(", ")))
 }
 
-/// Changes what the file says of a lane, and nothing else in it. Blocks for as long as the file
-/// system takes.
+/// Changes the entries of a lane in the file and nothing else. Blocks while it accesses the file
+/// system.
 pub(super) fn bind(
     path: &Path,
     of: &Lane,

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_backends_people_may_choose_are_a_list_and_none_is_nobody() {
+fn the_backends_people_may_choose_are_a_list_and_none_is_an_empty_one() {
     let text = "## project site\n- backends: `Codex`, gemini\n\n## channel 1\n- project: site\n\n## channel 2\n- backends: none\n- project: site\n";
     let channels = Channels::parse(text);
     assert_eq!(channels.warnings, Vec::<String>::new());
@@ -14,7 +14,7 @@ fn the_backends_people_may_choose_are_a_list_and_none_is_nobody() {
 }
 
 #[test]
-fn a_channel_has_its_projects_settings_where_it_is_silent() {
+fn a_channel_inherits_missing_settings_from_its_project() {
     let text = "\
 ## channel #site (42)
 - project: Site
@@ -51,7 +51,7 @@ fn a_channel_has_its_projects_settings_where_it_is_silent() {
 }
 
 #[test]
-fn a_channel_with_another_backend_does_not_take_the_projects_model() {
+fn a_channel_with_another_backend_does_not_inherit_the_projects_model() {
     let channels = Channels::parse(
         "## project p\n- backend: codex\n- model: gpt\n- effort: low\n## 7\n- project: p\n- backend: claude\n",
     );
@@ -60,7 +60,7 @@ fn a_channel_with_another_backend_does_not_take_the_projects_model() {
 }
 
 #[test]
-fn lanes_are_named_as_people_name_them() {
+fn lanes_are_named_in_several_forms() {
     for (title, lane) in [
         ("channel 7", Lane::Channel(7)),
         ("Channel #general 7", Lane::Channel(7)),
@@ -80,7 +80,7 @@ fn lanes_are_named_as_people_name_them() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_named_and_never_loosens_anything() {
+fn an_invalid_part_is_reported_and_never_loosens_a_limit() {
     let text = "\
 ## channel general
 - backend: x
@@ -108,11 +108,11 @@ fn what_cannot_be_meant_is_named_and_never_loosens_anything() {
         );
     }
     assert_eq!(channels.of(&Lane::Channel(7)).safety, Some(Safety::Default));
-    assert!(channels.of(&Lane::Channel(8)).fault.is_some(), "not in a directory nobody meant");
+    assert!(channels.of(&Lane::Channel(8)).fault.is_some(), "not in an unintended directory");
 }
 
 #[test]
-fn a_directory_outside_the_roots_is_refused_whatever_leads_there() {
+fn a_directory_outside_the_roots_is_refused_however_it_is_reached() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for name in ["roots/site", "outside"] {

@@ -1,7 +1,7 @@
-//! `state/webhooks.md`: which deliveries of webhooks were taken, so that a repeated one is known
-//! also after a restart.
+//! `state/webhooks.md`: the deliveries of webhooks that were accepted, so that a repeated one is
+//! recognised also after a restart.
 //!
-//! Known deliveries are looked up in memory; the file is appended to, many at once when they come
+//! Lookups use memory. The file is appended to, with many deliveries in one write if they arrive
 //! fast.
 
 use std::cmp::Reverse;
@@ -16,26 +16,26 @@ use super::{FileError, Workspace, blocking};
 
 const HEADING: &str = "# Webhooks
 
-Deliveries that were taken, so that none is taken twice. They are forgotten after a day; take a line out to have a delivery
-taken again.
+Deliveries that were accepted, so that none is accepted twice. They are forgotten after a day. Remove a line to have its delivery
+accepted again.
 
 ";
 
-/// How long a delivery is known, milliseconds.
+/// How long a delivery is remembered, in milliseconds.
 const KNOWN_MS: i64 = 24 * 3_600_000;
-/// Most deliveries of one webhook that are known.
+/// Most deliveries of one webhook that are remembered.
 const MOST: usize = 10_000;
-/// Never forgotten, however many there are: as long as a signature with a time may be good,
-/// milliseconds.
+/// How long a delivery is remembered however many there are, in milliseconds. A signature with a
+/// time is valid for this long.
 const SURELY_MS: i64 = 15 * 60_000;
 
-/// Deliveries that were taken. Cheap to clone; clones share everything.
+/// The accepted deliveries. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Deliveries(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Never locked while files are written.
+    /// Never locked while the file is written.
     known: Mutex<Known>,
     file: Mutex<File>,
 }
@@ -43,21 +43,21 @@ struct Shared {
 #[derive(Debug)]
 struct File {
     ledger: Ledger<Delivery>,
-    /// From so many lines on it is looked through for what can be forgotten.
+    /// Number of lines from which the file is searched for deliveries to forget.
     prune_at: usize,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// When each was taken, milliseconds since 1970.
+    /// The time at which each was accepted, in milliseconds since 1970.
     taken: HashMap<Key, i64>,
-    /// Being taken at this moment.
+    /// Deliveries that are being accepted.
     claimed: HashSet<Key>,
-    /// Taken and not in the file yet.
+    /// Accepted deliveries that are not in the file yet.
     unsaved: Vec<Delivery>,
 }
 
-/// The webhook's name and the delivery's id.
+/// The name of the webhook and the id of the delivery.
 pub(super) type Key = (String, String);
 
 #[derive(Clone, Debug)]
@@ -67,18 +67,18 @@ pub(super) struct Delivery {
     at_ms: i64,
 }
 
-/// Whether a delivery may be taken.
+/// The result of [`Deliveries::claim`].
 #[derive(Debug)]
 pub enum Claimed {
-    /// It is new and nobody else's.
+    /// The delivery is new, and the caller may accept it.
     New(Claim),
-    /// It was taken before.
+    /// The delivery was accepted before.
     Taken,
-    /// Somebody is taking it.
+    /// Another caller is accepting it.
     Pending,
 }
 
-/// The right to take a delivery. Dropping it leaves the delivery as it was.
+/// The right to accept a delivery. Dropping it leaves the delivery unaccepted.
 #[derive(Debug)]
 pub struct Claim {
     deliveries: Deliveries,
@@ -86,10 +86,11 @@ pub struct Claim {
 }
 
 impl Workspace {
-    /// Which deliveries of webhooks were taken; read once, by the one who takes them.
+    /// Reads the accepted deliveries. Call it once, because two values would not know of each
+    /// other.
     ///
     /// # Errors
-    /// [`FileError`] when the file cannot be read.
+    /// [`FileError`] if the file cannot be read.
     pub async fn deliveries(&self) -> Result<Deliveries, FileError> {
         let path = self.inner.folder.join("state").join("webhooks.md");
         blocking(move || Deliveries::open(&path, jiff::Timestamp::now().as_millisecond())).await
@@ -97,7 +98,7 @@ impl Workspace {
 }
 
 impl Deliveries {
-    /// Reads the file; a missing one is an empty one. Blocks.
+    /// Reads the file; a missing file is empty. Blocks.
     pub(super) fn open(path: &Path, now_ms: i64) -> Result<Self, FileError> {
         let mut file = File { ledger: Ledger::open(path, HEADING)?, prune_at: 0 };
         file.prune(now_ms)?;
@@ -105,7 +106,7 @@ impl Deliveries {
         Ok(Self(Arc::new(Shared { known: Mutex::new(known), file: Mutex::new(file) })))
     }
 
-    /// Claims a delivery, at once. One of several at the same time gets it.
+    /// Claims a delivery without waiting. Only one of several callers at the same time gets it.
     #[must_use]
     pub fn claim(&self, webhook: &str, id: &str, now_ms: i64) -> Claimed {
         let key = (webhook.to_owned(), id.to_owned());
@@ -123,7 +124,7 @@ impl Deliveries {
         let mut file = self.0.file.lock();
         let unsaved = std::mem::take(&mut self.known().unsaved);
         if unsaved.is_empty() {
-            // Somebody else saved ours with theirs.
+            // Another caller saved this delivery together with its own.
             return Ok(());
         }
         match file.add(&unsaved, now_ms) {
@@ -149,10 +150,11 @@ impl Deliveries {
 }
 
 impl Claim {
-    /// Notes the delivery as taken and returns when that is on disk.
+    /// Marks the delivery as accepted. Returns once that is on disk.
     ///
     /// # Errors
-    /// [`FileError`]; the delivery is known until the program ends, and written with the next one.
+    /// [`FileError`]. The delivery is remembered until the program ends, and is written with the
+    /// next one.
     pub async fn keep(self, now_ms: i64) -> Result<(), FileError> {
         {
             let mut known = self.deliveries.known();
@@ -172,11 +174,11 @@ impl Drop for Claim {
 }
 
 impl File {
-    /// Writes deliveries; returns whether others were forgotten or changed.
+    /// Writes deliveries. Returns whether others were forgotten or changed.
     fn add(&mut self, deliveries: &[Delivery], now_ms: i64) -> Result<bool, FileError> {
         let changed = self.ledger.refresh()?;
         if deliveries.iter().any(|delivery| self.ledger.entries.contains_key(&delivery.key())) {
-            // Taken again after a day: its line is another one now.
+            // It is accepted again after a day, so its line changes.
             self.ledger
                 .entries
                 .extend(deliveries.iter().map(|delivery| (delivery.key(), delivery.clone())));
@@ -191,7 +193,7 @@ impl File {
         self.ledger.entries.values().map(|delivery| (delivery.key(), delivery.at_ms)).collect()
     }
 
-    /// Forgets what is old, and the oldest of what is too much; returns whether there was any.
+    /// Forgets old deliveries, and the oldest of too many. Returns whether there were any.
     fn prune(&mut self, now_ms: i64) -> Result<bool, FileError> {
         let mut by_webhook: BTreeMap<&str, Vec<&Delivery>> = BTreeMap::new();
         for delivery in self.ledger.entries.values() {
@@ -213,7 +215,7 @@ impl File {
         if !gone.is_empty() {
             self.ledger.save()?;
         }
-        // So that the effort stays small beside what was appended since.
+        // So that the cost stays small compared with the lines appended since.
         self.prune_at = 2 * (self.ledger.length() + MOST);
         Ok(!gone.is_empty())
     }
@@ -234,7 +236,7 @@ impl Entry for Delivery {
                 })
                 .map_err(|error| format!("its time cannot be read: {error}"))
             }
-            _ => Err("it is not webhook, id, `at` and a time".to_owned()),
+            _ => Err("it does not have a webhook, an id, `at` and a time".to_owned()),
         };
         Some(read)
     }

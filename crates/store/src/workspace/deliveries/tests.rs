@@ -14,11 +14,11 @@ fn is_taken(deliveries: &Deliveries, webhook: &str, id: &str, now_ms: i64) -> bo
 }
 
 #[tokio::test]
-async fn a_delivery_is_known_for_a_day_and_over_restarts() {
+async fn a_delivery_is_remembered_for_a_day_and_across_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("webhooks.md");
     let first = Deliveries::open(&path, NOW).unwrap();
-    assert!(!path.exists(), "nothing is written before there is anything");
+    assert!(!path.exists(), "nothing is written before the first delivery");
     take(&first, "deploy", "msg.`1%", NOW).await;
     take(&first, "deploy", "msg-2", NOW + 1).await;
     assert!(!is_taken(&first, "other", "msg-2", NOW), "of another webhook");
@@ -37,18 +37,18 @@ async fn a_delivery_is_known_for_a_day_and_over_restarts() {
     Deliveries::open(&path, NOW + KNOWN_MS).unwrap();
     assert!(
         !std::fs::read_to_string(&path).unwrap().contains("%601"),
-        "what is old leaves the file"
+        "old deliveries leave the file"
     );
     let later = NOW + 2 * KNOWN_MS;
     take(&second, "deploy", "msg-2", later).await;
     assert!(
         is_taken(&Deliveries::open(&path, later).unwrap(), "deploy", "msg-2", later),
-        "taken again, known again"
+        "accepted again, remembered again"
     );
 }
 
 #[tokio::test]
-async fn of_two_at_the_same_time_one_wins_and_a_claim_let_go_is_open_again() {
+async fn only_one_of_two_callers_gets_the_claim_and_a_dropped_claim_is_open_again() {
     let folder = tempfile::tempdir().unwrap();
     let deliveries = Deliveries::open(&folder.path().join("webhooks.md"), NOW).unwrap();
     let Claimed::New(claim) = deliveries.claim("a", "1", NOW) else { panic!("it is new") };
@@ -59,7 +59,7 @@ async fn of_two_at_the_same_time_one_wins_and_a_claim_let_go_is_open_again() {
 }
 
 #[tokio::test]
-async fn many_at_once_are_all_in_the_file() {
+async fn many_concurrent_deliveries_are_all_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("webhooks.md");
     let deliveries = Deliveries::open(&path, NOW).unwrap();
@@ -77,7 +77,7 @@ async fn many_at_once_are_all_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_torn_line_costs_only_itself_and_a_line_taken_out_by_hand_is_forgotten() {
+async fn a_torn_line_affects_no_other_and_a_line_removed_by_hand_is_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("webhooks.md");
     let first = Deliveries::open(&path, NOW).unwrap();
@@ -91,19 +91,19 @@ async fn a_torn_line_costs_only_itself_and_a_line_taken_out_by_hand_is_forgotten
     let third = Deliveries::open(&path, NOW).unwrap();
     assert!(
         is_taken(&third, "a", "1", NOW) && is_taken(&third, "a", "3", NOW),
-        "behind a torn line"
+        "after a torn line"
     );
 
     let text = std::fs::read_to_string(&path).unwrap();
     let without: Vec<&str> = text.lines().filter(|line| !line.contains("`1`")).collect();
     std::fs::write(&path, without.join("\n")).unwrap();
     take(&third, "a", "4", NOW).await;
-    assert!(!is_taken(&third, "a", "1", NOW), "the file counts");
+    assert!(!is_taken(&third, "a", "1", NOW), "the file decides");
     assert!(is_taken(&third, "a", "3", NOW) && is_taken(&third, "a", "4", NOW));
 }
 
 #[tokio::test]
-async fn too_many_are_forgotten_oldest_first_but_none_whose_signature_may_still_be_good() {
+async fn the_oldest_of_too_many_are_forgotten_unless_their_signature_may_still_be_valid() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("webhooks.md");
     let line = |n: usize, at_ms: i64| {
@@ -121,7 +121,7 @@ async fn too_many_are_forgotten_oldest_first_but_none_whose_signature_may_still_
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_known_all_the_same() {
+async fn a_delivery_that_cannot_be_written_is_remembered() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("gone/webhooks.md");
     let deliveries = Deliveries::open(&path, NOW).unwrap();
