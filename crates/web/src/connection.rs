@@ -1,8 +1,8 @@
-//! Connections: how many there are, and how long and how large what comes before a body may be.
+//! Limits for connections: their number, and the time and size of a request's headers.
 //!
-//! The bounds here are on things a request's handler cannot see: callers that connect and say
-//! nothing, or send headers for ever. They keep nobody out: see [`super::crowd`]. Each connection
-//! carries one request.
+//! A request's handler cannot limit these itself: clients that connect and send nothing, or send
+//! headers without end. The limits do not lock out other clients; see [`super::crowd`]. Each
+//! connection carries one request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,19 +21,19 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::crowd::{Crowd, Place};
 
-/// From the connection to the last byte of the headers.
+/// Time limit from the connection to the last byte of the headers.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest size of method, address and headers together, bytes.
+/// Largest total size of method, URL and headers, in bytes.
 const HEAD_SIZE: usize = 32 << 10;
 
-/// A listener that lets in only so many.
+/// A listener that limits the number of connections.
 pub(super) struct Door {
     listener: TcpListener,
     crowd: Crowd,
 }
 
 impl Door {
-    /// One that so many connections go through at the same time.
+    /// Creates a listener that accepts at most `most` connections at the same time.
     pub(super) fn new(listener: TcpListener, most: usize) -> Self {
         Self { listener, crowd: Crowd::new(most) }
     }
@@ -44,9 +44,9 @@ impl Listener for Door {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Visit, SocketAddr) {
-        // The trait's, which goes on after errors.
+        // The method of the trait retries after errors.
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        // Only costs time where it cannot be set.
+        // If this fails, responses are only slower.
         let _ = stream.set_nodelay(true);
         let place = self.crowd.enter_in_time(address.ip()).await;
         let taken = Box::pin(place.taken().clone().cancelled_owned());
@@ -68,15 +68,15 @@ impl Listener for Door {
     }
 }
 
-/// Whether all headers of a connection's request have come; until then its place is for whoever
-/// comes.
+/// Whether the headers of a connection's request were received. Until then, the connection may be
+/// evicted.
 #[derive(Clone, Debug)]
 struct Head {
     read: Arc<AtomicBool>,
     place: Arc<Place>,
 }
 
-/// The caller, for the handler of its request.
+/// The client of a request, for its handler.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) address: SocketAddr,
@@ -84,7 +84,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Says that the headers have come: from now on the handler bounds what is read.
+    /// Marks the headers as received. From now on the handler limits what is read.
     pub(super) fn head_is_read(&self) {
         self.head.read.store(true, Ordering::Release);
         self.head.place.served();
@@ -97,11 +97,11 @@ impl Connected<IncomingStream<'_, Door>> for Caller {
     }
 }
 
-/// A connection; until its headers are read, it fails when its time is over or its place taken.
+/// A connection. Until its headers are received, reading fails on timeout or eviction.
 pub(super) struct Visit {
     stream: TcpStream,
     head: Head,
-    /// Bytes read so far, held against `HEAD_SIZE` until the headers are whole.
+    /// Bytes read so far. Checked against `HEAD_SIZE` until the headers are complete.
     seen: usize,
     late: Pin<Box<Sleep>>,
     taken: Pin<Box<WaitForCancellationFutureOwned>>,

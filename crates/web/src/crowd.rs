@@ -1,9 +1,9 @@
-//! Places for callers where only so many fit, so that nobody keeps others out by waiting.
+//! A limited number of slots for clients, in which idle clients cannot lock out others.
 //!
-//! Whoever comes is let in. Where it is full, somebody who is still being waited for goes: of the
-//! address with the most places, whoever came first. So many idle callers of one address cost those
-//! of another nothing, and behind a proxy, where all have one address, a call that is being made
-//! takes the place of one that is not. Pure but for the lock.
+//! A new client always gets a slot unless all clients are being served. If no slot is free, the
+//! oldest waiting client of the address with the most slots is evicted. So many idle clients of one
+//! address do not affect other addresses. Behind a proxy, where all clients have the same address,
+//! an active client takes the slot of an idle one. Pure, except for the lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// A room with so many places. Cheap to clone.
+/// A limited number of slots. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Crowd {
     most: usize,
@@ -24,7 +24,7 @@ pub(super) struct Crowd {
 #[derive(Debug, Default)]
 struct Inside {
     last: u64,
-    /// In the order they came.
+    /// Sorted by arrival.
     guests: BTreeMap<u64, Guest>,
 }
 
@@ -32,11 +32,11 @@ struct Inside {
 struct Guest {
     address: IpAddr,
     leave: CancellationToken,
-    /// It is being served: nobody takes its place.
+    /// Whether it is being served, and cannot be evicted.
     served: bool,
 }
 
-/// A place; free again when this is dropped.
+/// A slot. Dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct Place {
     crowd: Crowd,
@@ -45,7 +45,7 @@ pub(super) struct Place {
 }
 
 impl Crowd {
-    /// Makes a crowd of nobody, with room for `most`.
+    /// Creates `most` free slots.
     pub(super) fn new(most: usize) -> Self {
         Self { most, inside: Arc::default(), left: Arc::default() }
     }
@@ -54,7 +54,8 @@ impl Crowd {
         self.inside.lock()
     }
 
-    /// Lets somebody in; none: everybody inside is being served.
+    /// Takes a slot, if necessary by evicting another client. Returns `None` if all clients are
+    /// being served.
     pub(super) fn enter(&self, address: IpAddr) -> Option<Place> {
         let mut inside = self.inside();
         if inside.guests.len() >= self.most {
@@ -69,8 +70,7 @@ impl Crowd {
         Some(Place { crowd: self.clone(), number, leave })
     }
 
-    /// Lets somebody in, once somebody of those who are being served has left where all of them
-    /// are.
+    /// Takes a slot. Waits while all clients are being served.
     pub(super) async fn enter_in_time(&self, address: IpAddr) -> Place {
         loop {
             let left = self.left.notified();
@@ -93,14 +93,14 @@ impl Inside {
 }
 
 impl Place {
-    /// From now on nobody takes it. Does nothing where somebody has.
+    /// Protects this client from eviction. Has no effect if it was already evicted.
     pub(super) fn served(&self) {
         if let Some(guest) = self.crowd.inside().guests.get_mut(&self.number) {
             guest.served = true;
         }
     }
 
-    /// Becomes cancelled when somebody else takes it.
+    /// Returns a token that is cancelled when this client is evicted.
     pub(super) fn taken(&self) -> &CancellationToken {
         &self.leave
     }
@@ -113,7 +113,8 @@ impl Drop for Place {
     }
 }
 
-/// Returns the address a caller counts as: of IPv6 the network that one customer has.
+/// Returns the address by which a client is counted. For IPv6, this is the /64 network of a
+/// customer.
 pub(super) fn whose(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(long) => IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX))),
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_longest_of_whoever_has_most_goes_and_nobody_else_does() {
+    fn the_oldest_waiting_client_of_the_address_with_the_most_slots_is_evicted() {
         let crowd = Crowd::new(4);
         let one = crowd.enter(ip("192.0.2.1")).unwrap();
         let many: Vec<Place> = (0..3).map(|_| crowd.enter(ip("198.51.100.7")).unwrap()).collect();
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_have_one_address_a_newcomer_takes_the_oldest_place_unless_all_are_served() {
+    fn with_one_address_a_new_client_evicts_the_oldest_unless_all_are_served() {
         let crowd = Crowd::new(2);
         let address = ip("127.0.0.1");
         let (first, second) = (crowd.enter(address).unwrap(), crowd.enter(address).unwrap());
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_address_and_a_mapped_one_is_what_it_maps() {
+    fn an_ipv6_network_counts_as_one_address_and_mapped_addresses_as_ipv4() {
         assert_eq!(whose(ip("2001:db8:1:2:3:4:5:6")), whose(ip("2001:db8:1:2::1")));
         assert_ne!(whose(ip("2001:db8:1:2::1")), whose(ip("2001:db8:1:3::1")));
         assert_eq!(whose(ip("::ffff:192.0.2.1")), ip("192.0.2.1"));

@@ -1,8 +1,8 @@
-//! `/livez`, `/readyz` and `/metrics`, for whoever watches over the program.
+//! The status pages `/livez`, `/readyz` and `/metrics`, for monitoring.
 //!
-//! Owns the listener, the recorder behind [`aetheel_model::figures`] and how both look to the outside.
-//! Whether the program is alive and ready is decided behind [`Health`]. Tells figures and reasons,
-//! never names of people, prompts or secrets. Pinned by `tests/gateway/status.rs`.
+//! Owns the listener, the recorder behind [`aetheel_model::figures`], and the format of the pages.
+//! [`Health`] decides whether the program is alive and ready. The pages contain figures and
+//! reasons, but never names of people, prompts or secrets. Pinned by `tests/gateway/status.rs`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,48 +25,49 @@ use super::connection::{Caller, Door};
 use aetheel_model::figures::{self, FIGURES, Kind};
 use aetheel_model::vigil;
 
-/// Connections at the same time.
+/// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 64;
-/// How often measurements are put into their buckets; until then they are kept one by one.
+/// How often recorded values are merged into their histogram buckets.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// Longest wait for the program's answer.
+/// Time limit for the program's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The questions the pages put to the program.
+/// The data of the status pages.
 #[async_trait]
 pub trait Health: Send + Sync {
-    /// Why the program should be started again, one short line each; empty: it is well. Never
-    /// returns where it is stuck.
+    /// Returns the reasons why the program should be restarted, one short line each. An empty list
+    /// means that it is healthy. May never return if the program is stuck.
     async fn alive(&self) -> Vec<String>;
 
-    /// Why the program is not ready to answer people, one short line each; empty: it is.
+    /// Returns the reasons why the program cannot answer users, one short line each. An empty list
+    /// means that it is ready.
     async fn unready(&self) -> Vec<String>;
 
-    /// Tells the figures that are counted when somebody looks.
+    /// Updates the figures that are measured on demand.
     async fn measure(&self);
 }
 
-/// Why there are no status pages.
+/// The error when the status pages cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
-    /// The address is taken, or not ours.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen at {address}")]
     Listen {
         /// The address of `STATUS_ADDRESS`.
         address: SocketAddr,
-        /// The error of the system.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// There is a recorder already, or a figure has no buckets.
+    /// A recorder is already installed, or the buckets of a histogram are invalid.
     #[error("cannot record figures")]
     Record(#[from] BuildError),
 }
 
-/// The pages. Dropping it closes them.
+/// The open status pages. Dropping this closes them.
 #[derive(Debug)]
 pub struct StatusPages {
-    /// Where they are: with the port that was taken where 0 was asked for.
+    /// The address of the listener. If port 0 was requested, this has the actual port.
     pub address: SocketAddr,
     serving: JoinHandle<()>,
     upkeep: JoinHandle<()>,
@@ -79,11 +80,11 @@ struct Shared {
 }
 
 impl StatusPages {
-    /// Begins to record and to serve. Call it before anything that is to be counted; once a
-    /// program.
+    /// Starts recording figures and serving the pages. Must be called once, before anything is
+    /// counted.
     ///
     /// # Errors
-    /// [`StatusError`]; nothing is served.
+    /// Returns a [`StatusError`]; then nothing is served.
     pub async fn open(address: SocketAddr, health: Arc<dyn Health>) -> Result<Self, StatusError> {
         let listener = TcpListener::bind(address)
             .await
@@ -116,7 +117,7 @@ impl Drop for StatusPages {
     }
 }
 
-/// Makes the recorder that everything is counted with.
+/// Installs the recorder for all figures.
 fn recorder() -> Result<PrometheusHandle, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for figure in FIGURES {
@@ -139,8 +140,8 @@ fn router(shared: Shared) -> Router {
         .with_state(shared)
 }
 
-/// The headers have come. Each connection carries one request, so that whoever says nothing is soon
-/// gone.
+/// Marks the headers as received, and limits each connection to one request, so that idle clients
+/// are disconnected soon.
 async fn heard(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next: Next) -> Response {
     caller.head_is_read();
     let mut response = next.run(request).await;
@@ -148,8 +149,8 @@ async fn heard(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next:
     response
 }
 
-/// 200 while the runtime answers, the dispatcher's locks are free, nothing that must live is gone
-/// and heartbeats come through.
+/// Returns 200 while the runtime answers, the dispatcher's locks are free, all critical tasks run
+/// and the heartbeat events arrive.
 async fn livez(State(shared): State<Shared>) -> Response {
     let stuck = vec!["the dispatcher does not answer".to_owned()];
     let reasons =
@@ -162,7 +163,7 @@ async fn livez(State(shared): State<Shared>) -> Response {
     }
 }
 
-/// 200 while prompts are answered; else 503 with the reasons.
+/// Returns 200 while prompts are answered, otherwise 503 with the reasons.
 async fn readyz(State(shared): State<Shared>) -> Response {
     let late = vec!["looking at it takes too long".to_owned()];
     let reasons =
@@ -171,9 +172,9 @@ async fn readyz(State(shared): State<Shared>) -> Response {
     page(status, &json!({"ready": reasons.is_empty(), "reasons": reasons}))
 }
 
-/// The figures in Prometheus' text format, version 0.0.4.
+/// Returns the figures in the Prometheus text format, version 0.0.4.
 async fn render(State(shared): State<Shared>) -> Response {
-    // What cannot be counted in time stays as it was.
+    // Figures that cannot be measured in time keep their old value.
     let _ = tokio::time::timeout(ANSWER_TIMEOUT, shared.health.measure()).await;
     shared.figures.run_upkeep();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shared.figures.render())

@@ -1,4 +1,4 @@
-//! Running turns and waiting prompts, as one person may see them.
+//! Cards of running turns and waiting prompts, as one user may see them.
 
 use std::sync::Arc;
 
@@ -18,35 +18,35 @@ use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::short_line;
 
-/// Cards on a page; the others are counted.
+/// The largest number of cards on a page. The others are counted.
 const CARDS: usize = 12;
-/// Waiting prompts of a lane; the others are counted.
+/// The largest number of waiting prompts of a lane that are listed. The others are counted.
 const WAITING: usize = 5;
-/// Most bytes of a turn's text on a page, of a question, and of an option of one.
+/// Largest size in bytes on a page, for the text of a turn and for the subject of a question.
 const TEXT: usize = 1_500;
 const ABOUT: usize = 1_000;
-/// Tools of a turn that are named, the last ones.
+/// The number of tools of a turn that are listed, the latest ones.
 const TOOLS: usize = 4;
-/// Questions of a turn that are shown, and questions and options of each.
+/// Limits for the questions of a turn, for the parts of a question, and for the options of a part.
 const QUESTIONS: usize = 2;
 const PARTS: usize = 4;
 const OPTIONS: usize = 12;
 
-/// A lane that somebody may see.
+/// A lane that a user may see.
 pub(super) struct Card {
     lane: LaneView,
     standing: Standing,
 }
 
 impl Card {
-    /// The running turn and its lane.
+    /// Returns the lane and the running turn.
     pub(super) fn turn(&self) -> Option<(&Lane, Sequence)> {
         self.lane.running.as_ref().map(|turn| (&self.lane.lane, turn.event))
     }
 }
 
-/// The lanes that somebody may see, and how many more there are than fit; `only`: that in which the
-/// turn of this event runs.
+/// Returns the lanes that a user may see, and the number of further ones. With `only`, returns just
+/// the lane in which the turn of this event runs.
 pub(super) async fn seen_by(
     shared: &Arc<Shared>,
     guest: &Guest,
@@ -64,12 +64,12 @@ pub(super) async fn seen_by(
             (at, Card { lane: view, standing })
         });
     }
-    // One whose question panicked is not shown.
+    // A lane whose lookup panicked is not shown.
     let mut cards = Vec::new();
     while let Some(answered) = asking.join_next().await {
         cards.extend(answered.ok().filter(|(_, card)| card.standing.sees));
     }
-    // What asks first, then what runs.
+    // Lanes with questions come first, then running ones.
     cards.sort_by_key(|(at, card)| {
         let running = card.lane.running.as_ref();
         let asks = running.is_some_and(|turn| !turn.questions.is_empty());
@@ -80,7 +80,7 @@ pub(super) async fn seen_by(
     (cards.into_iter().map(|(_, card)| card).collect(), more)
 }
 
-/// All cards, without what turns say. `text` has that of a turn, where it is to be there at once.
+/// Renders all cards. `text` returns the text of a turn if it is to be included.
 pub(super) fn list(
     (cards, more): (&[Card], usize),
     guest: &Guest,
@@ -128,7 +128,7 @@ fn one(card: &Card, guest: &Guest, text: &impl Fn(&Lane, Sequence) -> Option<Arc
     }
 }
 
-/// The id of a lane's card, by which the script knows it again.
+/// Returns the id of a lane's card, by which the script finds it again.
 fn anchor(lane: &Lane) -> String {
     let one = |c: char| match c {
         c if c.is_ascii_alphanumeric() => c.to_string(),
@@ -147,12 +147,12 @@ fn head(what: &str, summary: &EventSummary, backend: Option<&str>) -> Markup {
     }
 }
 
-/// A time of day, in the reader's zone where the script runs.
+/// Renders a time of day. The script converts it to the reader's time zone.
 fn clock(at: Timestamp) -> Markup {
     html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) { (at.strftime("%H:%M UTC")) } }
 }
 
-/// A day and a time, in the reader's zone where the script runs.
+/// Renders a day and a time. The script converts it to the reader's time zone.
 pub(super) fn day(at: Timestamp) -> Markup {
     html! { time datetime=(at.strftime("%Y-%m-%dT%H:%M:%SZ")) data-day { (at.strftime("%Y-%m-%d %H:%M UTC")) } }
 }
@@ -175,7 +175,7 @@ fn forms(lane: &Lane, turn: &RunningTurn, guest: &Guest) -> Markup {
     }
 }
 
-/// The turn that a form is about.
+/// Renders the fields that identify the turn of a form.
 fn which(lane: &Lane, turn: &RunningTurn) -> Markup {
     html! {
         input type="hidden" name="lane" value=(lane);
@@ -226,7 +226,8 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Guest
     }
 }
 
-/// The answers that buttons are for: of two with the same word only the first could be meant.
+/// Returns the answers that get a button. If two answers have the same word, only the first gets
+/// one.
 fn shown_choices(
     asked: &OpenQuestion,
 ) -> Vec<(&'static str, String, aetheel_model::agent::Decision)> {
@@ -284,7 +285,7 @@ fn fields(asked: &OpenQuestion, at: usize, part: &Question) -> Markup {
     }
 }
 
-/// What people may see of a turn, small enough for a page.
+/// An excerpt of a turn's output that fits on a page.
 pub(super) struct Shown {
     text: String,
     cut: bool,
@@ -294,7 +295,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Takes a copy of what is shown.
+    /// Copies what users may see of the turn now.
     pub(super) fn of(turn: &TurnWatch) -> Self {
         turn.look(|transcript: &Transcript| {
             let text = transcript.text();
@@ -316,7 +317,7 @@ impl Shown {
         })
     }
 
-    /// The same for everybody who may see the turn.
+    /// Renders the excerpt. The result is the same for all users who may see the turn.
     pub(super) fn html(&self) -> Markup {
         html! {
             @if self.left_out > 0 { p.tools { (self.left_out) " tools before" } }
@@ -330,7 +331,7 @@ impl Shown {
             @if self.cut { p { "…" } }
             @if !self.text.trim().is_empty() {
                 div.text tabindex="0" dir="auto" {
-                    // Markdown that begins in its middle would be read wrongly.
+                    // The end of a text is not valid Markdown on its own.
                     @if self.cut { (self.text) } @else { (rendered::markdown(&self.text)) }
                 }
              }

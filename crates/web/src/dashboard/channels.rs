@@ -1,4 +1,4 @@
-//! The channels that somebody may see: who answers in each and how, and choosing that.
+//! The channels that a user may see, with their settings, and the forms that change these.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use aetheel_model::access::Standing;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
 
-/// Channels that Discord is asked about for a page, the newest.
+/// The largest number of channels that are looked up in Discord for a page, newest first.
 const ASKED: usize = 60;
-/// Values of a setting that can be chosen from.
+/// The largest number of values that a setting's list has.
 const CHOICES: usize = 60;
-/// Takes a choice back.
+/// The value that resets a setting.
 const UNSET: &str = "unset";
 const NOT_THERE: &str = "There is no such channel that you may see.";
 const NOT_YOURS: &str = "You may not do that there.";
 
-/// The list of channels.
+/// Lists the channels.
 pub(super) async fn list(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
     let mut channels = shared.dispatcher.channels().await;
     channels.push(guest.session.visitor.channel);
@@ -122,18 +122,19 @@ fn choice(option: &SettingOption, channel: u64, guest: &Guest) -> Markup {
     }
 }
 
-/// A channel that somebody sees, and what they may there.
+/// Returns a channel and the user's permissions in it, if the user may see it.
 async fn channel_of(shared: &Shared, guest: &Guest, channel: u64) -> Option<(Lane, Standing)> {
     let lane = Lane::Channel(channel);
     let standing = guest.standing_in(shared, &lane).await;
     if let Some(parent) = standing.parent {
-        // This may be the first that is heard of a thread since the start.
+        // The gateway may not know yet that this channel is a thread.
         shared.dispatcher.learn(channel, parent);
     }
     standing.sees.then_some((lane, standing))
 }
 
-/// The channel of a form, if somebody may write there; otherwise where to go, and why.
+/// Returns the channel of a form if the user may write there, otherwise the page to go to and a
+/// message.
 async fn meant(
     shared: &Shared,
     guest: &Guest,
@@ -148,7 +149,7 @@ async fn meant(
     }
 }
 
-/// Goes to a page, which says this.
+/// Redirects to a page that shows a message.
 fn go(guest: &Guest, path: &str, said: impl Into<String>) -> Response {
     guest.session.say(said);
     Redirect::to(path).into_response()
@@ -158,7 +159,7 @@ fn path(channel: u64) -> String {
     format!("/channels/{channel}")
 }
 
-/// Chooses a setting.
+/// Changes a setting.
 pub(super) async fn choose(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
     let Sent { guest, fields } = sent;
     let (lane, channel) = match meant(&shared, &guest, &fields).await {
@@ -185,7 +186,7 @@ pub(super) async fn choose(State(shared): State<Arc<Shared>>, sent: Sent) -> Res
     go(&guest, &path(channel), said)
 }
 
-/// Begins a new conversation.
+/// Starts a new conversation.
 pub(super) async fn reset(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
     let Sent { guest, fields } = sent;
     let (lane, channel) = match meant(&shared, &guest, &fields).await {

@@ -1,4 +1,4 @@
-//! The backends and what serves of each, for owners; and going back to the component before.
+//! The backends and their components, for owners, and the rollback to the previous component.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::layout::{self, Here, csrf};
 use super::{Shared, frame};
 use aetheel_model::plain::short_line;
 
-/// Backends on a page.
+/// The largest number of backends on a page.
 const SHOWN: usize = 40;
 
-/// All backends.
+/// Lists all backends.
 pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
     if !guest.standing.owner {
         return frame::nowhere().await;
@@ -59,7 +59,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     layout::page(&guest, Here::Components, false, &main)
 }
 
-/// Goes back to the component before, if the one that was shown still serves.
+/// Rolls back to the previous component, if the displayed one still serves.
 pub(super) async fn roll_back(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
     let Sent { guest, fields } = sent;
     if !guest.standing.owner {

@@ -1,5 +1,5 @@
-//! What turns cost: sums by day, channel, person, backend and model, of the turns that somebody may
-//! see now. Owners take all of them along as a table.
+//! The costs of turns: sums by day, channel, person, backend and model, of the turns that the user
+//! may see. Owners can download all of them as a table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,35 +21,35 @@ use aetheel_model::plain::short_line;
 use aetheel_store::workspace::Sheet;
 use aetheel_store::workspace::costs::{Costs, LaneCosts, Sum, top};
 
-/// The times one can choose, days.
+/// The periods that can be chosen, in days.
 const PERIODS: [u16; 3] = [7, 30, 90];
 const USUAL: u16 = 30;
-/// Lanes that Discord is asked about for a page, those with the most turns.
+/// The largest number of lanes that are looked up in Discord for a page, those with the most turns.
 const ASKED: usize = 60;
-/// Rows of a table; the others are added up.
+/// The largest number of rows of a table. The others are summed up.
 const ROWS: usize = 12;
-/// Characters of a name.
+/// The largest number of characters of a name.
 const NAME: usize = 32;
 
-/// The days that an address asks for: one of [`PERIODS`].
+/// Returns the period that a request asks for: one of [`PERIODS`].
 fn period(query: &[(String, String)]) -> u16 {
     let asked =
         query.iter().find(|(name, _)| name == "days").and_then(|(_, days)| days.parse().ok());
     asked.filter(|days| PERIODS.contains(days)).unwrap_or(USUAL)
 }
 
-/// The first and the last of so many days, in UTC.
+/// Returns the first and the last day of a period that ends today, in UTC.
 fn days_until_now(days: u16) -> (Date, Date) {
     let last = TimeZone::UTC.to_datetime(Timestamp::now()).date();
     (last.saturating_sub((i64::from(days) - 1).days()), last)
 }
 
-/// What somebody may see.
+/// The costs that a user may see.
 struct Seen {
     costs: Costs,
-    /// Lanes by the names of their places.
+    /// Sums of the lanes, with the names of their places.
     lanes: Vec<(String, Sum)>,
-    /// Lanes that Discord was not asked about.
+    /// The number of lanes that were not looked up.
     left_out: usize,
 }
 
@@ -61,8 +61,8 @@ impl Seen {
     }
 }
 
-/// Adds up the lanes that somebody sees at this moment. Owners see all; of others, those count that
-/// Discord says they see.
+/// Sums up the lanes that the user may see. Owners see all lanes, others the channels that they can
+/// see in Discord.
 async fn seen_by(shared: &Arc<Shared>, guest: &Guest, mut all: LaneCosts) -> Seen {
     let owner = guest.standing.owner;
     let mut order: Vec<(u64, Lane)> = all
@@ -79,7 +79,7 @@ async fn seen_by(shared: &Arc<Shared>, guest: &Guest, mut all: LaneCosts) -> See
     }
     let mut seen = Seen { costs: Costs::default(), lanes: Vec::new(), left_out };
     while let Some(answered) = asking.join_next().await {
-        // One whose question panicked is not shown to others.
+        // A lane whose lookup panicked is shown only to owners.
         if let Some((standing, lane)) = answered.ok().filter(|(it, _)| owner || it.sees) {
             seen.take(&lane, &all.remove(&lane).unwrap_or_default(), &standing.place);
         }
@@ -91,7 +91,7 @@ async fn seen_by(shared: &Arc<Shared>, guest: &Guest, mut all: LaneCosts) -> See
     seen
 }
 
-/// The page.
+/// Shows the costs.
 pub(super) async fn page(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -137,7 +137,7 @@ pub(super) async fn page(
     layout::page(&guest, Here::Costs, false, &main)
 }
 
-/// The same as a table for other programs, for owners.
+/// Returns all turns as CSV, for owners.
 pub(super) async fn csv(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -173,7 +173,7 @@ fn whole(sum: &Sum) -> Markup {
     }
 }
 
-/// A bar for each day: what it cost, or where nobody told a price, its turns.
+/// Draws a bar for each day: its cost or, if no costs are known, its turns.
 fn plotted(costs: &Costs, from: Date, days: u16) -> Markup {
     let priced = costs.whole.priced > 0;
     let value = |sum: &Sum| if priced { sum.cost_usd } else { sum.turns as f64 };
@@ -196,7 +196,7 @@ fn plotted(costs: &Costs, from: Date, days: u16) -> Markup {
     }
 }
 
-/// The latest day first.
+/// Returns the sums by day, latest first.
 fn by_day(days: &BTreeMap<Date, Sum>) -> Vec<(String, Sum)> {
     days.iter().rev().map(|(day, sum)| (day.to_string(), *sum)).collect()
 }

@@ -1,5 +1,5 @@
-//! What forms do: stop, steer, answer. Each says in Discord who did it, as a button does, and comes
-//! back to the page with what became of it.
+//! The forms of running turns: stop, steer, answer. Each posts in Discord who did it, like a button
+//! does, and returns to the page with a message about the result.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use aetheel_model::plain::short_line;
 const NOT_THERE: &str = "That turn does not run any more.";
 const NOT_YOURS: &str = "You may not do that there.";
 
-/// Goes back to the page, which tells this.
+/// Redirects to the page, which shows a message.
 fn back(guest: &Guest, said: impl Into<String>) -> Response {
     guest.session.say(said);
     Redirect::to("/").into_response()
 }
 
-/// A running turn that somebody sees, as a form names it.
+/// Returns the turn that a form names, with the user's permissions, if the user may see its lane.
 async fn turn_of(
     shared: &Shared,
     guest: &Guest,
@@ -35,10 +35,10 @@ async fn turn_of(
     standing.sees.then_some((lane, turn, standing))
 }
 
-/// Stops a turn, if it is still the one that runs.
+/// Stops a turn if it is still running.
 pub(super) async fn stop(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
     let Sent { guest, fields } = sent;
-    // What somebody may not see is not there for them.
+    // A turn that the user may not see is treated as missing.
     let Some((lane, turn, standing)) = turn_of(&shared, &guest, &fields).await else {
         return back(&guest, NOT_THERE);
     };
@@ -51,13 +51,13 @@ pub(super) async fn stop(State(shared): State<Arc<Shared>>, sent: Sent) -> Respo
     let visitor = &guest.session.visitor;
     tracing::info!(user = visitor.user, %lane, event = turn, "a user stopped a turn from the dashboard");
     if let Lane::Channel(channel) = lane {
-        // It is stopped, whether or not Discord hears of it.
+        // The turn is stopped even if this message fails.
         let _ = shared.house.report(Some(channel), &visitor.name, "stopped this turn.").await;
     }
     back(&guest, "Stopped.")
 }
 
-/// Tells the agent of a turn something.
+/// Sends a message to the agent of a turn.
 pub(super) async fn steer(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
     let Sent { guest, fields } = sent;
     let words = fields.one("words").trim().to_owned();
@@ -79,7 +79,7 @@ pub(super) async fn steer(State(shared): State<Arc<Shared>>, sent: Sent) -> Resp
         return back(&guest, NOT_THERE);
     }
     let visitor = &guest.session.visitor;
-    // First, so that an answer stands below what it answers.
+    // Posted before the event is submitted, so that an answer appears below it.
     let message = match shared.house.repeat(channel, &visitor.name, &words).await {
         Ok(message) => message,
         Err(_) => return back(&guest, "Discord did not take it, so it was not passed on."),
@@ -98,7 +98,7 @@ pub(super) async fn steer(State(shared): State<Arc<Shared>>, sent: Sent) -> Resp
     };
     tracing::info!(user = visitor.user, %lane, event = turn, "a user steered a turn from the dashboard");
     match shared.dispatcher.steer(event).await {
-        // What becomes of it is seen in the turn, or in Discord.
+        // The result is shown in the turn or in Discord.
         Ok(_) => back(&guest, "Sent to the agent."),
         Err(refusal) => back(&guest, refusal.to_string()),
     }
@@ -125,7 +125,8 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, sent: Sent) -> Res
     if let Err(refusal) = shared.dispatcher.answer(&asked.id, &guest.person(&standing), decision) {
         return back(&guest, refusal.to_string());
     }
-    // Beside what stands at the question: one that was answered at once never came to Discord.
+    // Posted in addition to the note at the question: a question that is answered immediately never
+    // appears in Discord.
     if let Lane::Channel(channel) = lane {
         let chosen = asked.choices().into_iter().find(|(word, ..)| *word == fields.one("word"));
         let how = chosen.map_or_else(String::new, |(word, ..)| format!(": {word}"));
@@ -147,7 +148,7 @@ fn decision(asked: &OpenQuestion, fields: &Fields) -> Option<Decision> {
     let answers = questions.iter().enumerate().map(|(at, question)| {
         let mut given: Vec<String> =
             fields.all(&format!("answer{at}")).map(str::to_owned).collect();
-        // Own words go before an option that was chosen beside them.
+        // A text overrides an option that was chosen too.
         if !question.many && given.len() > 1 {
             given.drain(..given.len() - 1);
         }

@@ -1,5 +1,5 @@
-//! The way in and out. A link only shows a button: whoever looks at it without pressing, such as a
-//! program that makes previews, does not use it up.
+//! Sign-in and sign-out. A sign-in link only shows a button, so that programs that open it for a
+//! preview do not use it up.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::{Shared, frame};
 
 const OLD: &str = "This link works no longer: it does so once, and for five minutes. Write /dashboard in Discord for another one.";
 
-/// The page behind a link.
+/// Shows the page of a sign-in link.
 pub(super) async fn door(State(shared): State<Arc<Shared>>, Path(link): Path<String>) -> Response {
     if !shared.sessions.is_open(&link, Instant::now()) {
         return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
@@ -30,7 +30,7 @@ pub(super) async fn door(State(shared): State<Arc<Shared>>, Path(link): Path<Str
     frame::outside(StatusCode::OK, "Sign in", &button)
 }
 
-/// Lets somebody in who pressed the button.
+/// Creates a session after the button was pressed.
 pub(super) async fn enter(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
@@ -42,7 +42,7 @@ pub(super) async fn enter(
     };
     let (now, address) = (Instant::now(), caller.address.ip());
     let Some(secret) = shared.sessions.enter(fields.one("link"), now) else {
-        // Whoever has a link is never kept out by those who guess.
+        // Checked only for invalid links: failures of others never block the owner of a valid link.
         if shared.sessions.is_kept_out(address, now) {
             return frame::plain(StatusCode::TOO_MANY_REQUESTS, "Too many tries. Wait a minute.");
         }
@@ -57,7 +57,7 @@ pub(super) async fn enter(
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }
 
-/// Signs somebody out, also while Discord says nothing.
+/// Signs the user out. Works even if Discord does not answer.
 pub(super) async fn leave(State(shared): State<Arc<Shared>>, leaving: Leaving) -> Response {
     shared.sessions.end(&leaving.session);
     tracing::info!(user = leaving.session.visitor.user, "a user signed out of the dashboard");

@@ -1,8 +1,8 @@
-//! The frame of all pages, for whoever looks: style, script, and pages of one message.
+//! The frame of all pages: style sheet, script, and pages with a single message.
 //!
-//! A page works without the script: forms are sent, and a page that shows what changes loads itself
-//! again. Nothing is asked of anybody else, and nothing is written into a page but by `maud`, which
-//! makes text of text.
+//! Pages work without the script: forms are submitted normally, and a page with live content can
+//! reload itself. A page loads nothing from other sites. All content is inserted by `maud`, which
+//! escapes text.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,12 +12,12 @@ const STYLE: &str = include_str!("assets/style.css");
 const ICON: &str = include_str!("assets/icon.svg");
 const SCRIPT: &str = include_str!("assets/script.js");
 
-/// A page with one message, for anybody.
+/// Returns a page with one message, for anybody.
 pub(super) fn notice(status: StatusCode, title: &str, text: &str) -> Response {
     outside(status, title, &html! { p { (text) } })
 }
 
-/// A page for somebody who is not signed in.
+/// Returns a page for a user who is not signed in.
 pub(super) fn outside(status: StatusCode, title: &str, main: &Markup) -> Response {
     let body = html! {
         header { p.brand { "Aetheel" } }
@@ -26,7 +26,7 @@ pub(super) fn outside(status: StatusCode, title: &str, main: &Markup) -> Respons
     whole(status, title, None, &body)
 }
 
-/// Any page. `refresh`: after so many seconds it is loaded again where no script runs.
+/// Returns a page. With `refresh`, browsers without script reload it after so many seconds.
 pub(super) fn whole(
     status: StatusCode,
     title: &str,
@@ -59,13 +59,13 @@ pub(super) fn whole(
         .into_response()
 }
 
-/// A line of text, for whoever is no browser or comes from somewhere strange.
+/// Returns a line of text, for clients that are not browsers and for rejected requests.
 pub(super) fn plain(status: StatusCode, text: &'static str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{text}\n"))
         .into_response()
 }
 
-/// The page for an address that only takes forms.
+/// Returns the page for a URL that only accepts forms.
 pub(super) async fn form_only() -> Response {
     notice(
         StatusCode::METHOD_NOT_ALLOWED,
@@ -74,7 +74,7 @@ pub(super) async fn form_only() -> Response {
     )
 }
 
-/// The page that is not there.
+/// Returns the page for unknown URLs.
 pub(super) async fn nowhere() -> Response {
     notice(StatusCode::NOT_FOUND, "Not found", "There is no such page.")
 }
@@ -91,8 +91,8 @@ pub(super) async fn script() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
 }
 
-/// The end of a text: as much of it as takes at most so many bytes in a page, and whether something
-/// is left out.
+/// Returns the end of a text that takes at most `most` bytes in a page, and whether something was
+/// left out.
 pub(super) fn tail(text: &str, most: usize) -> (&str, bool) {
     let mut left = most;
     for (at, c) in text.char_indices().rev() {
@@ -108,7 +108,7 @@ pub(super) fn tail(text: &str, most: usize) -> (&str, bool) {
     (text, false)
 }
 
-/// Text that was made by `maud` before.
+/// Includes HTML that `maud` rendered before.
 pub(super) fn made(html: &str) -> PreEscaped<&str> {
     PreEscaped(html)
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_and_the_style_are_small_and_ask_nobody_else() {
+    fn script_and_style_are_small_and_load_nothing_from_other_sites() {
         assert!(SCRIPT.len() <= 12 << 10, "{} bytes", SCRIPT.len());
         for file in [SCRIPT, STYLE] {
             assert!(!file.contains("//www") && !file.contains("http:") && !file.contains("https:"));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_text_fits_however_it_is_escaped() {
+    fn the_end_of_a_text_fits_after_escaping() {
         assert_eq!(tail("abc", 3), ("abc", false));
         assert_eq!(tail("abc", 2), ("bc", true));
         assert_eq!(tail("äöü", 5), ("öü", true));

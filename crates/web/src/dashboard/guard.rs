@@ -1,8 +1,8 @@
-//! What is checked of every request before a page is made, and what every answer carries.
+//! Checks every request before a page is rendered, and sets the headers of every response.
 //!
-//! In this order: that the request is meant for this dashboard (`Host`, against names that are
-//! pointed at this machine), that no other page made the browser send it, who is signed in, whether
-//! they may still be here, and that a form is one of ours.
+//! The checks, in this order: the `Host` header (against DNS rebinding), that no other site's page
+//! made the browser send the request, the session, the user's current permissions, and the secret
+//! of the form.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ use aetheel_dispatch::Person;
 use aetheel_model::access::Standing;
 use aetheel_model::event::Lane;
 
-/// Longest time for an answer that is no stream.
+/// Time limit for a response that is not a stream.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Own files and forms, and nothing else from anywhere.
+/// Allows the dashboard's own files and forms, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Stands before all pages.
+/// Middleware of all pages.
 pub(super) async fn guard(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
@@ -51,7 +51,7 @@ pub(super) async fn guard(
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        // One request a connection, so that whoever says nothing is soon gone.
+        // Each connection carries one request, so that idle clients are disconnected soon.
         (header::CONNECTION, "close"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
@@ -61,7 +61,8 @@ pub(super) async fn guard(
     response
 }
 
-/// The answer to a request that is not for us, or that another page made a browser send.
+/// Returns the response to a request that is not for this dashboard or was caused by another site's
+/// page, or `None` if the request is valid.
 fn strange(shared: &Shared, method: &Method, headers: &HeaderMap) -> Option<Response> {
     let ours = [&shared.origin, &shared.local];
     let mut hosts = headers.get_all(header::HOST).iter();
@@ -76,11 +77,12 @@ fn strange(shared: &Shared, method: &Method, headers: &HeaderMap) -> Option<Resp
         return None;
     }
     let text = |name: header::HeaderName| headers.get(name).map(HeaderValue::to_str);
-    // What sends neither is no browser, and nobody is signed in there against their will.
+    // A client that sends neither header is not a browser, so no other page can have caused its
+    // request.
     let site = headers.get("sec-fetch-site").map(HeaderValue::to_str);
     let from_here = matches!(site, None | Some(Ok("same-origin")));
     let own = |origin: &str| {
-        // Pages that send no referrer send no origin either.
+        // Browsers send the origin `null` for pages that send no referrer.
         origin == "null" || ours.iter().any(|ours| is_of(origin, ours))
     };
     let own = text(header::ORIGIN).is_none_or(|origin| origin.is_ok_and(own));
@@ -92,13 +94,13 @@ fn is_of(origin: &str, ours: &Origin) -> bool {
     Origin::parse(origin).is_ok_and(|origin| origin == *ours)
 }
 
-/// Somebody who is signed in and may still be here.
+/// A signed-in user who still has access.
 #[derive(Clone)]
 pub(super) struct Guest {
     pub(super) session: Arc<Session>,
-    /// What they may where they asked for their link.
+    /// Permissions in the channel where the user asked for the sign-in link.
     pub(super) standing: Standing,
-    /// Whether the page is to load itself again where no script runs.
+    /// Whether browsers without script should reload the page periodically.
     pub(super) again: bool,
 }
 
@@ -118,7 +120,7 @@ impl Guest {
         })
     }
 
-    /// The same person as the dispatcher knows people, in a place where they stand so.
+    /// Returns the user as a person for the dispatcher, with these permissions.
     pub(super) fn person(&self, standing: &Standing) -> Person {
         Person::User {
             id: self.session.visitor.user,
@@ -129,13 +131,13 @@ impl Guest {
     }
 }
 
-/// Why somebody is not let in.
+/// The reason why a user has no access.
 pub(super) enum Stranger {
-    /// Nobody is signed in.
+    /// There is no valid session.
     Unknown,
-    /// They may not be here any more.
+    /// The user has lost access.
     Gone,
-    /// Discord does not say whether they may.
+    /// Discord could not be asked.
     Unsure,
 }
 
@@ -162,7 +164,7 @@ impl IntoResponse for Stranger {
     }
 }
 
-/// Finds out who is signed in.
+/// Returns the session of a request.
 pub(super) fn session_of(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Session>, Stranger> {
     let name = cookie_name(&shared.origin);
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -176,7 +178,7 @@ pub(super) fn session_of(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Ses
         .ok_or(Stranger::Unknown)
 }
 
-/// Asks whether somebody who is signed in may still be here; who may not is signed out.
+/// Checks whether a signed-in user still has access. Ends the session if not.
 pub(super) async fn still(shared: &Shared, session: Arc<Session>) -> Result<Guest, Stranger> {
     if session.over.is_cancelled() {
         return Err(Stranger::Gone);
@@ -215,20 +217,20 @@ impl FromRequestParts<Arc<Shared>> for Guest {
 pub(super) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// The first field of a name; empty: there is none.
+    /// Returns the first field with this name, or an empty string if there is no such field.
     pub(super) fn one(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(given, _)| given == name);
         found.map_or("", |(_, value)| value)
     }
 
-    /// All fields of a name that say something.
+    /// Returns all fields with this name that are not empty.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let of = self.0.iter().filter(move |(given, _)| given == name);
         of.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 }
 
-/// A form of ours that somebody sent who is signed in and may still be here.
+/// A form with a valid secret, from a signed-in user who still has access.
 pub(super) struct Sent {
     pub(super) guest: Guest,
     pub(super) fields: Fields,
@@ -244,7 +246,7 @@ impl FromRequest<Arc<Shared>> for Sent {
     }
 }
 
-/// A form of ours that somebody sent who is signed in, whatever they may now: enough to leave.
+/// A form with a valid secret, from a signed-in user with or without access. Enough to sign out.
 pub(super) struct Leaving {
     pub(super) session: Arc<Session>,
     fields: Fields,
@@ -265,19 +267,19 @@ impl FromRequest<Arc<Shared>> for Leaving {
     }
 }
 
-/// Reads a form, whoever sent it.
+/// Reads the fields of a form, without any check.
 pub(super) async fn fields(request: Request, shared: &Arc<Shared>) -> Result<Fields, Response> {
     let form = Form::<Vec<(String, String)>>::from_request(request, shared).await;
     form.map(|Form(fields)| Fields(fields)).map_err(|_| no_form())
 }
 
-/// The answer to what is no form, or too long.
+/// Returns the response to a request that is not a valid form, or too long.
 pub(super) fn no_form() -> Response {
     let text = "That is no form of this dashboard, or it is too long.";
     frame::plain(StatusCode::BAD_REQUEST, text)
 }
 
-/// The cookie of a session that begins, or with none of one that ends.
+/// Returns the cookie of a new session, or with `None` the cookie that removes it.
 pub(super) fn cookie(origin: &Origin, secret: Option<&str>) -> HeaderValue {
     let (value, age) = secret.map_or(("", 0), |secret| (secret, SESSION_AGE.as_secs()));
     let secure = if origin.is_secure() { "; Secure" } else { "" };
@@ -285,10 +287,10 @@ pub(super) fn cookie(origin: &Origin, secret: Option<&str>) -> HeaderValue {
         "{}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}",
         cookie_name(origin)
     );
-    HeaderValue::from_str(&text).expect("letters, digits and signs")
+    HeaderValue::from_str(&text).expect("the value is ASCII without control characters")
 }
 
-/// Browsers hold a cookie with `__Host-` to TLS and to its host.
+/// Browsers accept a cookie with the prefix `__Host-` only over TLS, and send it only to this host.
 fn cookie_name(origin: &Origin) -> &'static str {
     if origin.is_secure() { "__Host-aetheel" } else { "aetheel-dashboard" }
 }
@@ -298,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_kept_from_scripts_and_other_sites_and_behind_tls_from_everything_else() {
+    fn cookies_are_hidden_from_scripts_and_other_sites_and_bound_to_tls_and_host() {
         let plain = Origin::parse("http://127.0.0.1:8788").unwrap();
         assert_eq!(
             cookie(&plain, Some("abc")),

@@ -1,4 +1,4 @@
-//! Whether the gateway is well, for owners: what the status pages say, in words.
+//! The state of the gateway, for owners: the content of the status pages in words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::layout::{self, Here};
 use super::{Shared, frame};
 use aetheel_model::plain::short_line;
 
-/// Longest wait for the program's word.
+/// Time limit for the program's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {

@@ -1,4 +1,4 @@
-//! What all pages share for somebody who is signed in: the menu, and the field of forms.
+//! The layout of all pages for signed-in users: the menu, and the secret field of forms.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,11 +7,11 @@ use maud::{Markup, html};
 use super::frame::whole;
 use super::guard::Guest;
 
-/// How often a page that shows what changes is loaded again where no script runs and somebody wants
-/// it, seconds.
+/// Reload interval, in seconds, of a page with live content, if no script runs and the user wants
+/// it.
 const AGAIN: u32 = 5;
 
-/// A page of the menu.
+/// A page in the menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Here {
     Now,
@@ -34,7 +34,7 @@ impl Here {
         Self::Health,
     ];
 
-    /// Whether it is for owners alone.
+    /// Returns whether only owners can open it.
     fn is_for_owners(self) -> bool {
         matches!(self, Self::Components | Self::Schedules | Self::Health)
     }
@@ -64,7 +64,7 @@ impl Here {
     }
 }
 
-/// A page of the menu for somebody who is signed in. `lives`: it shows what changes.
+/// Returns a page of the menu. `lives` says whether it has live content.
 pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Response {
     let main = html! {
         @if lives { noscript { (still_or_again(guest.again)) } }
@@ -74,7 +74,7 @@ pub(super) fn page(guest: &Guest, here: Here, lives: bool, main: &Markup) -> Res
     inner(guest, Some(here), here.title(), again, &main)
 }
 
-/// Any page for somebody who is signed in. `again`: it is loaded again after so many seconds.
+/// Returns a page for a signed-in user. With `again`, browsers reload it after so many seconds.
 pub(super) fn inner(
     guest: &Guest,
     here: Option<Here>,
@@ -111,8 +111,8 @@ pub(super) fn inner(
     whole(StatusCode::OK, title, refresh, &body)
 }
 
-/// Where no script runs, a page stands still until somebody wants it otherwise: what they write into
-/// it would be gone.
+/// Without script, a page is not reloaded unless the user wants it, because text in its fields
+/// would be lost.
 fn still_or_again(again: bool) -> Markup {
     html! {
         p {
@@ -126,7 +126,7 @@ fn still_or_again(again: bool) -> Markup {
     }
 }
 
-/// The field by which a form is known to be one of ours.
+/// Renders the hidden field with the secret of forms.
 pub(super) fn csrf(guest: &Guest) -> Markup {
     html! { input type="hidden" name="csrf" value=(guest.session.csrf()); }
 }

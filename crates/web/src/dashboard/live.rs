@@ -1,10 +1,9 @@
-//! Cards that are sent while they change, as server-sent events: `cards` (all of them, without what
-//! turns say), `turn` (what one says), `ended` (the one turn that is followed has) and `over` (the
-//! session is).
+//! Live content as server-sent events: `cards` (all cards, without the texts of turns), `turn` (the
+//! text of one turn), `ended` (the followed turn has ended) and `over` (the session has ended).
 //!
-//! What a turn says is made once a change and shared by all who watch it. A stream is its own
-//! future: it ends, and watches nothing any more, when its connection does. [`once`] answers with
-//! the same at one moment, for pages beyond those that a browser has streams for.
+//! The text of a turn is rendered once per change for all viewers. A stream does its work while it
+//! is polled, so it stops with its connection. [`once`] returns the same content once, for pages
+//! for which the browser has no stream left.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -30,19 +29,19 @@ use super::{Shared, cards, frame};
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::event::{Lane, Sequence};
 
-/// Turns whose text is kept; those that are watched are made again.
+/// The largest number of cached texts. When the cache is full it is cleared.
 const KEPT: usize = 256;
-/// Between two looks at what changes.
+/// Minimum time between two updates.
 const PACE: Duration = Duration::from_millis(250);
-/// How often it is asked whether somebody may still see what they see.
+/// How often the permissions of the viewer are checked again.
 const STILL: Duration = Duration::from_secs(10);
 
-/// What turns say, made once for all who watch.
+/// The rendered texts of turns, shared by all viewers.
 #[derive(Default)]
 pub(super) struct Turns(Mutex<HashMap<Sequence, (u64, Arc<str>)>>);
 
 impl Turns {
-    /// What a running turn says, and which version of it that is; none: it does not run.
+    /// Returns the version and the text of a running turn, or `None` if it does not run.
     pub(super) fn text(
         &self,
         dispatcher: &Dispatcher,
@@ -53,7 +52,7 @@ impl Turns {
             self.0.lock().remove(&event);
             return None;
         };
-        // Before it is looked at: what comes meanwhile is another version.
+        // Read before the text, so that a change in between gets another version.
         let version = turn.version();
         let mut made = self.0.lock();
         if let Some(known) = made.get(&event).filter(|(of, _)| *of >= version) {
@@ -68,13 +67,14 @@ impl Turns {
     }
 }
 
-/// The one turn that somebody follows, by its event.
+/// The query of a request that follows one turn, by its event.
 #[derive(Deserialize)]
 pub(super) struct Followed {
     turn: Sequence,
 }
 
-/// Follows what changes for somebody, or one turn, until they may not see it any more or are gone.
+/// Streams the changes of all lanes that the user may see, or of one turn, until the connection or
+/// the user's access ends.
 pub(super) async fn follow(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -92,8 +92,8 @@ pub(super) async fn follow(
     Sse::new(feed).keep_alive(KeepAlive::default()).into_response()
 }
 
-/// Answers with all that a new stream would send at first: `cards` (`null` where one turn is
-/// followed), `turns`, and whether the turn that is followed has `ended`.
+/// Returns what a new stream would send first: `cards` (`null` if one turn is followed), `turns`,
+/// and whether the followed turn has `ended`.
 pub(super) async fn once(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -115,12 +115,12 @@ pub(super) async fn once(
     axum::Json(json!({"cards": cards, "turns": turns, "ended": ended})).into_response()
 }
 
-/// The text of a turn in the form that the page's script reads.
+/// Returns the text of a turn in the format of the page's script.
 fn said(event: Sequence, html: &str) -> Value {
     json!({"turn": event.to_string(), "html": html})
 }
 
-/// A stream that does its own work while it is read.
+/// A stream that runs its future while it is polled.
 struct Feed {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     sent: mpsc::Receiver<Event>,
@@ -134,7 +134,8 @@ impl Stream for Feed {
         if self.work.as_mut().is_some_and(|work| work.as_mut().poll(context).is_ready()) {
             self.work = None;
         }
-        // Without its work the channel is closed, and what is in it is the end.
+        // When the future has ended, the channel is closed, and the remaining events are the last
+        // ones.
         self.sent.poll_recv(context).map(|event| event.map(Ok))
     }
 }
@@ -154,7 +155,7 @@ async fn feed(
         lanes.mark_unchanged();
         let (seen, more) = cards::seen_by(&shared, &guest, only).await;
         if only.is_some() && seen.is_empty() {
-            // It has ended, or they may not see it any more.
+            // The turn has ended, or the user may not see it any more.
             let _ = events.send(Event::default().event("ended").data("{}")).await;
             return;
         }
@@ -199,11 +200,11 @@ async fn feed(
                     until = Instant::now() + STILL;
                     match guard::still(&shared, Arc::clone(&guest.session)).await {
                         Ok(still) => guest = still,
-                        // Meanwhile nothing is shown.
+                        // Nothing is shown while the permissions are unknown.
                         Err(Stranger::Unsure) => return,
                         Err(Stranger::Gone | Stranger::Unknown) => return over(&events).await,
                     }
-                    // Other channels may be closed to them by now.
+                    // The visible lanes may have changed.
                     break;
                 }
             }
@@ -212,6 +213,6 @@ async fn feed(
 }
 
 async fn over(events: &mpsc::Sender<Event>) {
-    // Whoever is gone needs not be told.
+    // An error means that the client has disconnected.
     let _ = events.send(Event::default().event("over").data("{}")).await;
 }

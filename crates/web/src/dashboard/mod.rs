@@ -1,25 +1,25 @@
-//! The dashboard: pages that show people in a browser what the gateway does, and let them stop,
-//! steer and answer, as buttons and commands in Discord do.
+//! The dashboard: pages that show the gateway's activity in a browser. Users can stop and steer
+//! turns and answer questions, as with buttons and commands in Discord.
 //!
-//! Owns HTTP, HTML, links and sessions. What somebody may see and do is decided by Discord and the
-//! operator's lists, behind [`House`], with every request; what is done goes to the
-//! [`Dispatcher`], as from the other adapters. While nobody looks, nothing is made for anybody.
-//! Pinned by `tests/gateway/dashboard/`.
+//! Owns HTTP, HTML, sign-in links and sessions. With every request it asks [`House`] for the user's
+//! permissions, which come from Discord and the operator's lists. Actions go to the [`Dispatcher`],
+//! as from other adapters. Nothing is rendered while no page is open. Pinned by
+//! `tests/gateway/dashboard/`.
 //!
-//! | room | owns |
+//! | module | content |
 //! |---|---|
-//! | [`origin`] | the address under which people reach it |
-//! | [`secret`], [`sessions`] | links that let somebody in once, and sessions |
-//! | [`guard`] | what is checked of every request, and what every answer carries |
-//! | [`once`] | forms that are sent twice in a moment, and done once |
-//! | [`frame`], [`layout`] | what all pages share, for anybody and for somebody signed in |
-//! | [`cards`] | running turns and waiting prompts as one person may see them |
-//! | [`live`] | the same, sent while they change |
+//! | [`origin`] | the public address of the dashboard |
+//! | [`secret`], [`sessions`] | sign-in links that work once, and sessions |
+//! | [`guard`] | the checks of every request, and the headers of every response |
+//! | [`once`] | detects repeated forms |
+//! | [`frame`], [`layout`] | the layout of pages, for anybody and for signed-in users |
+//! | [`cards`] | running turns and waiting prompts, as one user may see them |
+//! | [`live`] | streams their changes |
 //! | [`entrance`], [`now`], [`channels`], [`costs`], [`components`], [`schedules`], [`health`] | the pages |
-//! | [`transcripts`] | turns for people who look back, and read-only links to them |
+//! | [`transcripts`] | finished turns, and read-only links to them |
 //! | [`machine`] | a recorded turn, step by step |
-//! | [`plot`] | drawings made of numbers |
-//! | [`deeds`] | what the forms of running turns do |
+//! | [`plot`] | charts |
+//! | [`deeds`] | the forms of running turns |
 
 mod cards;
 mod channels;
@@ -71,99 +71,101 @@ use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::vigil;
 use aetheel_store::workspace::{Shares, SignIns};
 
-/// Connections at the same time.
+/// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 256;
-/// Of these, pages that follow what changes.
+/// The largest number of connections that stream changes.
 const STREAMS: usize = 128;
-/// Requests with a read-only link that are answered at the same time.
+/// The largest number of simultaneous requests with a read-only link.
 const OUTSIDERS: usize = 2;
-/// Largest form, bytes.
+/// Largest form in bytes.
 const BODY: usize = 64 << 10;
 
-/// Something that comes round by itself, without secrets.
+/// A heartbeat or a cron job, without secrets.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// The lane its events wait in.
+    /// The lane of its events.
     pub lane: Lane,
-    /// Its rhythm and zone, in words.
+    /// Its schedule and time zone, in words.
     pub rhythm: String,
-    /// When it comes next, in its own zone; none: never again.
+    /// The next run in its own time zone, or `None` if there will be none.
     pub next: Option<String>,
-    /// What its agent is asked.
+    /// The prompt.
     pub instruction: String,
 }
 
-/// What comes round, and what is asked around it, without secrets.
+/// All schedules and hooks, without secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Schedules {
     /// Heartbeats and cron jobs.
     pub schedules: Vec<Schedule>,
-    /// Hooks by name, with what is asked.
+    /// Hooks: name and prompt.
     pub hooks: Vec<(String, String)>,
-    /// What is wrong with the files, one line each.
+    /// The problems in the files, one line each.
     pub warnings: Vec<String>,
 }
 
-/// What is known of a turn that ended.
+/// The record of a finished turn.
 #[derive(Clone, Debug)]
 pub struct RecordedTurn {
     /// The lane it ran in.
     pub lane: Lane,
     /// The name of its backend.
     pub backend: String,
-    /// Its recording, below the folder of recordings; none: there is none any more.
+    /// The path of its recording in the folder of recordings, or `None` if it was deleted.
     pub recording: Option<String>,
 }
 
-/// Messages of a turn as Discord shows them.
+/// The messages of a turn as Discord shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drawn {
     /// The text of each, in order, without secrets.
     pub messages: Vec<String>,
-    /// They are the answer; otherwise what there is of it so far.
+    /// Whether they are the complete answer. Otherwise the turn is still running at this point.
     pub ended: bool,
 }
 
-/// What the dashboard asks of Discord and of the operator's files.
+/// The data for the dashboard from Discord and from the operator's files.
 #[async_trait]
 pub trait House: Send + Sync {
-    /// What a user may in a channel now.
+    /// Returns the current permissions of a user in a channel.
     ///
     /// # Errors
-    /// Why that is not known, for the log; it counts as nothing.
+    /// Returns the reason, for the log, if the permissions are unknown. The user then counts as
+    /// having none.
     async fn standing(&self, user: u64, channel: u64) -> Result<Standing, String>;
 
-    /// Says in a channel, or with none in the operator's output channel, what somebody did here, and
-    /// returns the message's id.
+    /// Posts in a channel, or without one in the operator's output channel, what a user did in the
+    /// dashboard. Returns the message's id.
     ///
     /// # Errors
-    /// Why nobody there will see it.
+    /// Returns the reason if the message could not be posted.
     async fn report(&self, channel: Option<u64>, who: &str, did: &str) -> Result<u64, String>;
 
-    /// Says in a channel what somebody wrote here for its agent, and returns the message's id.
+    /// Posts in a channel what a user wrote in the dashboard for the channel's agent. Returns the
+    /// message's id.
     ///
     /// # Errors
-    /// As [`House::report`].
+    /// Same as [`House::report`].
     async fn repeat(&self, channel: u64, who: &str, words: &str) -> Result<u64, String>;
 
-    /// What comes round by itself, as the files have it now.
+    /// Returns the schedules and hooks that the files contain now.
     async fn schedules(&self) -> Schedules;
 
-    /// The event of a schedule as if it came round now, and the channel of its answer; none: there
-    /// is no such schedule.
+    /// Returns the event of a schedule as if it were due now, and the channel of its answer.
+    /// Returns `None` if there is no such schedule.
     async fn now(&self, lane: &Lane) -> Option<(NewEvent, Option<u64>)>;
 
-    /// The record of a turn that ended; none: there is none.
+    /// Returns the record of a finished turn, or `None` if it is unknown.
     async fn recorded(&self, turn: &str) -> Option<RecordedTurn>;
 
-    /// Recorded turns, step by step.
+    /// Returns the viewer for recorded turns.
     fn machine(&self) -> &Machine;
 
-    /// The messages of a turn up to a step (index), as Discord would show them: as recorded, or as
-    /// another component reads it.
+    /// Returns the messages of a turn up to a step (index), as Discord would show them: as recorded
+    /// or, with `other`, as another component reads the turn.
     ///
     /// # Errors
-    /// When the recording cannot be read any more.
+    /// Returns an error if the recording cannot be read any more.
     async fn messages(
         &self,
         turn: &str,
@@ -173,25 +175,25 @@ pub trait House: Send + Sync {
     ) -> Result<Drawn, String>;
 }
 
-/// What all requests share.
+/// The state that all requests share.
 struct Shared {
     dispatcher: Dispatcher,
     house: Arc<dyn House>,
     health: Arc<dyn Health>,
     sessions: Sessions,
     origin: Origin,
-    /// The address of the listener: that of people on this machine, and of some proxies.
+    /// The listener's address. Users on this machine and some proxies send requests to it.
     local: Origin,
     streams: Arc<Semaphore>,
     turns: live::Turns,
-    /// Whether people may make read-only links to turns.
+    /// Whether users may create read-only links to turns.
     sharing: bool,
-    /// Places of requests with such a link.
+    /// Limits the simultaneous requests with read-only links.
     outsiders: Semaphore,
     closing: CancellationToken,
 }
 
-/// A listener that does not answer yet.
+/// A bound listener that does not answer yet.
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
@@ -199,24 +201,24 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Takes an address; `origin` is the one under which people reach it, where that is another.
+    /// Binds an address. `origin` is the public address, if it is different.
     ///
     /// # Errors
-    /// What the system said.
+    /// Returns the system's error.
     pub async fn take(address: SocketAddr, origin: Option<Origin>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address, origin: origin.unwrap_or_else(|| Origin::of(address)) })
     }
 
-    /// The address under which people reach it.
+    /// Returns the public address.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Starts serving. Sessions are kept in `sign_ins`. `sharing`: people may make read-only links
-    /// to turns.
+    /// Starts serving. Sessions are saved in `sign_ins`. With `sharing`, users may create read-only
+    /// links to turns.
     #[must_use]
     pub fn serve(
         self,
@@ -250,14 +252,14 @@ impl Bound {
     }
 }
 
-/// A dashboard that answers. Dropping it closes it.
+/// The running dashboard. Dropping it closes it.
 pub struct Dashboard {
     shared: Arc<Shared>,
     server: JoinHandle<()>,
 }
 
 impl Dashboard {
-    /// Lets people in.
+    /// Returns a handle that creates sign-in links.
     #[must_use]
     pub fn entry(&self) -> Entry {
         let Shared { sessions, origin, dispatcher, .. } = &*self.shared;
@@ -276,7 +278,7 @@ impl Drop for Dashboard {
     }
 }
 
-/// Makes links and ends sessions. Cheap to clone.
+/// Creates sign-in links and ends sessions. Cheap to clone.
 #[derive(Clone)]
 pub struct Entry {
     sessions: Sessions,
@@ -285,17 +287,17 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Makes a link that lets somebody in once, within five minutes.
+    /// Creates a link that signs a user in. It works once, within five minutes.
     ///
     /// # Errors
-    /// The wait until that user may have another one.
+    /// Returns the time until the user may request another link.
     pub fn link(&self, visitor: Visitor) -> Result<String, Duration> {
         let secret = self.sessions.link(visitor, Instant::now())?;
         Ok(format!("{}/enter/{secret}", self.origin))
     }
 
-    /// Ends all links and sessions of a user, and all read-only links that they made. Returns the
-    /// number of sessions ended.
+    /// Ends all links and sessions of a user, and all read-only links that the user created.
+    /// Returns the number of sessions.
     #[must_use]
     pub fn revoke(&self, user: u64) -> usize {
         self.shares.end_of(user, Timestamp::now());

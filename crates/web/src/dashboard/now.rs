@@ -1,4 +1,4 @@
-//! The page of what runs and waits at this moment.
+//! The page with running turns and waiting prompts.
 
 use std::sync::Arc;
 

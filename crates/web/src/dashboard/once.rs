@@ -1,8 +1,8 @@
-//! What somebody sends is done once and to its end: a double click sends a form twice and hangs up
-//! on the first, whose answer the browser throws away.
+//! Makes forms idempotent. A double click sends a form twice, and the browser closes the first
+//! connection and ignores its response.
 //!
-//! Forms of a session are done one after the other. The same one within a moment is answered as the
-//! one before.
+//! The forms of a session are processed one after the other, and each is completed even if the
+//! client disconnects. A form that is repeated within a second gets the result of the first one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use super::secret::digest;
 use super::sessions::Done;
 use super::{BODY, Shared, frame, guard};
 
-/// How long after a form the same one is that one.
+/// A form that is repeated within this time is not processed again.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// Stands before all forms.
+/// Middleware of all forms.
 pub(super) async fn once(
     State(shared): State<Arc<Shared>>,
     request: Request,
@@ -29,7 +29,7 @@ pub(super) async fn once(
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    // Whoever is not signed in does nothing that could be done twice.
+    // Without a session, no form has an effect that must not be repeated.
     let Ok(session) = guard::session_of(&shared, request.headers()) else {
         return next.run(request).await;
     };

@@ -1,4 +1,4 @@
-//! The address under which people reach the dashboard. Pure.
+//! The public address of the dashboard. Pure.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,19 +6,19 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::Uri;
 use axum::http::uri::Authority;
 
-/// Scheme, host and port; nothing else of an address is the dashboard's.
+/// Scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     secure: bool,
-    /// As a browser names it: in lower case, and without the port that goes without saying.
+    /// In the form that browsers use: lower case, and without the default port.
     host: String,
 }
 
 impl Origin {
-    /// Reads `DASHBOARD_URL`.
+    /// Parses `DASHBOARD_URL`.
     ///
     /// # Errors
-    /// What is wrong with it, to stand behind its value.
+    /// Returns a phrase to print after the value.
     pub fn parse(url: &str) -> Result<Self, &'static str> {
         let uri: Uri = url.parse().map_err(|_| "is no address of a page")?;
         let secure = match uri.scheme_str() {
@@ -42,19 +42,19 @@ impl Origin {
         Ok(origin)
     }
 
-    /// That of a listener without a proxy before it.
+    /// Returns the address of a listener without a proxy.
     #[must_use]
     pub fn of(address: SocketAddr) -> Self {
         Self { secure: false, host: address.to_string() }
     }
 
-    /// Whether browsers reach it by TLS.
+    /// Returns whether browsers use TLS.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.secure
     }
 
-    /// Whether a request for this host is meant for it, as `Host` has it.
+    /// Returns whether a `Host` header with this value is for the dashboard.
     #[must_use]
     pub fn is_host(&self, host: &str) -> bool {
         host.parse::<Authority>().is_ok_and(|given| host_of(&given, self.secure) == self.host)
@@ -76,7 +76,7 @@ fn host_of(authority: &Authority, secure: bool) -> String {
     }
 }
 
-/// Whether a host, as an address has it, is this machine.
+/// Returns whether a host is this machine.
 pub(super) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_scheme_and_a_host_and_plain_only_on_this_machine() {
+    fn origins_have_only_scheme_and_host_and_need_tls_except_on_this_machine() {
         for (url, shown) in [
             ("https://agents.example.com", "https://agents.example.com"),
             ("https://Agents.Example.com:443/", "https://agents.example.com"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_its_own_however_it_is_written_and_no_other_is() {
+    fn a_host_is_accepted_in_all_its_spellings_and_others_are_not() {
         let origin = Origin::parse("https://agents.example.com").unwrap();
         for host in ["agents.example.com", "AGENTS.example.com", "agents.example.com:443"] {
             assert!(origin.is_host(host), "{host}");

@@ -1,16 +1,16 @@
-//! Plots that the server draws. Pure. Whoever does not see one is told what it shows, and finds the
-//! numbers in the table beside it.
+//! Charts that the server draws as SVG. Pure. Each has a description, and a table beside it with
+//! the numbers.
 
 use maud::{Markup, html};
 
-/// Width and height of the drawing, in units of its own.
+/// Width and height of the chart, in its own units.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 120.0;
-/// Least height of a bar that is not nothing, so that it is seen.
+/// Minimum height of a bar above zero, so that it is visible.
 const LEAST: f64 = 2.0;
 
-/// Bars side by side, the first left; `about` says in words what they show. What is no number, or
-/// less than nothing, has no bar.
+/// Draws bars from left to right. `about` is the description. Values that are not finite or not
+/// positive have no bar.
 pub(super) fn bars(values: &[f64], about: &str) -> Markup {
     let most = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
     let room = WIDTH / values.len().max(1) as f64;
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_bar_fills_the_drawing_and_nothing_has_no_bar() {
+    fn the_highest_bar_fills_the_chart_and_zero_has_no_bar() {
         let drawn = bars(&[0.0, 5.0, 10.0, 0.001, f64::NAN, -1.0], "Turns").into_string();
         assert_eq!(drawn.matches("<rect").count(), 3);
         assert!(drawn.contains(r#"role="img" aria-label="Turns""#), "{drawn}");
@@ -49,14 +49,14 @@ mod tests {
     }
 
     #[test]
-    fn no_numbers_draw_nothing_and_what_it_is_about_is_text() {
+    fn an_empty_chart_has_no_bars_and_its_description_is_escaped() {
         let drawn = bars(&[], "<script>\"").into_string();
         assert!(!drawn.contains("<rect") && !drawn.contains("<script"), "{drawn}");
         assert!(!bars(&[f64::INFINITY, 0.0], "x").into_string().contains("<rect"));
     }
 
     #[test]
-    fn a_quarter_of_a_year_takes_little_room() {
+    fn a_chart_of_ninety_days_is_small() {
         let values: Vec<f64> = (0..90).map(|day| f64::from(day) * 1.7).collect();
         assert!(bars(&values, "Turns").into_string().len() < 6_000);
     }

@@ -1,7 +1,7 @@
-//! Answers as HTML, from the Markdown that agents write. Pure.
+//! Renders the Markdown of agents' answers as HTML. Pure.
 //!
-//! Nothing that an agent writes becomes markup of its own: HTML in it is shown as text, a link goes
-//! to `http` or `https` only, and an image is its description.
+//! An agent cannot insert markup of its own: HTML is shown as text, links lead only to `http` and
+//! `https`, and images are replaced by their descriptions.
 
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{
@@ -10,9 +10,10 @@ use pulldown_cmark::{
 
 use aetheel_model::plain::clean_text;
 
-/// How much longer than its source rendered Markdown may be before the source is shown instead.
+/// How much longer than its source rendered Markdown may be. Above that, the source is shown
+/// instead.
 const GROWTH_LIMIT: usize = 6;
-/// Bytes that rendered Markdown may have in any case.
+/// Extra bytes that rendered Markdown may always have.
 const GROWTH_FREE: usize = 512;
 
 /// Renders Markdown, or returns the text itself if it would become much larger.
@@ -61,7 +62,8 @@ fn safe<'a>(event: Event<'a>, links: &mut Vec<bool>) -> Option<Event<'a>> {
     })
 }
 
-/// Removes what hides or reorders text: entities can bring it back after the text was cleaned.
+/// Removes characters that hide or reorder text. Entities can reintroduce them after the text was
+/// cleaned.
 fn visible(text: CowStr<'_>) -> CowStr<'_> {
     CowStr::from(clean_text(&text).into_owned())
 }

@@ -1,4 +1,4 @@
-//! What comes round by itself, and hooks, for owners; and having a schedule run now.
+//! Schedules and hooks, for owners, and the form that runs a schedule now.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::layout::{self, Here, csrf};
 use super::{Shared, frame};
 use aetheel_model::plain::short_line;
 
-/// Schedules on a page.
+/// The largest number of schedules on a page.
 const SHOWN: usize = 40;
-/// Warnings on a page.
+/// The largest number of warnings on a page.
 const WARNINGS: usize = 10;
 
-/// All schedules and hooks.
+/// Lists all schedules and hooks.
 pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
     if !guest.standing.owner {
         return frame::nowhere().await;
@@ -50,7 +50,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     layout::page(&guest, Here::Schedules, false, &main)
 }
 
-/// Has a schedule run now, beside its times.
+/// Runs a schedule now, in addition to its regular times.
 pub(super) async fn run(State(shared): State<Arc<Shared>>, sent: Sent) -> Response {
     let Sent { guest, fields } = sent;
     if !guest.standing.owner {

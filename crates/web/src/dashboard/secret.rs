@@ -1,6 +1,6 @@
-//! The secrets of links, sessions and forms: made from the system's random source, and known by
-//! their digest alone, so that comparing one tells nothing of another. Pure but for the random
-//! source.
+//! The secrets of links, sessions and forms. They come from the system's random source, and only
+//! their digests are stored, so that the time of a comparison reveals nothing. Pure, except for the
+//! random source.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use aetheel_model::plain::hex;
 
-/// What is kept of a secret.
+/// The digest of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Digest([u8; 32]);
 
 impl Digest {
-    /// Reads 64 hexadecimal digits; `None` if it is something else.
+    /// Parses 64 hexadecimal digits. Returns `None` for anything else.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let digits = Some(text).filter(|text| text.len() == 64 && text.is_ascii())?;
         let mut bytes = [0; 32];
@@ -26,23 +26,23 @@ impl Digest {
 }
 
 impl fmt::Display for Digest {
-    /// 64 hexadecimal digits.
+    /// Writes 64 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex(&self.0))
     }
 }
 
-/// Makes a secret of 244 random bits: 64 letters and digits.
+/// Creates a secret of 244 random bits, as 64 hexadecimal digits.
 pub(super) fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// Returns what is kept of a secret.
+/// Returns the digest of a secret.
 pub(super) fn digest(secret: impl AsRef<[u8]>) -> Digest {
     Digest(Sha256::digest(secret).into())
 }
 
-/// Whether two secrets are the same, in a time that tells nothing of them.
+/// Compares two secrets in constant time.
 pub(super) fn same(one: &str, other: &str) -> bool {
     let (Digest(one), Digest(other)) = (digest(one), digest(other));
     one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_long_differ_and_are_only_the_same_as_themselves() {
+    fn secrets_are_long_and_different_and_equal_only_themselves() {
         let (one, other) = (secret(), secret());
         assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_hexdigit()), "{one}");
         assert!(one != other && same(&one, &one) && !same(&one, &other));

@@ -1,8 +1,8 @@
-//! Links that let somebody in once, and the sessions that come of them. Links are in memory only;
-//! sessions are kept in a file, so that a restart or an upgrade signs nobody out. Pure but for the
-//! lock and that file: the caller passes the time.
+//! Sign-in links and sessions. Links are kept in memory only. Sessions are saved in a file, so that
+//! users stay signed in over a restart or an upgrade. Pure, except for the lock and that file: the
+//! caller passes the time.
 //!
-//! Whether somebody may still be there is asked elsewhere, with every request.
+//! The permissions of users are checked elsewhere, with every request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,48 +20,49 @@ use aetheel_model::access::Visitor;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{SignIn, SignIns};
 
-/// How long a link works.
+/// Lifetime of a link.
 const LINK_AGE: Duration = Duration::from_secs(5 * 60);
-/// How long a session lasts.
+/// Lifetime of a session.
 pub(super) const SESSION_AGE: Duration = Duration::from_secs(12 * 3_600);
-/// Links and sessions that a user has at the same time; the oldest goes.
+/// The largest number of links and of sessions of a user. A new one replaces the oldest.
 const OF_ONE: usize = 5;
-/// Sessions of all users.
+/// The largest number of sessions of all users.
 const SESSIONS: usize = 500;
-/// Pages of a session that follow what changes: all sessions of a user leave room for others.
+/// The largest number of streams of a session, so that the sessions of one user cannot take all
+/// streams.
 const STREAMS: usize = 12;
-/// Links that a user may ask for, and entries that an address may fail at, in [`SPAN`].
+/// Limits in [`SPAN`]: links that a user may request, and failed sign-ins of an address.
 const ASKED: usize = 10;
 const FAILED: usize = 20;
 const SPAN: Duration = Duration::from_secs(60);
 
-/// Somebody who is signed in.
+/// A session of a signed-in user.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) visitor: Visitor,
-    /// Stands in every form, so that no other page can send one. Follows from the session's
-    /// secret, so that a page that was open over a restart can still send its forms; set with the
-    /// first request that brings the secret.
+    /// The secret in every form, which protects against forms of other sites. It is derived from
+    /// the session's secret, so that pages that stay open over a restart can still send their
+    /// forms. Set by the first request with the session's secret.
     csrf: OnceLock<String>,
-    /// Cancelled when it is over.
+    /// Cancelled when the session ends.
     pub(super) over: CancellationToken,
-    /// Places for pages of it that follow what changes.
+    /// Limits the streams of the session.
     pub(super) streams: Arc<Semaphore>,
     began: Instant,
-    /// When it began, on the wall clock.
+    /// The same time on the wall clock.
     since: Timestamp,
-    /// What is to be said on the next page.
+    /// The message for the next page.
     said: Mutex<Option<String>>,
-    /// The form that was done last; held while one is done.
+    /// The latest processed form. Locked while a form is being processed.
     pub(super) last: Arc<tokio::sync::Mutex<Option<Done>>>,
 }
 
-/// A form that was done.
+/// A processed form.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) form: Digest,
     pub(super) at: Instant,
-    /// Where its sender was sent, and what was to be said there.
+    /// The page to which it redirected, and the message for that page.
     pub(super) to: String,
     pub(super) said: Option<String>,
 }
@@ -80,22 +81,22 @@ impl Session {
         }
     }
 
-    /// Returns the secret of its forms.
+    /// Returns the secret of the session's forms.
     pub(super) fn csrf(&self) -> &str {
         self.csrf.get().map_or("", String::as_str)
     }
 
-    /// Keeps what is to be said on the next page.
+    /// Sets the message for the next page.
     pub(super) fn say(&self, text: impl Into<String>) {
         *self.said.lock() = Some(text.into());
     }
 
-    /// What is to be said on the next page, which still says it.
+    /// Returns the message for the next page without removing it.
     pub(super) fn said(&self) -> Option<String> {
         self.said.lock().clone()
     }
 
-    /// Takes what is to be said.
+    /// Removes and returns the message for the next page.
     pub(super) fn take_said(&self) -> Option<String> {
         self.said.lock().take()
     }
@@ -118,16 +119,16 @@ struct Known {
 #[derive(Clone, Default)]
 pub(super) struct Sessions {
     known: Arc<Mutex<Known>>,
-    /// Where sessions are kept; `None` in tests.
+    /// The file for sessions; `None` in tests.
     file: Option<SignIns>,
 }
 
 impl Sessions {
-    /// Takes the kept sessions up that are not over.
+    /// Restores the saved sessions that have not expired.
     pub(super) fn open(file: SignIns, now: Instant, clock: Timestamp) -> Self {
         let restored = file.known().into_iter().filter_map(|kept| {
             let digest = Digest::parse(&kept.digest)?;
-            // A clock that was set back must not make a session last longer.
+            // If the clock was set back, the age is negative; sessions must not last longer then.
             let age = clock.duration_since(kept.since).max(SignedDuration::ZERO);
             let began = now.checked_sub(age.unsigned_abs())?;
             let visitor = Visitor { user: kept.user, name: kept.name, channel: kept.channel };
@@ -138,7 +139,7 @@ impl Sessions {
         Self { known: Arc::new(Mutex::new(known)), file: Some(file) }
     }
 
-    /// Writes the sessions down in the background. Must be called within a Tokio runtime.
+    /// Saves the sessions in the background. Must be called within a Tokio runtime.
     fn keep(&self) {
         let Some(file) = self.file.clone() else { return };
         let known = Arc::clone(&self.known);
@@ -152,10 +153,10 @@ impl Sessions {
         });
     }
 
-    /// Makes the secret of a link.
+    /// Creates a link and returns its secret.
     ///
     /// # Errors
-    /// The wait until that user may have another one.
+    /// Returns the time until the user may request another link.
     pub(super) fn link(&self, visitor: Visitor, now: Instant) -> Result<String, Duration> {
         let mut known = self.known.lock();
         known.forget(now);
@@ -177,15 +178,15 @@ impl Sessions {
         Ok(made)
     }
 
-    /// Whether a link would let somebody in; does not use it up.
+    /// Returns whether a link is valid, without using it up.
     pub(super) fn is_open(&self, link: &str, now: Instant) -> bool {
         let mut known = self.known.lock();
         known.forget(now);
         known.links.contains_key(&digest(link))
     }
 
-    /// Uses a link up: returns the secret of the session that begins. None: there is no such link,
-    /// or no longer.
+    /// Uses up a link and begins a session. Returns the secret of the session, or `None` if the
+    /// link is not valid.
     pub(super) fn enter(&self, link: &str, now: Instant) -> Option<String> {
         let mut known = self.known.lock();
         known.forget(now);
@@ -201,7 +202,7 @@ impl Sessions {
         Some(made)
     }
 
-    /// The session of a secret.
+    /// Returns the session with a secret.
     pub(super) fn session(&self, secret: &str, now: Instant) -> Option<Arc<Session>> {
         let mut known = self.known.lock();
         known.forget(now);
@@ -217,7 +218,7 @@ impl Sessions {
         self.keep();
     }
 
-    /// Ends all links and sessions of a user; returns how many sessions there were.
+    /// Ends all links and sessions of a user. Returns the number of sessions.
     pub(super) fn revoke(&self, user: u64) -> usize {
         let mut known = self.known.lock();
         known.links.retain(|_, link| link.visitor.user != user);
@@ -237,14 +238,14 @@ impl Sessions {
         ended
     }
 
-    /// Notes that somebody came with a link that does not work.
+    /// Counts a sign-in with an invalid link.
     pub(super) fn failed(&self, address: IpAddr, now: Instant) {
         let mut known = self.known.lock();
         known.forget(now);
         known.failed.entry(whose(address)).or_default().push(now);
     }
 
-    /// Whether an address failed so often that it has to wait.
+    /// Returns whether an address has too many failed sign-ins.
     pub(super) fn is_kept_out(&self, address: IpAddr, now: Instant) -> bool {
         let mut known = self.known.lock();
         known.forget(now);
@@ -253,7 +254,7 @@ impl Sessions {
 }
 
 impl Known {
-    /// Returns the sessions as they are kept.
+    /// Returns the sessions for the file.
     fn kept(&self) -> Vec<SignIn> {
         let one = |(digest, session): (&Digest, &Arc<Session>)| SignIn {
             digest: digest.to_string(),
@@ -265,7 +266,7 @@ impl Known {
         self.sessions.iter().map(one).collect()
     }
 
-    /// Forgets what is too old.
+    /// Removes expired entries.
     fn forget(&mut self, now: Instant) {
         let recent = |at: &Instant, age: Duration| now.saturating_duration_since(*at) < age;
         self.links.retain(|_, link| recent(&link.made, LINK_AGE));
@@ -283,7 +284,7 @@ impl Known {
         self.failed.retain(|_, times| !times.is_empty());
     }
 
-    /// Ends the oldest of these sessions while there are `most`.
+    /// Ends the oldest of these sessions until there are fewer than `most`.
     fn make_room(&mut self, now: Instant, of: impl Fn(&Session) -> bool, most: usize) {
         while self.sessions.values().filter(|session| of(session)).count() >= most {
             let oldest = self
@@ -312,17 +313,17 @@ mod tests {
     }
 
     #[test]
-    fn a_link_lets_one_in_once_and_for_five_minutes() {
+    fn a_link_works_once_and_for_five_minutes() {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let link = sessions.link(ann(), now).unwrap();
         assert!(
             sessions.is_open(&link, now) && sessions.is_open(&link, now),
-            "looking costs nothing"
+            "checking a link does not use it up"
         );
         let cookie = sessions.enter(&link, now).unwrap();
         assert_eq!(sessions.session(&cookie, now).unwrap().visitor, ann());
         assert!(sessions.enter(&link, now).is_none() && !sessions.is_open(&link, now));
-        assert!(sessions.session(&link, now).is_none(), "a link is no session");
+        assert!(sessions.session(&link, now).is_none(), "a link is not a session");
 
         let late = sessions.link(ann(), now).unwrap();
         assert!(sessions.enter(&late, now + LINK_AGE).is_none());
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_after_twelve_hours_by_itself_or_by_its_user() {
+    fn a_session_ends_after_twelve_hours_or_when_it_is_revoked() {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let enter =
             |visitor: Visitor| sessions.enter(&sessions.link(visitor, now).unwrap(), now).unwrap();
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_so_many_sessions_and_asks_for_so_many_links_in_a_minute() {
+    fn the_sessions_and_link_requests_of_a_user_are_limited() {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let cookies: Vec<String> = (0..6)
             .map(|second| {
@@ -364,12 +365,12 @@ mod tests {
         let links: Vec<String> = (0..4).map(|_| sessions.link(ann(), now).unwrap()).collect();
         assert!(links.iter().all(|link| sessions.is_open(link, now)));
         assert_eq!(sessions.link(ann(), now), Err(SPAN));
-        assert!(sessions.link(bob(), now).is_ok(), "others may");
+        assert!(sessions.link(bob(), now).is_ok(), "other users are not limited");
         assert!(sessions.link(ann(), now + SPAN).is_ok());
     }
 
     #[test]
-    fn whoever_guesses_links_has_to_wait_and_others_need_not() {
+    fn an_address_that_guesses_links_has_to_wait_and_others_do_not() {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let [guesser, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
         (0..FAILED).for_each(|_| sessions.failed(guesser, now));
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_outlives_a_restart_with_its_forms_and_its_end() {
+    async fn a_session_its_forms_and_its_expiry_outlive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = aetheel_store::workspace::Workspace::open(folder.path()).await.unwrap();
         let (now, clock) = (Instant::now(), Timestamp::now());
@@ -405,11 +406,11 @@ mod tests {
         let second = restarted(Duration::from_secs(60)).await;
         let session = second.session(&cookie, now).expect("still signed in");
         assert_eq!((session.visitor.clone(), session.csrf()), (ann(), form.as_str()));
-        assert!(second.session(&other, now).is_none(), "who was signed out stays so");
-        // The session began a moment after `clock` was read.
+        assert!(second.session(&other, now).is_none(), "a revoked session stays revoked");
+        // The session began shortly after `clock` was read.
         let moment = Duration::from_secs(1);
         let rest = SESSION_AGE - Duration::from_secs(60) + moment;
-        assert!(second.session(&cookie, now + rest).is_none(), "it does not begin anew");
+        assert!(second.session(&cookie, now + rest).is_none(), "the lifetime does not restart");
         assert!(restarted(SESSION_AGE + moment).await.session(&cookie, now).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! The answers to callers: a status, a line of JSON, and when to come back.
+//! The responses to callers: a status, a line of JSON, and the time after which to retry.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use serde_json::json;
 use super::signature::Fault;
 use aetheel_dispatch::Refusal;
 
-/// A call that was understood.
+/// The result of a valid call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Its event outlives the program.
+    /// Its event is saved.
     Accepted,
-    /// It was accepted before.
+    /// The same delivery was accepted before.
     Duplicate,
-    /// It is of a kind that nobody wants.
+    /// The webhook does not accept events of this kind.
     Ignored,
 }
 
-/// Why a call was not taken; Display is for the log.
+/// The reason why a call was refused. `Display` is for the log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("there is nothing at this address")]
@@ -74,7 +74,7 @@ impl Refused {
         response
     }
 
-    /// Status, words, and seconds after which another try may be worth while.
+    /// Returns the status, a message, and the seconds after which a retry may succeed.
     fn told(&self) -> (StatusCode, &'static str, Option<u64>) {
         match self {
             Self::Elsewhere => (StatusCode::NOT_FOUND, "not found", None),
@@ -90,7 +90,7 @@ impl Refused {
             Self::Large => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None),
             Self::Slow => (StatusCode::REQUEST_TIMEOUT, "the body came too slowly", None),
             Self::Broken => (StatusCode::BAD_REQUEST, "the body broke off", None),
-            // One answer for whatever is wrong, names included.
+            // All authentication failures have the same answer, including unknown names.
             Self::Unknown | Self::Unproven(_) => (StatusCode::UNAUTHORIZED, "unauthorized", None),
             Self::Often(wait) => {
                 (StatusCode::TOO_MANY_REQUESTS, "too many calls", Some(wait.as_secs() + 1))
@@ -117,7 +117,8 @@ impl Refused {
 
 fn respond(status: StatusCode, mut body: String, retry: Option<u64>) -> Response {
     body.push('\n');
-    // Each connection carries one request: only the first one's headers are bounded in time.
+    // Each connection carries one request, because only the headers of the first one have a time
+    // limit.
     let fixed = [
         (header::CONTENT_TYPE, "application/json"),
         (header::CONNECTION, "close"),

@@ -1,4 +1,4 @@
-//! Definitions with their secrets: what `webhooks.md` says, as far as it can be carried out.
+//! The webhooks that can be called: the valid definitions of `webhooks.md` with their secrets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::signature::Key;
 use aetheel_store::workspace::{Rate, Webhook, WebhookFile, Webhooks};
 
-/// Values of the variables that hold secrets, by name.
+/// The secrets, by the names of their environment variables.
 pub type Secrets = HashMap<String, SecretString>;
 
 /// A webhook that can be called.
@@ -26,7 +26,7 @@ pub(super) struct Armed {
 
 type All = BTreeMap<String, Arc<Armed>>;
 
-/// The definitions, read again when the file changed.
+/// The definitions. They are read again when the file changes.
 #[derive(Debug)]
 pub struct Definitions {
     file: WebhookFile,
@@ -35,7 +35,7 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Those of a file, with secrets as they were when the program started.
+    /// Creates the definitions of a file. The secrets are those of the program's start.
     #[must_use]
     pub fn new(file: WebhookFile, secrets: Secrets) -> Self {
         Self { file, secrets, armed: Mutex::default() }
@@ -60,13 +60,13 @@ impl Definitions {
 }
 
 impl Armed {
-    /// Counts a call; returns how long to wait where it is one too many.
+    /// Counts a call. Returns the time to wait if it exceeds the rate limit.
     pub(super) fn admit(&self) -> Result<(), Duration> {
         self.limiter.check().map_err(|until| until.wait_time_from(DefaultClock::default().now()))
     }
 }
 
-/// Lists the faults of definitions and their secrets, one line each.
+/// Returns the faults of definitions and their secrets, one line each.
 #[must_use]
 pub fn faults(webhooks: &Webhooks, secrets: &Secrets) -> Vec<String> {
     arm(webhooks, secrets).1

@@ -1,10 +1,10 @@
-//! `POST /webhooks/{name}`: other systems ask for turns.
+//! `POST /webhooks/{name}`: other systems start turns.
 //!
-//! Owns the listener, what a call may cost, who is believed, and what callers are told;
-//! [`Definitions`] says who may call, the dispatcher takes the events. Nothing of a call is looked
-//! at before its signature, and a caller that is not believed learns nothing, not even which names
-//! there are. A call is answered with 202 once its event and its id outlive the program. Pinned by
-//! the tests of `signature.rs` and by `tests/webhooks` and `tests/gateway/webhooks.rs`.
+//! Owns the listener, the limits of a call, its authentication, and its response. [`Definitions`]
+//! has the webhooks and their secrets, and the dispatcher takes the events. A call's signature is
+//! checked before its content is parsed. A caller that cannot authenticate gets no information, not
+//! even which names exist. A call is answered with 202 after its event and its id are saved. Pinned
+//! by the tests of `signature` and by `tests/webhooks` and `tests/gateway/webhooks.rs`.
 
 mod answer;
 mod definitions;
@@ -33,43 +33,43 @@ use receive::{Shared, Stage};
 use refusals::Refusals;
 use signature::Key;
 
-/// Connections at the same time.
+/// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 256;
-/// Calls looked at at the same time; each may hold as much as a body is large.
+/// The largest number of calls that are processed at the same time. Each may hold a body in memory.
 const PLACES: usize = 64;
-/// For calls that are being answered when all is over.
+/// Time for the running calls to finish when the listener closes.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
-/// The parts that calls are answered with.
+/// The dependencies of the listener.
 pub struct Desk {
-    /// The webhooks there are, with their secrets.
+    /// The webhooks and their secrets.
     pub definitions: Definitions,
-    /// The dispatcher that takes the events of calls.
+    /// The dispatcher for the events.
     pub dispatcher: Dispatcher,
-    /// The deliveries taken before, so that none is taken twice.
+    /// The deliveries that were accepted before, to detect duplicates.
     pub deliveries: Deliveries,
 }
 
-/// An address that is ours, where nobody answers yet.
+/// A bound address that does not answer yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
-    /// With the port that was taken where 0 was asked for.
+    /// The address. If port 0 was requested, this has the actual port.
     pub address: SocketAddr,
 }
 
 impl Bound {
-    /// Takes an address.
+    /// Binds an address.
     ///
     /// # Errors
-    /// What the system said.
+    /// Returns the system's error.
     pub async fn take(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address })
     }
 
-    /// Begins to answer: 503 until [`Serving::open`].
+    /// Starts to answer calls, with 503 until [`Serving::open`].
     #[must_use]
     pub fn serve(self, desk: Desk) -> Serving {
         let shared = Arc::new(Shared {
@@ -84,7 +84,7 @@ impl Bound {
         let (stop, stopped) = oneshot::channel::<()>();
         let server = axum::serve(Door::new(self.listener, CONNECTIONS), service)
             .with_graceful_shutdown(async move {
-                // Gone without a word is gone as well.
+                // An error means that the sender was dropped, which also stops the server.
                 let _ = stopped.await;
             });
         let server = vigil::task("webhooks", async move {
@@ -96,9 +96,9 @@ impl Bound {
     }
 }
 
-/// A listener that answers. Dropping it stops listening without waiting.
+/// The running listener. Dropping it stops it without waiting.
 pub struct Serving {
-    /// The address it listens on, with the port the system chose.
+    /// The address of the listener, with the actual port.
     pub address: SocketAddr,
     shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,
@@ -106,19 +106,19 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// From now on calls are taken, and what is wrong with the definitions is logged.
+    /// Starts to accept calls, and logs the faults of the definitions.
     pub async fn open(&self) {
         self.shared.desk.definitions.current().await;
         self.shared.stage.send_replace(Stage::Open);
         tracing::info!(address = %self.address, "webhooks are taken");
     }
 
-    /// From now on callers are told to come back later.
+    /// Stops accepting calls, and answers them with a request to retry later.
     pub fn stop_intake(&self) {
         self.shared.stage.send_replace(Stage::Closing);
     }
 
-    /// Stops listening; takes at most two seconds.
+    /// Stops listening. Waits at most two seconds for running calls.
     pub async fn close(mut self) {
         self.stop_intake();
         self.stop.take();

@@ -1,4 +1,4 @@
-//! One call, from its headers to its answer.
+//! Processes one call, from its headers to its response.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,21 +24,21 @@ use aetheel_model::figures;
 use aetheel_model::prompt::{Payload, quote_payload, readable_form};
 use aetheel_store::workspace::{Claimed, Scheme, Webhook};
 
-/// Largest body of a call, in bytes.
+/// Largest body in bytes.
 const BODY: usize = 1 << 20;
-/// From the last header to the last byte of the body.
+/// Time limit for the whole body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between a piece of the body and the next.
+/// Time limit between two pieces of the body.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Headers that prove a call only together with its body.
+/// Headers with a signature of the body, which can only be checked when the body is complete.
 const SIGNATURES: [&str; 2] = ["webhook-signature", "x-hub-signature-256"];
-/// Most of a payload that stands in a prompt, bytes; with the longest instruction it is below any
-/// `PROMPT_LIMIT_BYTES`.
+/// Largest part of a payload that is quoted in a prompt, in bytes. Together with the longest
+/// instruction, this is below any `PROMPT_LIMIT_BYTES`.
 const SHOWN: usize = 64 << 10;
-/// Bodies of more bytes are hashed where it holds up nobody.
+/// Larger bodies (in bytes) are hashed on the blocking pool.
 const LONG: usize = 16 << 10;
 
-/// Whether calls are taken.
+/// Whether calls are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Starting,
@@ -50,20 +50,20 @@ pub(super) enum Stage {
 pub(super) struct Shared {
     pub(super) desk: Desk,
     pub(super) stage: watch::Sender<Stage>,
-    /// Stands in for secrets that there are not.
+    /// Used in place of missing secrets, so that the time of a check is always the same.
     pub(super) spare: Key,
     pub(super) bodies: Crowd,
     pub(super) refusals: Refusals,
 }
 
-/// The format a body claims to have.
+/// The declared format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Plain,
     Form,
 }
 
-/// Answers a call of a webhook: checks it, makes an event of it, and has the event kept.
+/// Answers a call: authenticates it, creates an event from it, and waits until the event is saved.
 pub(super) async fn receive(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
@@ -82,7 +82,7 @@ pub(super) async fn receive(
     response
 }
 
-/// `known` becomes the webhook's name if there is such a one.
+/// Processes a call. Sets `known` to the webhook's name if such a webhook exists.
 async fn take(
     shared: &Arc<Shared>,
     request: Request,
@@ -105,8 +105,8 @@ async fn take(
         Some(name).filter(|name| Webhook::is_name(name)).and_then(|name| all.get(name)).cloned();
     *known = armed.as_ref().map(|armed| armed.webhook.name.clone());
     let event = only_text(&head.headers, "x-github-event");
-    // Where nothing is signed only a token can prove it, whatever the webhook's scheme: so this
-    // tells nothing of names.
+    // Without a signature, only a token can authenticate the call, whatever the webhook's scheme.
+    // So this reveals nothing about names.
     let early = !SIGNATURES.iter().any(|name| head.headers.contains_key(*name));
     let (armed, proof, body) = if early {
         let (proven, _) = prove(shared, armed.clone(), head.headers, Vec::new()).await;
@@ -117,7 +117,7 @@ async fn take(
         let body = read_in_time(&place, body).await?;
         place.served();
         let (proven, body) = prove(shared, armed.clone(), head.headers, body).await;
-        // In this order: a name that there is not costs what any other costs.
+        // The name is checked after the signature, so that unknown names take the same time.
         (armed.ok_or(Refused::Unknown)?, proven?, body)
     };
     armed.admit().map_err(Refused::Often)?;
@@ -145,7 +145,8 @@ async fn take(
         quote_payload(&payload),
     );
     new.key = proof.id.as_ref().map(|id| format!("webhook:{}:{id}", webhook.name));
-    // A caller that goes away must not leave an event behind whose id is not known.
+    // A separate task, so that a caller that disconnects does not leave an event whose id is not
+    // saved.
     let (shared, from, name) = (Arc::clone(shared), caller.address.ip(), webhook.name.clone());
     let accepted = tokio::spawn(async move {
         match accept(&shared, &name, proof.id.as_deref(), new).await? {
@@ -159,12 +160,12 @@ async fn take(
             }
         }
     });
-    // It ends early only with the runtime.
+    // The task fails only when the runtime shuts down.
     accepted.await.map_err(|_| Refused::Closed)?
 }
 
-/// Hands the event over and returns once it and its id are safe, with its number where this node
-/// gave it one; none: it was accepted before.
+/// Submits the event and waits until the event and its id are saved. Returns the event's number if
+/// this node assigned one, or `None` if the delivery was accepted before.
 async fn accept(
     shared: &Shared,
     webhook: &str,
@@ -191,7 +192,7 @@ async fn accept(
     Ok(sequence)
 }
 
-/// Decides whether the caller is believed; the body comes back.
+/// Authenticates the caller. Returns the body to the caller of this function.
 async fn prove(
     shared: &Arc<Shared>,
     armed: Option<Arc<Armed>>,
@@ -209,11 +210,11 @@ async fn prove(
     if !long {
         return work();
     }
-    // It fails only with the runtime.
+    // The task fails only when the runtime shuts down.
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| (Err(Fault::Wrong), Vec::new()))
 }
 
-/// Looks at what the body claims to be. Nothing is ever decompressed.
+/// Returns the declared format of the body. Compressed bodies are refused.
 fn content(headers: &HeaderMap) -> Result<Content, Refused> {
     if headers
         .get_all(header::CONTENT_ENCODING)
@@ -235,7 +236,7 @@ fn content(headers: &HeaderMap) -> Result<Content, Refused> {
     }
 }
 
-/// Reads a body while it comes, and while nobody takes its place.
+/// Reads a body, within the time limit and until this client is evicted.
 async fn read_in_time(place: &Place, body: Body) -> Result<Vec<u8>, Refused> {
     tokio::select! {
         read = tokio::time::timeout(BODY_TIMEOUT, read(body)) => read.map_err(|_| Refused::Slow)?,
@@ -244,7 +245,7 @@ async fn read_in_time(place: &Place, body: Body) -> Result<Vec<u8>, Refused> {
 }
 
 async fn read(mut body: Body) -> Result<Vec<u8>, Refused> {
-    // Announced sizes are believed at once, and no more is taken than was announced.
+    // The declared size is checked first, so that nothing is read of a body that is too large.
     if body.size_hint().lower() > BODY as u64 {
         return Err(Refused::Large);
     }
@@ -265,7 +266,8 @@ async fn read(mut body: Body) -> Result<Vec<u8>, Refused> {
     Ok(bytes)
 }
 
-/// GitHub's first call only says that the webhook exists.
+/// Returns whether the webhook accepts this kind of event. By default, GitHub's `ping` is ignored,
+/// which only announces the webhook.
 fn wanted(webhook: &Webhook, event: &str) -> bool {
     if webhook.events.is_empty() {
         event != "ping"
@@ -274,7 +276,7 @@ fn wanted(webhook: &Webhook, event: &str) -> bool {
     }
 }
 
-/// The one value of a header, when it is text.
+/// Returns the value of a header if it occurs once and is text.
 fn only_text(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?.to_str().ok()?.to_owned();

@@ -1,5 +1,5 @@
-//! The log of calls that were not taken: the first of a kind, and then now and then with how many
-//! there were.
+//! The log of refused calls. It logs the first of a kind, and later ones at intervals, with a
+//! count.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use super::super::connection::Caller;
 use super::answer::Refused;
 
-/// Between two lines of a kind.
+/// Time between two lines of the same kind.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The last line for each status and webhook that exists; other calls share one.
+/// The last line for each status and existing webhook. Calls of unknown webhooks share one.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<HashMap<(u16, Option<String>), Logged>>);
 
@@ -23,8 +23,8 @@ struct Logged {
 }
 
 impl Refusals {
-    /// Logs a refusal, unless one like it was logged just before. Anybody may cause one, so nothing
-    /// that a caller chose stands in the line: no name that there is not, no header, no part of a
+    /// Logs a refusal, unless one of its kind was logged recently. Anybody can cause refusals, so
+    /// the line contains nothing that the caller chose: no unknown name, no header, no part of a
     /// body.
     pub(super) fn log(&self, webhook: Option<&str>, caller: &Caller, refused: &Refused) {
         let now = Instant::now();
@@ -35,7 +35,8 @@ impl Refusals {
         tracing::warn!(webhook, status, %from, others, "webhook refused: {refused}");
     }
 
-    /// How many were left out since the last line; none: it is not time for another one.
+    /// Returns the number of refusals since the last line, or `None` if another line is not due
+    /// yet.
     fn due(&self, kind: (u16, Option<String>), now: Instant) -> Option<u64> {
         let mut known = self.0.lock();
         match known.get_mut(&kind) {
@@ -61,12 +62,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_costs_a_line_now_and_then_and_is_counted() {
+    fn many_refusals_are_counted_and_logged_at_intervals() {
         let (refusals, now) = (Refusals::default(), Instant::now());
         let due = |status, after| refusals.due((status, None), now + after);
         assert_eq!(due(401, Duration::ZERO), Some(0));
         assert!((0..1_000).all(|_| due(401, Duration::from_secs(1)).is_none()));
-        assert_eq!(due(429, Duration::from_secs(1)), Some(0), "of another kind");
+        assert_eq!(due(429, Duration::from_secs(1)), Some(0), "another kind has its own line");
         assert_eq!(due(401, REPORT_INTERVAL), Some(1_000));
         assert_eq!(due(401, REPORT_INTERVAL * 2), Some(0));
     }

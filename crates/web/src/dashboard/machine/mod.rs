@@ -1,10 +1,10 @@
-//! The time machine, for owners: what the agent said, what its component made of it, and what
-//! Discord showed, step by step; and the same as another component would have it.
+//! The time machine, for owners: shows a recorded turn step by step, with the agent's output, the
+//! component's actions and the messages in Discord, and compares it with another component.
 //!
-//! | room | owns |
+//! | module | content |
 //! |---|---|
-//! | [`text`] | agents' text as owners read it, in parts that fit |
-//! | [`view`] | the page |
+//! | [`text`] | formats agents' text for owners, split into parts |
+//! | [`view`] | renders the page |
 
 mod text;
 mod view;
@@ -24,28 +24,28 @@ use aetheel_model::plain::{one_line, short_line};
 use aetheel_turn::KnownComponent;
 
 const TITLE: &str = "Time machine";
-/// Characters of words that are looked for.
+/// The largest number of characters of a search.
 const WORDS: usize = 200;
-/// Letters of a digest that name a component.
+/// The number of digits of a digest that identify a component.
 const SHORT: usize = 12;
-/// How soon a page is loaded again while a component reads.
+/// Reload interval in seconds while a component replays the turn.
 const AGAIN: u32 = 2;
 
-/// What an address asks for.
+/// The parameters of a request.
 pub(super) struct Asked {
     turn: String,
-    /// From 1, one that there is.
+    /// The number of an existing step, from 1.
     step: usize,
     words: String,
-    /// The beginning of a component's digest.
+    /// The beginning of the digest of the component to compare with.
     with: String,
-    /// Which part of what was told, and of what came of it.
+    /// The displayed parts of the input and of the actions, from 1.
     part: usize,
     more: usize,
 }
 
 impl Asked {
-    /// The address of another step, with everything else that makes a page what it is.
+    /// Returns the URL of another step with the other parameters unchanged.
     fn at(&self, step: usize) -> String {
         self.address(step, "")
     }
@@ -62,7 +62,7 @@ impl Asked {
     }
 }
 
-/// The page of a step.
+/// Shows a step.
 pub(super) async fn page(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -138,19 +138,20 @@ pub(super) async fn page(
     layout::inner(&guest, None, TITLE, reads.then_some(AGAIN), &view.html())
 }
 
-/// The record of a turn that somebody may look at here.
+/// Returns the record of a turn if the user may open it here.
 async fn seen(shared: &Shared, guest: &Guest, turn: &str) -> Option<RecordedTurn> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if !guest.standing.owner || turn.len() > 64 || !turn.bytes().all(plain) {
         return None;
     }
     let recorded = shared.house.recorded(turn).await?;
-    // Not even owners look into what others talk about in private.
+    // Owners cannot open private conversations of others.
     let standing = guest.standing_in(shared, &recorded.lane).await;
     (standing.sees && standing.owner).then_some(recorded)
 }
 
-/// Whether somebody who may look at a turn may look at what its record names as its recording.
+/// Returns whether a user who may open a turn may also see its recording, which could be of another
+/// lane.
 async fn may_see(shared: &Shared, guest: &Guest, recorded: &RecordedTurn, film: &Film) -> bool {
     match film.facts().lane.parse::<Lane>() {
         Ok(lane) if lane == recorded.lane => true,
@@ -185,7 +186,7 @@ async fn chosen(
     Some(Chosen::Compared(compared))
 }
 
-/// Goes to the next step with the words that are looked for.
+/// Redirects to the next step that contains the searched words.
 async fn search(
     machine: &Machine,
     guest: &Guest,
@@ -211,12 +212,12 @@ async fn look(machine: &Machine, film: &Arc<Film>, step: usize) -> Result<Step, 
     machine.work(move || film.read(step)).await.map_err(drop)?.map_err(drop)
 }
 
-/// Whether two renderings of the same step are the same.
+/// Returns whether two previews show the same messages.
 fn same(one: &Drawn, other: &Drawn) -> bool {
     one.messages == other.messages
 }
 
-/// A value in an address.
+/// Encodes a value for a URL.
 fn encoded(value: &str) -> String {
     value
         .bytes()

@@ -1,20 +1,21 @@
-//! Text of agents as owners read it here: nothing hidden, JSON in lines, in parts that fit a page.
-//! Pure.
+//! Formats agents' text for owners: makes hidden characters visible, indents JSON, and splits text
+//! into parts that fit on a page. Pure.
 
 use serde::de::IgnoredAny;
 
 use aetheel_model::plain::escaped;
 
-/// JSON that is larger stands as it came.
+/// Larger JSON (in bytes) is not indented.
 const INDENTED: usize = 64 << 10;
 
-/// A text with everything written out that moves a cursor, hides, or reorders what is read.
+/// Escapes all characters that move the cursor, are invisible, or reorder text.
 pub(super) fn visible(text: &str) -> String {
     let lines: Vec<_> = text.split('\n').map(|line| escaped(line, false)).collect();
     lines.join("\n")
 }
 
-/// A text as people read it: JSON in lines, with every value as it came; everything else as it is.
+/// Formats a text for people: indents JSON without changing its values, and leaves other text as it
+/// is.
 pub(super) fn readable(text: &str) -> String {
     let trimmed = text.trim();
     let whole = trimmed.starts_with(['{', '[']) && trimmed.len() <= INDENTED;
@@ -25,7 +26,7 @@ pub(super) fn readable(text: &str) -> String {
     }
 }
 
-/// Sound JSON with its parts on lines of their own.
+/// Indents valid JSON.
 fn indented(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let (mut depth, mut quoted, mut escape) = (0_usize, false, false);
@@ -73,7 +74,7 @@ fn indented(json: &str) -> String {
     out
 }
 
-/// A part of a text, and how many there are.
+/// A part of a text, and the number of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part<'a> {
     pub(super) text: &'a str,
@@ -82,8 +83,8 @@ pub(super) struct Part<'a> {
     pub(super) of: usize,
 }
 
-/// The part of a text with this number, from 1, or the last one. Each takes at most so many bytes
-/// in a page.
+/// Returns the part with this number (from 1), or the last one. Each part takes at most `most`
+/// bytes in a page.
 pub(super) fn part(text: &str, number: usize, most: usize) -> Part<'_> {
     let (mut starts, mut size) = (vec![0], 0);
     for (at, c) in text.char_indices() {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_stands_in_lines_and_its_values_as_they_came() {
+    fn json_is_indented_and_its_values_do_not_change() {
         let json = r#"{"b":1.10,"a":[1e400,"x:{,}\"\\",[],{ }],"big":12345678901234567890123}"#;
         let wanted = "{\n  \"b\": 1.10,\n  \"a\": [\n    1e400,\n    \"x:{,}\\\"\\\\\",\n    [],\n    {}\n  ],\n  \"big\": 12345678901234567890123\n}";
         assert_eq!(indented(json), wanted);
@@ -116,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_hides() {
+    fn hidden_characters_are_escaped() {
         let shown = visible("a\u{202e}b\u{1b}[2Jc\u{200b}\r\nd\0");
         assert_eq!(shown, "a\\u202eb\\u001b[2Jc\\u200b\\r\nd\\u0000");
         assert!(readable("{\"a\":\"\u{202e}\"}").contains("\\u202e"));
     }
 
     #[test]
-    fn parts_joined_are_the_text_and_each_fits() {
+    fn the_parts_add_up_to_the_text_and_each_fits() {
         let text = "<äöü&>\"plain ".repeat(50);
         let first = part(&text, 1, 64);
         assert!(first.of > 10);

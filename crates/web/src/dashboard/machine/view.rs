@@ -1,4 +1,4 @@
-//! The page of a step.
+//! Renders the page of a step.
 
 use maud::{Markup, html};
 use similar::ChangeTag;
@@ -15,25 +15,25 @@ use aetheel_model::plain::short_line;
 use aetheel_model::redact::Redactor;
 use aetheel_turn::{KnownComponent, Shelf};
 
-/// Most bytes in a page of what was told, of what came of it, of each side of a difference, and of
-/// all messages of a side.
+/// Largest sizes in bytes on a page, for the input, the actions, each side of a difference, and all
+/// messages of a side.
 const TOLD: usize = 9_000;
 const MADE: usize = 7_000;
 const EDITS: usize = 5_000;
 const MESSAGES: usize = 5_000;
-/// Actions of a step that are named, the first ones.
+/// The largest number of actions of a step that are listed, the first ones.
 const NAMED: usize = 12;
-/// Messages of a side, the last ones.
+/// The largest number of messages of a side, the latest ones.
 const SHOWN: usize = 4;
 
-/// What came of the choice of another component.
+/// The result of the choice of another component.
 pub(super) enum Chosen {
-    /// There is none like that.
+    /// There is no such component.
     Unknown,
     Compared(Compared),
 }
 
-/// What a page is made of.
+/// The data of a page.
 pub(super) struct View<'a> {
     pub(super) film: &'a Film,
     pub(super) recorded: &'a RecordedTurn,
@@ -41,7 +41,7 @@ pub(super) struct View<'a> {
     pub(super) step: &'a Step,
     pub(super) drawn: &'a Drawn,
     pub(super) chosen: Option<&'a Chosen>,
-    /// The other component's reading, once it is there.
+    /// The replay by the other component, when it is complete.
     pub(super) other: Option<&'a Reading>,
     pub(super) redrawn: Option<&'a Drawn>,
     pub(super) components: &'a [KnownComponent],
@@ -65,7 +65,7 @@ impl View<'_> {
         }
     }
 
-    /// The index of the step.
+    /// Returns the index of the step.
     fn at(&self) -> usize {
         self.asked.step - 1
     }
@@ -371,7 +371,7 @@ fn messages(drawn: &Drawn) -> Markup {
     }
 }
 
-/// The kind of an input, and its text.
+/// Returns the kind of an input, and its text.
 fn said(input: &Input) -> (&'static str, String) {
     let json = || serde_json::to_string(input).unwrap_or_default();
     match input {
@@ -405,7 +405,7 @@ fn said(input: &Input) -> (&'static str, String) {
     }
 }
 
-/// Actions as JSON, each in lines.
+/// Formats actions as indented JSON.
 fn listed(actions: &[Action]) -> String {
     let each = actions.iter().map(|action| {
         let json = serde_json::to_string(action).unwrap_or_default();

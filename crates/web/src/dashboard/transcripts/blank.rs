@@ -1,11 +1,11 @@
-//! What is blanked out in what anybody with a link may read: ids of Discord, home folders, e-mail
-//! addresses, as far as they can be told apart from other text. Pure.
+//! Removes personal data from pages that anybody with a link may read: Discord ids, home folders
+//! and e-mail addresses, as far as they can be recognised. Pure.
 
 use std::sync::LazyLock;
 
 use regex_automata::meta::Regex;
 
-/// What is looked for, and what stands in its place.
+/// The patterns, with their replacements.
 const BLANKED: [(&str, &str); 8] = [
     (r"<@[!&]?[0-9]{1,20}>", "@somebody"),
     (r"<#[0-9]{1,20}>", "#somewhere"),
@@ -14,7 +14,7 @@ const BLANKED: [(&str, &str); 8] = [
     (r#"/(?:home|Users|var/home)/[^\s/"'`<>:;,()|&]+"#, "~"),
     (r"/root\b", "~"),
     (r#"[A-Za-z]:(?:\\|/)+Users(?:\\|/)+[^\s\\/"'`<>:;,()|&]+"#, "~"),
-    // A snowflake; no other number is as long in what people write.
+    // A snowflake. Other numbers in texts are not as long.
     (r"(?-u:\b)[0-9]{17,20}(?-u:\b)", "(id)"),
 ];
 
@@ -23,7 +23,7 @@ static PATTERNS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new_many(&patterns).expect("the patterns are checked by a test")
 });
 
-/// Blanks out; `home` is the home folder of the gateway's user.
+/// Replaces personal data. `home` is the home folder of the gateway's user.
 pub(super) fn blank(text: &mut String, home: Option<&str>) {
     if let Some(home) = home.filter(|home| home.len() > 1 && text.contains(home)) {
         *text = text.replace(home, "~");
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_homes_and_addresses_are_blanked_and_nothing_else() {
+    fn ids_home_folders_and_addresses_are_replaced_and_nothing_else() {
         for (given, wanted) in [
             ("hello", "hello"),
             ("<@1234567890123456789> and <@&123>", "@somebody and @somebody"),

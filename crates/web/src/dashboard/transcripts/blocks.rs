@@ -1,5 +1,5 @@
-//! What happened in a turn as HTML: each block small enough for a page, with a page of its own for
-//! the rest, and nothing in it that its reader may not see.
+//! Renders the blocks of a turn as HTML. Each is small enough for a page, links to a page with the
+//! rest, and contains only what its reader may see.
 
 use maud::{Markup, html};
 
@@ -14,31 +14,31 @@ use aetheel_model::plain::short_line;
 use aetheel_model::redact::Redactor;
 use aetheel_turn::told::{Asked, Block, Happened, Made, Tool, Words};
 
-/// Most bytes in a page of a text of the answer or of thinking, of what a tool got, gave and
-/// changed, and of what was asked about.
+/// Largest sizes in bytes on a page: for a text of the answer or of thinking, for the input, output
+/// and changes of a tool, and for the subject of a question.
 const TEXT: usize = 6_000;
 const INPUT: usize = 1_000;
 const OUTPUT: usize = 1_500;
 const CHANGES: usize = 2_000;
 const ABOUT: usize = 1_500;
-/// Steps of a plan, questions of a question, and files of a tool.
+/// Largest numbers of steps of a plan, of parts of a question, and of files of a tool.
 const STEPS: usize = 40;
 const PARTS: usize = 10;
 const FILES: usize = 5;
 
-/// What somebody may see of a turn.
+/// The parts of a turn that a reader may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Eyes {
-    /// Everything: whoever asked, approvers and owners.
+    /// Everything: for the author of the prompt, approvers and owners.
     All,
-    /// What Discord shows in the channel.
+    /// As much as Discord shows in the channel.
     Lane,
-    /// Less than that, without what tools worked on: whoever has a link.
+    /// Less than that, without the input of tools: for readers with a link.
     Link,
 }
 
-/// A block as its reader may see it; `part` is the address of the page with all of it. None: it is
-/// not for them.
+/// Renders a block. `part` is the URL of the page with all of it. Returns `None` if the reader may
+/// not see it.
 pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
     Some(match &block.what {
         Happened::Text(text) if text.text.trim().is_empty() && text.left_out == 0 => return None,
@@ -70,8 +70,8 @@ pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
     })
 }
 
-/// All of a block on pages of its own: its title, and its text. None: it is not for that reader, or
-/// there is nothing more of it.
+/// Returns the title and the complete text of a block, for pages of its own. Returns `None` if the
+/// reader may not see it, or if the block has no further text.
 pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)> {
     let cut = |text: &Words| match text.left_out {
         0 => text.text.clone(),
@@ -104,7 +104,7 @@ pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)>
     })
 }
 
-/// As much of the answer as fits, rendered, with a link to the rest.
+/// Renders as much of the answer as fits, with a link to the rest.
 fn answer(text: &Words, part: &str) -> Markup {
     let (beginning, rest) = head(&text.text, TEXT);
     html! {
@@ -113,7 +113,7 @@ fn answer(text: &Words, part: &str) -> Markup {
     }
 }
 
-/// As much of a text as fits, with the way to the rest.
+/// Renders as much of a text as fits, with a link to the rest.
 pub(super) fn words(text: &Words, most: usize, part: &str) -> Markup {
     let (beginning, rest) = head(&text.text, most);
     html! {
@@ -145,14 +145,14 @@ fn folded(title: &str, inside: &Markup) -> Markup {
     html! { details { summary { (title) } (inside) } }
 }
 
-/// The agent's name of a tool, and what it works on, on one line.
+/// Returns the agent's name of a tool and its target, on one line.
 fn named(tool: &Tool) -> String {
     let about = tool.target.as_deref().filter(|target| !target.trim().is_empty());
     let about = about.unwrap_or(&tool.title);
     short_line(&format!("{} {about}", tool.name), 200)
 }
 
-/// How a tool ended, in a word.
+/// Returns the result of a tool in a word, with its duration.
 fn status(tool: &Tool) -> String {
     let word = match tool.status {
         None => "did not end",
@@ -166,7 +166,7 @@ fn status(tool: &Tool) -> String {
     format!("{word}{took}")
 }
 
-/// A time span for people.
+/// Formats a duration for people.
 pub(super) fn took(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
@@ -198,7 +198,7 @@ fn used(tool: &Tool, eyes: Eyes, part: &str) -> Markup {
     }
 }
 
-/// JSON as people read it; nothing of one that says nothing.
+/// Indents JSON. Returns an empty string for an empty object.
 fn pretty(input: &str) -> String {
     if input.len() > 256 << 10 {
         return input.to_owned();
@@ -228,7 +228,7 @@ fn change(diff: &FileDiff, most: usize, part: &str) -> Markup {
     for (sign, line) in &lines {
         let (beginning, rest) = head(line, left.max(1));
         fits.push((*sign, beginning));
-        // The line with its element.
+        // An estimate for the line with its element.
         left = left.saturating_sub(line.len() * 2 + 30);
         if !rest.is_empty() || left == 0 {
             break;
@@ -280,7 +280,7 @@ fn file(made: &Made) -> Markup {
     html! { p { "📎 " (short_line(name, 200)) " (" (short_line(&made.media_type, 80)) ")" } }
 }
 
-/// What is asked about: a command, changes, a plan, an address.
+/// Returns the subject of a question: a command, changes, a plan, or a URL.
 fn about(asked: &Asked) -> Option<String> {
     match subject(asked) {
         Subject::Permission { about, .. } => about.map(|about| about.text),
@@ -290,7 +290,7 @@ fn about(asked: &Asked) -> Option<String> {
     }
 }
 
-/// The subject as Discord shows it. What is told has no secrets any more.
+/// Returns the subject as Discord shows it. The transcript is already free of secrets.
 fn subject(asked: &Asked) -> Subject {
     OpenQuestion::of(String::new(), &asked.ask, None, &Redactor::default()).subject
 }
@@ -326,7 +326,7 @@ fn question(asked: &Asked, eyes: Eyes, part: &str) -> Markup {
     }
 }
 
-/// What became of a question, in words. The recording does not say who decided.
+/// Describes the result of a question. The recording does not contain who decided.
 fn settled(asked: &Asked) -> String {
     let label = |id: &String| -> String {
         let of_questions = match &asked.ask.kind {

@@ -1,5 +1,5 @@
-//! A change of a file as lines with their signs, whichever way the agent told it. Pure but for
-//! the clock that ends a long comparison.
+//! Formats a change of a file as lines with signs, from either format that agents use. Pure, except
+//! for the clock that limits a long comparison.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use similar::{ChangeTag, TextDiff};
 
 use aetheel_model::agent::{FileChange, FileDiff};
 
-/// Lines around a change that are shown.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// Bytes of both texts up to which they are compared line by line; larger ones stand one behind the
-/// other.
+/// The largest total size of both texts, in bytes, for a comparison line by line. If they are
+/// larger, all old lines are listed, then all new ones.
 const COMPARED: usize = 256 << 10;
-/// Longest comparison: what is then not compared counts as changed.
+/// Time limit for a comparison. The rest counts as changed.
 const SPAN: Duration = Duration::from_millis(20);
 
-/// What a line of a change is.
+/// The kind of a line in a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// It came.
+    /// An added line.
     Added,
-    /// It went.
+    /// A removed line.
     Removed,
-    /// It stands around what changed.
+    /// An unchanged line.
     Around,
-    /// It says where the next lines are.
+    /// The position of the next lines.
     Place,
 }
 
-/// The name of the file and what became of it, in words.
+/// Returns the name of the file and the kind of change, in words.
 pub(super) fn title(diff: &FileDiff) -> String {
     let path = &diff.path;
     let binary = if diff.binary { ", no text" } else { "" };
@@ -40,7 +40,7 @@ pub(super) fn title(diff: &FileDiff) -> String {
     }
 }
 
-/// The lines of a change, each with its sign in front.
+/// Returns the lines of a change, each with its sign in front.
 pub(super) fn lines(diff: &FileDiff) -> Vec<(Sign, String)> {
     if diff.binary {
         return Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn lines(diff: &FileDiff) -> Vec<(Sign, String)> {
     }
 }
 
-/// A line of a unified diff.
+/// Classifies a line of a unified diff.
 fn signed(line: &str) -> (Sign, String) {
     let sign = match line.as_bytes() {
         [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] | [b'@', b'@', ..] => {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn two_texts_are_compared_and_only_what_changed_is_shown_with_what_is_around() {
+    fn only_changed_lines_and_their_context_are_shown() {
         let old: String = (1..=20).map(|line| format!("{line}\n")).collect();
         let new = old.replace("\n10\n", "\nten\n");
         let lines = told(&diff(Some(&old), Some(&new)));
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn large_texts_are_not_compared_and_none_is_lost() {
+    fn large_texts_are_shown_completely_without_a_comparison() {
         let old = "a\n".repeat(COMPARED);
         assert_eq!(lines(&diff(Some(&old), Some("b"))).len(), COMPARED + 1);
     }
 
     #[test]
-    fn a_unified_diff_is_read_as_it_is_whatever_stands_in_it() {
+    fn the_lines_of_a_unified_diff_are_classified_and_unchanged() {
         let unified = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n around\n-old\n+++i;\n+<script>\n";
         let told = told(&FileDiff { unified: Some(unified.to_owned()), ..diff(None, None) });
         let wanted = [
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_says_what_became_of_the_file() {
+    fn the_title_names_the_file_and_the_kind_of_change() {
         let titled = |change| title(&FileDiff { change, ..diff(None, None) });
         assert_eq!(titled(FileChange::Added), "a.rs (new)");
         let moved = FileDiff { old_path: Some("b.rs".to_owned()), ..diff(None, None) };

@@ -1,5 +1,5 @@
-//! Finding turns: the newest first, by words and by channel, as far as somebody sees the channels
-//! they ran in.
+//! The list of finished turns, newest first, with a search by words and by channel. It contains the
+//! turns of channels that the user may see.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,46 +22,46 @@ use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::{Search, TurnLine};
 
-/// Turns on a page.
+/// The number of turns on a page.
 const SHOWN: usize = 20;
-/// Turns that are read at once, and how often for a page: where somebody sees few of the channels,
-/// others go by unseen.
+/// The number of turns that are read at once, and the largest number of such reads for a page. Many
+/// turns may belong to channels that the user cannot see.
 const BATCH: usize = 100;
 const BATCHES: usize = 10;
-/// Lanes that Discord is asked about for a page.
+/// The largest number of lanes that are looked up in Discord for a page.
 const LANES: usize = 60;
-/// Longest search, characters.
+/// Longest search text in characters.
 const WORDS: usize = 200;
 
-/// What somebody looks for.
+/// The parameters of a search.
 #[derive(Default, Deserialize)]
 pub(in crate::dashboard) struct Wanted {
     #[serde(default)]
     q: String,
-    /// A lane, as it is written.
+    /// A lane in its text form.
     #[serde(default, rename = "in")]
     lane: String,
-    /// Turns that ended before this, RFC 3339.
+    /// Only turns that ended before this time, in RFC 3339.
     #[serde(default)]
     before: String,
 }
 
-/// A turn on the list.
+/// A turn in the list.
 struct Row {
     line: TurnLine,
     place: String,
 }
 
-/// What was found for a page.
+/// The results for a page.
 struct Found {
     rows: Vec<Row>,
-    /// Where the next page begins; none: there is nothing more.
+    /// The start of the next page, or `None` if there are no more results.
     next: Option<Timestamp>,
-    /// More was left unread, or Discord was not asked about every channel.
+    /// Whether the search stopped early: there are more turns, or too many channels to look up.
     stopped: bool,
 }
 
-/// The list.
+/// Shows the list.
 pub(in crate::dashboard) async fn page(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -94,7 +94,7 @@ pub(in crate::dashboard) async fn page(
     layout::page(&guest, Here::Transcripts, false, &main)
 }
 
-/// Looks for turns in lanes that somebody sees.
+/// Searches for turns in lanes that the user may see.
 async fn find(shared: &Shared, guest: &Guest, mut search: Search) -> Found {
     let mut standings: HashMap<Lane, Standing> = HashMap::new();
     let mut found = Found { rows: Vec::new(), next: None, stopped: false };
@@ -159,7 +159,7 @@ fn first_words(line: &TurnLine) -> String {
     if words.is_empty() { format!("Turn {}", line.turn) } else { words }
 }
 
-/// A value in an address.
+/// Encodes a value for a URL.
 fn encoded(value: &str) -> String {
     let mut encoded = String::new();
     for byte in value.bytes() {

@@ -1,13 +1,13 @@
-//! Turns for people who look back: finding them, each on a page of its own, and read-only links to
-//! one. What somebody may not see is not there for them.
+//! Finished turns: a list with search, a page for each turn, and read-only links. A turn that the
+//! user may not see is treated as missing.
 //!
-//! | room | owns |
+//! | module | content |
 //! |---|---|
-//! | [`diffs`], [`paging`], [`blank`] | pure: changes of files as lines, long texts in pages, what is blanked out for outsiders |
-//! | [`blocks`], [`sheet`] | a turn as HTML, as far as its reader may see it |
-//! | [`reader`] | who reads a turn, and as far as what |
-//! | [`list`] | finding turns |
-//! | [`turn`] | the page of one turn, past or running |
+//! | [`diffs`], [`paging`], [`blank`] | pure functions: diffs as lines, splitting long texts, removing personal data |
+//! | [`blocks`], [`sheet`] | a turn as HTML, limited to what its reader may see |
+//! | [`reader`] | the reader of a turn, and the parts that the reader may see |
+//! | [`list`] | the list of turns |
+//! | [`turn`] | the page of a finished or running turn |
 //! | [`sharing`] | read-only links |
 
 mod blank;
@@ -20,12 +20,12 @@ pub(super) mod sharing;
 mod sheet;
 pub(super) mod turn;
 
-/// The address of a turn's page.
+/// Returns the URL of a turn's page.
 fn path(turn: &str) -> String {
     format!("/turns/{turn}")
 }
 
-/// Whether a text can be the id of a turn.
+/// Returns whether a text can be the id of a turn.
 fn is_turn(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')

@@ -1,6 +1,6 @@
-//! Long texts in pieces that fit a page, however they are escaped. Pure.
+//! Splits long texts into pages, taking escaping into account. Pure.
 
-/// The most bytes that a character takes in a page.
+/// Returns the largest number of bytes that a character takes in a page.
 fn size(c: char) -> usize {
     match c {
         '&' | '<' | '>' | '"' => 6,
@@ -8,8 +8,9 @@ fn size(c: char) -> usize {
     }
 }
 
-/// The beginning of a text, as much of it as takes at most so many bytes in a page, and the rest. It
-/// ends with a line where that does not make it much shorter. Takes at least one character.
+/// Splits a text after at most `most` bytes, as counted in a page. Prefers the end of a line unless
+/// that makes the first part much shorter. The first part has at least one character, unless the
+/// text is empty.
 pub(super) fn head(text: &str, most: usize) -> (&str, &str) {
     let (mut left, mut line) = (most, None);
     for (at, c) in text.char_indices() {
@@ -28,7 +29,7 @@ pub(super) fn head(text: &str, most: usize) -> (&str, &str) {
     (text, "")
 }
 
-/// The pieces of a text, one a page; at least one.
+/// Splits a text into pages; returns at least one.
 pub(super) fn pages(text: &str, most: usize) -> Vec<&str> {
     let (first, mut rest) = head(text, most);
     let mut pages = vec![first];
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_at_a_line_where_one_ends_near() {
+    fn a_text_is_split_at_the_end_of_a_line_if_one_is_near() {
         assert_eq!(head("abc", 3), ("abc", ""));
         assert_eq!(head("abcdef", 3), ("abc", "def"));
         assert_eq!(head("one two three\nfour", 16), ("one two three\n", "four"));
@@ -59,7 +60,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_fit_and_together_are_the_text(text in "[a-c<&\"äö\n😀]{0,300}", most in 6_usize..60) {
+        fn pages_fit_and_add_up_to_the_text(text in "[a-c<&\"äö\n😀]{0,300}", most in 6_usize..60) {
             let pages = pages(&text, most);
             prop_assert_eq!(pages.concat(), text.as_str());
             for page in pages {

@@ -1,6 +1,6 @@
-//! Who reads a turn, and as far as what: who sees the channel sees what Discord shows there.
-//! Thinking, what tools got and gave, and what they changed are for whoever asked, approvers and
-//! owners.
+//! Decides which parts of a turn a user may see. Users who can see the channel may see what Discord
+//! shows there. Thinking, and the input, output and changes of tools are only for the author of the
+//! prompt, approvers and owners.
 
 use serde::Deserialize;
 
@@ -13,10 +13,10 @@ use aetheel_model::event::{EventKind, Lane};
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::TurnLine;
 
-/// Where on the page of a turn, or of a part of one, somebody is.
+/// The position on the page of a turn, or of a part of one.
 #[derive(Deserialize)]
 pub(in crate::dashboard) struct At {
-    /// The first block that is shown.
+    /// The first displayed block.
     #[serde(default)]
     pub(super) from: usize,
     /// The page of a long text, from 1.
@@ -28,14 +28,14 @@ fn first() -> usize {
     1
 }
 
-/// A turn that ended, and what somebody may there.
+/// A finished turn, and the user's permissions for it.
 pub(super) struct Seen {
     pub(super) line: TurnLine,
     pub(super) standing: Standing,
     pub(super) eyes: Eyes,
 }
 
-/// A turn that ended, if somebody may see it now.
+/// Returns a finished turn if the user may see it now.
 pub(super) async fn seen(shared: &Shared, guest: &Guest, turn: &str) -> Option<Seen> {
     if !is_turn(turn) {
         return None;
@@ -50,7 +50,7 @@ pub(super) async fn seen(shared: &Shared, guest: &Guest, turn: &str) -> Option<S
     Some(Seen { line, standing, eyes: if all { Eyes::All } else { Eyes::Lane } })
 }
 
-/// The name of the place of a lane.
+/// Returns the display name of a lane.
 pub(super) fn place(standing: &Standing, lane: &Lane) -> String {
     match lane {
         Lane::Channel(_) => short_line(&standing.place, 80),
@@ -58,7 +58,7 @@ pub(super) fn place(standing: &Standing, lane: &Lane) -> String {
     }
 }
 
-/// Who asked, or what.
+/// Returns the name of the person or the kind of event that started the turn.
 pub(super) fn who(line: &TurnLine) -> String {
     let kind = match line.kind {
         EventKind::Message => "somebody",

@@ -1,9 +1,9 @@
-//! Read-only links to a turn: made and ended by those who may act in its channel, and opened by
-//! whoever has one, without signing in.
+//! Read-only links to a turn. Users who may act in its channel can create and end them. Anybody
+//! with the link can open it, without signing in.
 //!
-//! A link shows less than the channel does ([`Eyes::Link`], [`blank`]). With each request it is
-//! asked whether whoever made it still sees the channel. A link that works no longer, or never did,
-//! is answered the same.
+//! A link shows less than the channel does ([`Eyes::Link`], [`blank`]). Each request checks whether
+//! the creator of the link can still see the channel. Expired links and invalid links get the same
+//! response.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ use aetheel_model::plain::short_line;
 use aetheel_store::workspace::{Share, TurnLine};
 use aetheel_turn::told::{Told, Untold};
 
-/// Links that the page of a turn lists.
+/// The largest number of links that the page of a turn lists.
 const LISTED: usize = 10;
-/// How long a link works: its name in the form, in words, and in hours.
+/// The lifetimes that can be chosen: name in the form, text, and hours.
 const SPANS: [(&str, &str, i64); 3] =
     [("hour", "1 hour", 1), ("day", "1 day", 24), ("week", "7 days", 168)];
 const OVER: &str =
@@ -38,7 +38,8 @@ const OVER: &str =
 const NOT_YOURS: &str = "You may not do that there.";
 const NOT_HERE: &str = "Turns cannot be shared here.";
 
-/// The form that makes a link, and the links there are, for those who may act in the channel.
+/// Renders the form that creates a link, and the existing links, for users who may act in the
+/// channel.
 pub(super) async fn section(
     shared: &Shared,
     guest: &Guest,
@@ -81,7 +82,7 @@ fn may_share(shared: &Shared, seen: &Seen) -> bool {
     shared.sharing && seen.standing.acts && matches!(seen.line.lane, Lane::Channel(_))
 }
 
-/// Names a link in a form: of the secret it tells nothing.
+/// Returns an identifier of a link for forms, which reveals nothing about the secret.
 fn mark(share: &Share) -> &str {
     share.digest.get(..16).unwrap_or_default()
 }
@@ -91,7 +92,7 @@ fn go(guest: &Guest, turn: &str, said: impl Into<String>) -> Response {
     Redirect::to(&path(turn)).into_response()
 }
 
-/// Makes a link.
+/// Creates a link.
 pub(in crate::dashboard) async fn share(
     State(shared): State<Arc<Shared>>,
     Path(turn): Path<String>,
@@ -132,7 +133,7 @@ pub(in crate::dashboard) async fn share(
         }
         return go(&guest, &turn, refusal.to_string());
     }
-    // What nobody in the channel hears of is not given out.
+    // The link is only given to the user if the channel was informed.
     let until = until.strftime("%Y-%m-%d %H:%M UTC");
     let did = format!("made a read-only link to the turn {turn}, until {until}.");
     if shared.house.report(Some(channel), &visitor.name, &did).await.is_err() {
@@ -172,7 +173,7 @@ pub(in crate::dashboard) async fn unshare(
     go(&guest, &turn, "That link works no longer.")
 }
 
-/// A turn, for whoever has a link.
+/// Shows a turn to a reader with a link.
 pub(in crate::dashboard) async fn page(
     State(shared): State<Arc<Shared>>,
     Path(key): Path<String>,
@@ -190,7 +191,7 @@ pub(in crate::dashboard) async fn page(
     outside(shown)
 }
 
-/// A page of a long text of a turn, for whoever has a link.
+/// Shows a page of a long text to a reader with a link.
 pub(in crate::dashboard) async fn part(
     State(shared): State<Arc<Shared>>,
     Path((key, part)): Path<(String, String)>,
@@ -214,12 +215,14 @@ fn outside(shown: Option<Markup>) -> Response {
     response
 }
 
-/// The turn behind a link that works, blanked; none: it does not, or not at this moment.
+/// Returns the turn of a valid link, without personal data. Returns `None` if the link is not
+/// valid, or if the creator's permissions are unknown.
 async fn shared_turn(
     shared: &Shared,
     key: &str,
 ) -> Option<(TurnLine, Timestamp, Result<Told, Untold>)> {
-    // Those who have a link wait for each other, not people who signed in for them.
+    // Limits the load, so that readers with links slow down only each other and not signed-in
+    // users.
     let _one = shared.outsiders.acquire().await.ok()?;
     let shares = shared.dispatcher.shares();
     let share = shares.find(&digest(key).to_string(), Timestamp::now()).await?;
@@ -237,7 +240,7 @@ async fn shared_turn(
             shares.end(&share.digest).await;
             return None;
         }
-        // Nobody says that it may be shown.
+        // The permissions are unknown.
         Err(_) => return None,
     }
     let line = shared.dispatcher.ended_turn(&share.turn).await;

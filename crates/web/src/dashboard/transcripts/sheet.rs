@@ -1,4 +1,4 @@
-//! The page of one turn that ended, for whoever may see it, and the pages of its long texts.
+//! Renders the page of a finished turn, and the pages of its long texts.
 
 use maud::{Markup, html};
 
@@ -10,11 +10,11 @@ use aetheel_model::plain::short_line;
 use aetheel_store::workspace::TurnLine;
 use aetheel_turn::told::{Gap, Told, Untold, Words};
 
-/// Most bytes of blocks on a page, of what was asked, and of a page of a long text.
+/// Largest sizes in bytes: of the blocks on a page, of the prompt, and of a page of a long text.
 const BLOCKS: usize = 30_000;
 const ASKED: usize = 3_000;
 const PART: usize = 36_000;
-/// Pieces of a prompt, names of files and models that are shown.
+/// The largest number of attachments and of models that are listed.
 const PIECES: usize = 5;
 
 /// A turn as one reader may see it.
@@ -22,12 +22,12 @@ pub(super) struct Sheet<'a> {
     pub(super) line: &'a TurnLine,
     pub(super) told: &'a Result<Told, Untold>,
     pub(super) eyes: Eyes,
-    /// The address of the page.
+    /// The URL of the page.
     pub(super) base: &'a str,
 }
 
 impl Sheet<'_> {
-    /// Facts, what was asked, and what happened from this block on.
+    /// Renders the facts, the prompt, and the blocks from this one on.
     pub(super) fn html(&self, from: usize) -> Markup {
         let told = self.told.as_ref().ok();
         html! {
@@ -72,7 +72,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// What is known without a recording.
+    /// Renders the facts that are known without a recording.
     fn without_recording(&self, why: &Untold) -> Markup {
         let text =
             |text: &Option<String>| Words { text: text.clone().unwrap_or_default(), left_out: 0 };
@@ -130,7 +130,8 @@ impl Sheet<'_> {
         }
     }
 
-    /// A page of a long text; none: there is none that this reader may see.
+    /// Renders a page of a long text. Returns `None` if there is no such text, or if the reader may
+    /// not see it.
     pub(super) fn part(&self, part: &str, page: usize) -> Option<Markup> {
         let told = self.told.as_ref().ok()?;
         let (title, text) = if part == "prompt" {
@@ -158,7 +159,7 @@ impl Sheet<'_> {
     }
 }
 
-/// What the agent was asked, in one text.
+/// Returns the whole prompt as one text.
 fn prompt(told: &Told) -> String {
     told.prompt.join("\n\n")
 }

@@ -1,4 +1,4 @@
-//! The page of one turn: while it runs what it says so far, afterwards what its recording tells.
+//! The page of a turn: the current output of a running turn, or the recording of a finished one.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use aetheel_model::access::Standing;
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_store::workspace::{Search, TurnLine};
 
-/// Turns of a lane that are looked through for the one after a turn.
+/// The number of turns of a lane that are searched for the next one.
 const AFTER: usize = 200;
 
-/// One turn.
+/// Shows a turn.
 pub(in crate::dashboard) async fn page(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -45,7 +45,7 @@ pub(in crate::dashboard) async fn page(
     layout::page(&guest, Here::Transcripts, false, &main)
 }
 
-/// A page of a long text of a turn.
+/// Shows a page of a long text of a turn.
 pub(in crate::dashboard) async fn part(
     State(shared): State<Arc<Shared>>,
     guest: Guest,
@@ -62,7 +62,7 @@ pub(in crate::dashboard) async fn part(
     }
 }
 
-/// A turn that runs: what it says grows by itself, or with each time the page is loaded.
+/// Shows a running turn. Its text is updated by the script, or when the page is loaded again.
 async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequence) -> Response {
     let standing = guest.standing_in(shared, lane).await;
     let view = shared.dispatcher.lanes().into_iter().find(|view| view.lane == *lane);
@@ -86,7 +86,7 @@ async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequen
     layout::page(guest, Here::Transcripts, true, &main)
 }
 
-/// Where else to go: the message, the turns before and after, the time machine.
+/// Renders links to the message in Discord, to the turns before and after, and to the time machine.
 async fn elsewhere(shared: &Shared, guest: &Guest, seen: &Seen) -> Markup {
     let line = &seen.line;
     let of_lane =
@@ -112,7 +112,7 @@ async fn elsewhere(shared: &Shared, guest: &Guest, seen: &Seen) -> Markup {
     }
 }
 
-/// The address of the message that asked.
+/// Returns the URL of the message with the prompt.
 fn message(line: &TurnLine, standing: &Standing) -> Option<String> {
     let (Lane::Channel(channel), Some(message)) = (&line.lane, line.message) else { return None };
     let guild = standing.guild.map_or_else(|| "@me".to_owned(), |guild| guild.to_string());

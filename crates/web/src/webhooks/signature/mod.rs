@@ -1,9 +1,9 @@
-//! Whether a call comes from who it says it comes from.
+//! Verifies the sender of a call.
 //!
-//! Pure: headers, body and time come in. Every call costs the same passes over its body, whatever
-//! its scheme and whatever is wrong with it, and secrets are compared in constant time, so that
-//! answers tell nothing by when they come. Pinned by the vectors that Standard Webhooks and GitHub
-//! publish, and by property tests.
+//! Pure: headers, body and time are arguments. The response time must not reveal anything. So every
+//! call takes the same passes over its body, whatever its scheme and its faults, and secrets are
+//! compared in constant time. Pinned by the test vectors of Standard Webhooks and GitHub, and by
+//! property tests.
 
 use std::array;
 use std::hint::black_box;
@@ -17,18 +17,18 @@ use sha2::{Digest as _, Sha256};
 use aetheel_model::plain::hex;
 use aetheel_store::workspace::Scheme;
 
-/// How far a sender's clock may be off, seconds.
+/// Largest accepted difference of a sender's clock, in seconds.
 pub const TOLERANCE: u64 = 300;
-/// Secrets a webhook may have at the same time.
+/// The largest number of secrets of a webhook.
 pub const SECRETS: usize = 2;
-/// Shortest secret that is taken, bytes.
+/// Shortest accepted secret, in bytes.
 const SHORTEST: usize = 16;
-/// Longest id of a delivery that is taken, bytes.
+/// Longest accepted id of a delivery, in bytes.
 const ID: usize = 256;
 
 type Tag = Hmac<Sha256>;
 
-/// A secret, as its scheme uses it.
+/// A secret, decoded for its scheme.
 #[derive(Clone)]
 pub struct Key(Vec<u8>);
 
@@ -38,38 +38,39 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// A call that is what it says it is.
+/// A verified call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// The delivery's id, the same when it comes again; none: its sender gave none.
+    /// The delivery's id, which stays the same when the delivery is repeated; `None` if the sender
+    /// gave none.
     pub id: Option<String>,
 }
 
-/// Why a call is not believed; for the log, never for the caller.
+/// The reason why a call is not authentic; for the log, never for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is not there.
+    /// A header is missing.
     #[error("`{0}` is missing")]
     Missing(&'static str),
-    /// It is there twice, so that two programs might each read another one.
+    /// A header occurs more than once, and programs could disagree about which one counts.
     #[error("`{0}` is there more than once")]
     Twice(&'static str),
-    /// It cannot be meant.
+    /// A header has an invalid value.
     #[error("`{0}` cannot be read")]
     Malformed(&'static str),
-    /// Too old, or from the future.
+    /// The timestamp is too far from the current time.
     #[error("`webhook-timestamp` is {0} s off; check both clocks")]
     Stale(u64),
-    /// Signed with another secret, or changed on the way.
+    /// The secret is another one, or the call was changed on the way.
     #[error("the signature or token is wrong")]
     Wrong,
 }
 
 impl Key {
-    /// Makes one of what a variable holds.
+    /// Creates a key from a secret.
     ///
     /// # Errors
-    /// What is wrong with it, without it.
+    /// Returns the problem as a phrase without the secret.
     pub fn new(scheme: Scheme, secret: &str) -> Result<Self, String> {
         let secret = secret.trim();
         let bytes = match scheme {
@@ -91,7 +92,7 @@ impl Key {
         Ok(Self(bytes))
     }
 
-    /// One that nobody knows.
+    /// Creates a random key.
     #[must_use]
     pub fn unknown() -> Self {
         Self([uuid::Uuid::new_v4().into_bytes(), uuid::Uuid::new_v4().into_bytes()].concat())
@@ -104,20 +105,20 @@ impl Key {
     }
 }
 
-/// The claims of the headers, before any of it is believed.
+/// The claims of the headers, before they are verified.
 struct Said {
-    /// Signed before the body.
+    /// The text that is signed in front of the body.
     before: String,
-    /// Each may be the right one.
+    /// The signatures, of which one must match.
     signatures: Vec<Vec<u8>>,
     id: Option<String>,
 }
 
-/// Decides about a call at `now_s`, seconds since 1970. `spare` stands in for secrets that there
-/// are not.
+/// Verifies a call at the time `now_s`, in seconds since 1970. `spare` is used in place of missing
+/// secrets.
 ///
 /// # Errors
-/// [`Fault`].
+/// Returns the [`Fault`].
 pub fn verify(
     scheme: Scheme,
     keys: &[Key],
@@ -140,7 +141,7 @@ pub fn verify(
     for (key, tag) in keys.iter().zip(tags) {
         for signature in &said.signatures {
             good |= match scheme {
-                // Of both a tag is compared that nobody can foresee.
+                // Compares tags of both, which an attacker cannot predict.
                 Scheme::Bearer => spare
                     .tag(&[signature])
                     .verify_slice(&spare.tag(&[&key.0]).finalize().into_bytes())
@@ -152,7 +153,7 @@ pub fn verify(
     if !good {
         return Err(Fault::Wrong);
     }
-    // GitHub does not sign the id of a delivery: whoever saw one could send it again under another.
+    // GitHub does not sign a delivery's id, so an attacker could repeat a delivery with another id.
     let id = if scheme == Scheme::Github {
         Some(format!("sha256-{}", hex(&Sha256::digest(body))))
     } else {
@@ -161,12 +162,12 @@ pub fn verify(
     Ok(Proof { id })
 }
 
-/// `webhook-id`, `webhook-timestamp`, `webhook-signature`; see the specification of Standard
-/// Webhooks, 1.0.0.
+/// Reads `webhook-id`, `webhook-timestamp` and `webhook-signature`; see the specification of
+/// Standard Webhooks, 1.0.0.
 fn standard(headers: &HeaderMap, now_s: i64) -> Result<Said, Fault> {
     let id = id(headers, "webhook-id")?.ok_or(Fault::Missing("webhook-id"))?;
-    // Full stops set apart what is signed: with one in the id, another split of the same signed
-    // text would be good too.
+    // The signed parts are separated by full stops. With one in the id, the same signed text could
+    // be split in another way.
     if id.contains('.') {
         return Err(Fault::Malformed("webhook-id"));
     }
@@ -180,7 +181,7 @@ fn standard(headers: &HeaderMap, now_s: i64) -> Result<Said, Fault> {
         return Err(Fault::Stale(off));
     }
     let list = only(headers, "webhook-signature")?.ok_or(Fault::Missing("webhook-signature"))?;
-    // Other versions are other schemes.
+    // Signatures of other versions use other schemes.
     let signatures = list
         .split(' ')
         .filter_map(|item| item.strip_prefix("v1,"))
@@ -192,7 +193,7 @@ fn standard(headers: &HeaderMap, now_s: i64) -> Result<Said, Fault> {
     })
 }
 
-/// `X-Hub-Signature-256`; see GitHub's "Validating webhook deliveries", 2026-08.
+/// Reads `X-Hub-Signature-256`; see GitHub's "Validating webhook deliveries", 2026-08.
 fn github(headers: &HeaderMap) -> Result<Said, Fault> {
     const NAME: &str = "x-hub-signature-256";
     let text = only(headers, NAME)?.ok_or(Fault::Missing(NAME))?;
@@ -200,7 +201,7 @@ fn github(headers: &HeaderMap) -> Result<Said, Fault> {
     Ok(Said { before: String::new(), signatures: vec![signature], id: None })
 }
 
-/// `Authorization: Bearer`, and an id where there is one.
+/// Reads `Authorization: Bearer`, and an optional id.
 fn bearer(headers: &HeaderMap) -> Result<Said, Fault> {
     let text = only(headers, "authorization")?.ok_or(Fault::Missing("authorization"))?;
     let (word, token) = text.split_once(' ').ok_or(Fault::Malformed("authorization"))?;
@@ -224,7 +225,7 @@ fn id<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>,
     if fits { Ok(Some(id)) } else { Err(Fault::Malformed(name)) }
 }
 
-/// The one value of a header.
+/// Returns the only value of a header.
 fn only<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Fault> {
     let mut values = headers.get_all(name).iter();
     let (first, second) = (values.next(), values.next());

@@ -26,7 +26,7 @@ fn check(
     verify(scheme, &keys, &Key::unknown(), &headers(list), body, now_s)
 }
 
-/// HMAC as RFC 2104 has it, on nothing but the hash: another way than the one under test.
+/// HMAC as in RFC 2104, computed from the hash function alone, independently of the tested code.
 fn by_hand(secret: &[u8], text: &[u8]) -> Vec<u8> {
     let mut block = [0; 64];
     let short = if secret.len() > 64 { Sha256::digest(secret).to_vec() } else { secret.to_vec() };
@@ -140,11 +140,11 @@ fn a_time_counts_up_to_the_tolerance_in_both_directions() {
 }
 
 #[test]
-fn an_id_with_a_full_stop_is_refused_since_what_is_signed_could_be_split_elsewhere() {
+fn an_id_with_a_full_stop_is_refused_because_the_signed_text_would_be_ambiguous() {
     let body = format!("{NOW}.evil");
     let signature = signed("msg", NOW, body.as_bytes());
     assert!(standard_call("msg", &NOW.to_string(), &signature, body.as_bytes()).is_ok());
-    // The same signed bytes, with the body's beginning taken for a time.
+    // The same signed bytes, with the beginning of the body read as a timestamp.
     let moved = standard_call(&format!("msg.{NOW}"), &NOW.to_string(), &signature, b"evil");
     assert_eq!(moved, Err(Fault::Malformed("webhook-id")));
     assert_eq!(standard_call("a b", "1", "x", b""), Err(Fault::Malformed("webhook-id")));
@@ -155,7 +155,7 @@ fn an_id_with_a_full_stop_is_refused_since_what_is_signed_could_be_split_elsewhe
 }
 
 #[test]
-fn what_is_missing_or_there_twice_is_refused() {
+fn missing_and_repeated_headers_are_refused() {
     let (time, signature) = (NOW.to_string(), signed("msg_1", NOW, b"{}"));
     let all = [
         ("webhook-id", "msg_1"),
@@ -196,7 +196,7 @@ fn what_is_missing_or_there_twice_is_refused() {
 }
 
 #[test]
-fn a_bearer_shows_its_token() {
+fn a_bearer_call_needs_the_right_token() {
     let token = "tok-0123456789abcdef";
     let call = |list: &[(&str, &str)]| {
         check(Scheme::Bearer, &["old-0123456789abcdef", token], list, b"x", NOW)
@@ -248,7 +248,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_signed_is_good_and_any_change_is_not(
+    fn signed_calls_pass_and_any_change_fails(
         id in "[A-Za-z0-9_-]{1,40}",
         off in -300i64..=300,
         body in prop::collection::vec(any::<u8>(), 0..200),
