@@ -1,7 +1,7 @@
-//! The links there are: which one serves a turn, which are kept warm, and how they go.
+//! Selects the link that serves a turn, keeps idle links for later turns, and closes them.
 //!
-//! `revive` brings back those of an earlier life of the gateway, `renew` has those there are go over to
-//! a newer generation. Pinned by `tests/links/`.
+//! `revive` restores links that outlived the gateway, and `renew` moves links to a newer
+//! generation. `tests/links/` tests this module.
 
 mod place;
 mod query;
@@ -28,11 +28,11 @@ use aetheel_model::agent::descriptor::Sharing;
 use aetheel_model::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
 use aetheel_model::event::Lane;
 
-/// Longest wait for a link that leaves before its session is opened on another: its whole way out
-/// and some.
+/// Maximum wait for a link to close before its session is opened on another one. Longer than all
+/// steps of closing together.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Opens links, and keeps the long-lived ones. Cheap to clone.
+/// Opens links and keeps long-lived ones. Cheap to clone.
 #[derive(Clone)]
 pub struct Links(Arc<Inner>);
 
@@ -43,21 +43,22 @@ struct Inner {
     unasked: mpsc::UnboundedSender<Unasked>,
     on_unknown: OnUnknown,
     kept: Mutex<HashMap<Key, KeptLink>>,
-    /// Every link that lives, with the name of its backend.
+    /// All open links, with the names of their backends.
     all: Mutex<Vec<(String, WeakLink)>>,
-    /// Turns of an earlier life that go on, by the sequence number of their event and their lane.
+    /// Turns that continue after a restart, by the sequence number and the lane of their event.
     continued: Mutex<HashMap<(u64, Lane), ContinuedTurn>>,
     tasks: TaskTracker,
-    /// Turn keys; unique over all links, which harms nobody.
+    /// The next turn key. Keys are unique over all links, although unique keys within a link are
+    /// enough.
     turns: AtomicU32,
 }
 
-/// The key of a long-lived link: the backend, the lane where it serves only one session, and
-/// the directory where it serves many: the agent's process works there, and is confined to it.
+/// The key of a long-lived link: the backend; the lane, if the link serves only one session; and
+/// the directory, if it serves many sessions, because its agent works there and is confined to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key(String, Option<Lane>, Option<PathBuf>);
 
-/// A long-lived link and the sessions that lanes have on it.
+/// A long-lived link and the sessions of lanes on it.
 struct KeptLink {
     link: Link,
     sessions: HashMap<Lane, LaneSession>,
@@ -68,7 +69,7 @@ struct KeptLink {
 struct LaneSession {
     key: SessionKey,
     cwd: String,
-    /// The agent's id of it, once it is known.
+    /// The agent's id of the session, once it is known.
     native: Option<String>,
 }
 
@@ -80,11 +81,11 @@ pub(super) struct Lease {
     pub(super) reports: mpsc::UnboundedReceiver<Report>,
     lane: Lane,
     key: Option<Key>,
-    /// The turn's end in the recording.
+    /// The ending to write into the recording.
     pub(super) ending: String,
 }
 
-/// A turn looking for a link.
+/// A turn that needs a link.
 pub(super) struct Wanted<'a> {
     pub(super) id: &'a str,
     pub(super) event: u64,
@@ -94,8 +95,8 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Links {
-    /// Makes one without any links. Turns that agents make by themselves go to `unasked`, output
-    /// that backends do not know to `on_unknown`.
+    /// Creates a value without links. Turns that agents begin by themselves are sent to `unasked`,
+    /// and `on_unknown` is called for output that backends do not know.
     #[must_use]
     pub fn new(
         host: Arc<Host>,
@@ -119,13 +120,13 @@ impl Links {
         }))
     }
 
-    /// How agents are run.
+    /// Returns the settings for running agents.
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.0.host
     }
 
-    /// Whether a backend has an open link on which a lane has a session.
+    /// Returns whether a backend has an open link on which a lane has a session.
     #[must_use]
     pub fn is_open(&self, backend: &str, lane: &Lane) -> bool {
         self.kept().iter().any(|(key, kept)| {
@@ -133,7 +134,7 @@ impl Links {
         })
     }
 
-    /// Begins a turn, on a link that is there or a fresh one.
+    /// Begins a turn on an existing link or a new one.
     pub(super) async fn begin(&self, wanted: &Wanted<'_>, mut start: StartTurn) -> Lease {
         let Wanted { id, event, lane, backend, blobs } = *wanted;
         let descriptor = backend.descriptor();
@@ -180,7 +181,7 @@ impl Links {
         }
     }
 
-    /// Finds the long-lived link for a lane and the lane's session on it.
+    /// Finds or opens the long-lived link for a lane, and the lane's session on it.
     async fn kept_link(
         &self,
         id: &str,
@@ -221,8 +222,8 @@ impl Links {
         (kept.link.clone(), Some(key))
     }
 
-    /// Sees to it that the link kept under a key, if any, can serve the turn: the right generation,
-    /// and where it serves one session, the right one.
+    /// Closes the link kept under a key, unless it can serve the turn: it must have the right
+    /// generation (or move to it) and, if it serves only one session, the right session.
     async fn make_way(
         &self,
         key: &Key,
@@ -245,22 +246,22 @@ impl Links {
         if fits {
             let (reply_tx, renewed) = oneshot::channel();
             link.ask(LinkRequest::Renew(Arc::clone(backend), reply_tx));
-            // Another lane may have been quicker.
+            // Another lane may have moved the link already.
             if renewed.await.unwrap_or(false) || link.generation() == *backend.generation() {
                 return;
             }
         }
         link.ask(LinkRequest::Retire);
         self.kept().remove(key);
-        // One session is never open in two agents. Of a link of many, the lane's own has no turn
-        // now.
+        // A session must never be open in two agents, so wait for a link of one session. On a link
+        // of many sessions, the lane has no turn at this moment.
         if key.1.is_some() && timeout(LEAVE_TIMEOUT, link.gone()).await.is_err() {
-            tracing::warn!(backend = key.0, %lane, "an agent that is not needed any more does not leave; going on beside it");
+            tracing::warn!(backend = key.0, %lane, "an agent that is no longer needed does not exit; continuing with a new one");
         }
     }
 
-    /// A lane has its session on one link of a backend: where it worked before it has none any
-    /// more.
+    /// Closes the lane's sessions on links of other directories: a lane has one session per
+    /// backend.
     fn leave_other_directories(&self, key: &Key, lane: &Lane) {
         for (_, kept) in self
             .kept()
@@ -309,10 +310,11 @@ impl Links {
         }
     }
 
-    /// Asks a backend something outside a turn, over the link it has or one opened for it.
+    /// Asks a backend a question outside a turn, over an open link or one opened for the question.
     ///
     /// # Errors
-    /// In words for the operator: the backend runs once a turn, or no answer came in time.
+    /// Returns a text for the operator if the backend starts its agent for each turn, or if no
+    /// answer arrived in time.
     pub async fn query(
         &self,
         backend: &Arc<dyn Backend>,
@@ -322,7 +324,7 @@ impl Links {
         let descriptor = backend.descriptor();
         if descriptor.sharing == Sharing::Turn {
             return Err(format!(
-                "backend `{}` runs its agent once a turn and answers no questions beside it",
+                "backend `{}` starts its agent for each turn and answers no questions outside a turn",
                 descriptor.name
             ));
         }
@@ -346,12 +348,11 @@ impl Links {
         reply.map(|reply| reply.result)
     }
 
-    /// Asks for something to be done with the session that a lane has open; nothing is opened for
-    /// it. Returns the answer, and the agent's id of the session where that became another one;
-    /// none when the session is not open.
+    /// Sends a query about the session that a lane has open. Returns the answer and the agent's new
+    /// id of the session if the id changed, or `None` if the session is not open. Opens no link.
     ///
     /// # Errors
-    /// In words for the operator: no answer came in time.
+    /// Returns a text for the operator if no answer arrived in time.
     pub async fn query_session(
         &self,
         lane: &Lane,
@@ -386,7 +387,7 @@ impl Links {
         Ok(Some((reply.result, reply.native)))
     }
 
-    /// Lets go of a lane's sessions that will not be gone on with.
+    /// Closes a lane's sessions, which will not be continued.
     pub fn forget(&self, lane: &Lane) {
         self.kept().retain(|key, kept| {
             if let Some(session) = kept.sessions.remove(lane) {
@@ -400,7 +401,7 @@ impl Links {
         });
     }
 
-    /// Lets go of all sessions of some lanes.
+    /// Closes all sessions of the lanes for which `lanes` returns true.
     pub fn forget_all(&self, lanes: impl Fn(&Lane) -> bool) {
         let open: Vec<Lane> = self
             .kept()
@@ -411,13 +412,13 @@ impl Links {
         open.iter().for_each(|lane| self.forget(lane));
     }
 
-    /// Open links, for people who look.
+    /// Returns the number of open links, for display.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.tasks.len()
     }
 
-    /// Ends all links and returns when nothing of them is left.
+    /// Closes all links and waits until they have ended, at most 30 s.
     pub async fn close(&self) {
         for (_, kept) in self.kept().drain() {
             kept.link.ask(LinkRequest::Retire);
@@ -426,12 +427,12 @@ impl Links {
         if timeout(LEAVE_TIMEOUT, self.0.tasks.wait()).await.is_err() {
             tracing::warn!(
                 links = self.0.tasks.len(),
-                "agents do not leave; they are killed with the gateway"
+                "agents do not exit; they are killed with the gateway"
             );
         }
     }
 
-    /// Lets go of the longest idle links beyond those that are kept warm.
+    /// Closes the links that have been idle for longest, beyond the number that is kept.
     fn tidy(&self) {
         let mut kept = self.kept();
         kept.retain(|_, kept| kept.link.is_open());
@@ -454,7 +455,7 @@ impl Links {
 }
 
 impl LaneSession {
-    /// Whether a turn goes on with this session.
+    /// Returns whether a turn continues this session.
     fn continues(&self, start: &StartTurn) -> bool {
         start.native_id.is_some()
             && self.native == start.native_id
@@ -464,7 +465,7 @@ impl LaneSession {
 }
 
 impl Lease {
-    /// The agent has given its id of the session.
+    /// Stores the agent's id of the session.
     pub(super) fn learned(&self, native: &str) {
         let Some(key) = &self.key else { return };
         let mut kept = self.links.kept();

@@ -1,8 +1,8 @@
-//! What is left of a turn that is over, until its answer is safe.
+//! The place of a finished turn on its link, until its answer is saved.
 
 use super::Lease;
 
-/// The place of a turn that is over. Dropping it ends the turn for its link.
+/// The place of a finished turn. Dropping it ends the turn for its link.
 #[derive(Default)]
 pub struct TurnPlace(Option<Lease>);
 

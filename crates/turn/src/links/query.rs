@@ -1,4 +1,4 @@
-//! A question to a link that belongs to no turn.
+//! Questions to a link outside a turn.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::super::link::{Link, LinkRequest, Query, QueryReply};
 use aetheel_model::agent::{Descriptor, QueryKind, SessionKey};
 
-/// Longest wait for an answer that belongs to no turn.
+/// Maximum wait for an answer.
 const QUERY_LIMIT: Duration = Duration::from_secs(120);
 
 pub(super) async fn ask(

@@ -1,4 +1,4 @@
-//! How links go over to a newer generation of their backend while they live.
+//! Moves open links to a newer generation of their backend.
 
 use std::sync::Arc;
 
@@ -13,9 +13,10 @@ impl Links {
         all.push((backend.to_owned(), link.downgrade()));
     }
 
-    /// Has the links of a backend go over to its newer generation, those with running turns too: each
-    /// does if the generation agrees with what was done there, and otherwise finishes as it is. Links
-    /// whose recordings may have gaps are left for their next turn.
+    /// Asks the links of a backend to move to its newer generation, even while turns run. A link
+    /// moves if the generation returns the recorded actions for its recording, and otherwise
+    /// finishes on the old one. Links whose recordings may have gaps move before their next turn
+    /// instead.
     pub fn renew(&self, backend: &Arc<dyn Backend>) {
         if !self.0.launcher.holds() {
             return;

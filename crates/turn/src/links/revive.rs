@@ -1,4 +1,4 @@
-//! Links that outlived the gateway: each is rebuilt from its recording, or ended.
+//! Restores links that outlived the gateway from their recordings, or ends them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,53 +13,54 @@ use aetheel_model::agent::{AskKey, Command, Input, StartTurn, TurnRef};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
 
-/// Lives of the gateway that may ask for a link without getting any further: it may be what kills
-/// them.
+/// Number of gateway processes that may try to continue a link without any progress. After that,
+/// the link is suspected of crashing them.
 const TRIES: u32 = 10;
 
-/// A turn of an earlier life of the gateway, with its place on a link. Dropping it ends the turn.
+/// A turn that began before a restart of the gateway, with its place on a link. Dropping it ends
+/// the turn.
 pub struct ContinuedTurn {
-    /// Its correlation id.
+    /// The correlation id.
     pub id: String,
-    /// The generation it runs on.
+    /// The generation that the turn runs on.
     pub backend: Arc<dyn Backend>,
-    /// The guest's command that began it.
+    /// The command that began the turn.
     pub start: StartTurn,
-    /// Its questions without an answer, and how often each key was used.
+    /// The open questions, and how often each key was used.
     pub asks: Vec<(AskKey, u32)>,
     pub(crate) lease: Lease,
 }
 
-/// Why a link of an earlier life is ended.
+/// Why a link that outlived the gateway is ended.
 #[derive(Debug, thiserror::Error)]
 enum NotRevived {
-    #[error("it was asked for {0} times, and the gateway died each time")]
+    #[error("{0} gateway processes tried to continue it and made no progress")]
     Deadly(u32),
-    #[error("what was kept beside its processes cannot be read")]
+    #[error("its keepsake cannot be read")]
     Keepsake(#[from] serde_json::Error),
     #[error(transparent)]
     Recording(#[from] ResumeError),
-    #[error("its backend `{0}` is not there any more")]
+    #[error("its backend `{0}` is no longer installed")]
     NoBackend(String),
     #[error(transparent)]
     Rebuild(#[from] NotRebuilt),
-    #[error("reading its recording broke off")]
+    #[error("reading its recording was interrupted")]
     BrokeOff,
 }
 
 impl Links {
-    /// Brings back the links that outlived the gateway. What cannot be brought back is ended, with
-    /// its reason in the log.
+    /// Restores the links that outlived the gateway. A link that cannot be restored is ended, and
+    /// the log contains the reason.
     pub async fn revive(&self, backends: &Arc<dyn Backends>) {
         let survivors = self.0.launcher.survivors().await;
         let revived = survivors.into_iter().map(|survivor| {
             let (links, backends) = (self.clone(), Arc::clone(backends));
-            // Side by side: each has a recording to read and a guest to tell it to.
+            // In parallel, because each has to read and replay a recording.
             tokio::spawn(async move { links.revive_or_end(&*backends, &survivor).await })
         });
         for revived in revived.collect::<Vec<_>>() {
             if let Err(broken) = revived.await {
-                tracing::error!(%broken, "bringing a link back broke off; this is a bug of aetheel");
+                tracing::error!(%broken, "restoring a link failed unexpectedly; this is a bug of aetheel");
             }
         }
     }
@@ -91,7 +92,7 @@ impl Links {
         let name = &header.backend;
         let backend = match backends.kept(name, &header.digest).await {
             Some(backend) => backend,
-            // Its guest has to agree with what was done.
+            // Another generation may be used if it returns the recorded actions.
             None => backends.get(name).ok_or_else(|| NotRevived::NoBackend(name.clone()))?,
         };
         let parts = self.parts(&survivor.run, &backend, keepsake.cwd.clone());
@@ -115,8 +116,8 @@ impl Links {
         Ok(read.map_err(|_| NotRevived::BrokeOff)??)
     }
 
-    /// Keeps a long-lived link with its sessions; returns its key. One whose place is taken leaves
-    /// after its turns.
+    /// Keeps a long-lived link with its sessions and returns its key. If another link already has
+    /// this key, the restored one closes after its turns.
     fn keep_revived(
         &self,
         backend: &Arc<dyn Backend>,
@@ -152,7 +153,7 @@ impl Links {
         Some(key)
     }
 
-    /// Keeps a turn for whoever sees its event through.
+    /// Keeps a turn until its event is recovered.
     fn go_on(&self, turn: Continued, backend: &Arc<dyn Backend>, link: &Link, key: Option<Key>) {
         let Continued { id, event, lane, start, reports, asks } = turn;
         let lease = Lease {
@@ -169,8 +170,8 @@ impl Links {
         self.0.continued.lock().insert(place, continued);
     }
 
-    /// The open questions of turns that go on: the turn's correlation id, the guest's key, and how
-    /// often that was used.
+    /// Returns the open questions of continued turns: the turn's correlation id, the guest's key,
+    /// and how often that key was used.
     #[must_use]
     pub fn continued_asks(&self) -> Vec<(String, AskKey, u32)> {
         let continued = self.0.continued.lock();
@@ -180,36 +181,36 @@ impl Links {
         continued.values().flat_map(asks).collect()
     }
 
-    /// Whether the turn of an event goes on in its lane.
+    /// Returns whether the turn of an event continues in its lane.
     #[must_use]
     pub fn continues(&self, event: u64, lane: &Lane) -> bool {
         self.0.continued.lock().contains_key(&(event, lane.clone()))
     }
 
-    /// Returns the correlation id of the turn of an event, where it goes on.
+    /// Returns the correlation id of an event's turn, if the turn continues.
     #[must_use]
     pub fn continued_id(&self, event: u64, lane: &Lane) -> Option<String> {
         self.0.continued.lock().get(&(event, lane.clone())).map(|turn| turn.id.clone())
     }
 
-    /// Takes the turn of an event that goes on in its lane.
+    /// Removes and returns the continued turn of an event.
     #[must_use]
     pub fn take_continued(&self, event: u64, lane: &Lane) -> Option<ContinuedTurn> {
         self.0.continued.lock().remove(&(event, lane.clone()))
     }
 
-    /// Ends the turns that go on but for those somebody wants: nobody waits for their answers.
+    /// Ends the continued turns for which `wanted` returns false.
     pub fn end_continued_but(&self, wanted: impl Fn(u64, &Lane) -> bool) {
         let mut continued = self.0.continued.lock();
         let unwanted: Vec<_> =
             continued.extract_if(|(event, lane), _| !wanted(*event, lane)).collect();
-        // Each tells its link.
+        // Dropping a turn sends a request to its link.
         drop(continued);
         drop(unwanted);
     }
 }
 
-/// The highest key of a turn in a recording.
+/// Returns the highest turn key in a recording.
 fn latest_turn(entries: &[Entry]) -> u32 {
     let key = |entry: &Entry| match &entry.what {
         What::In(Input::Command(Command::StartTurn(start))) => Some(start.turn),

@@ -1,9 +1,8 @@
-//! The folder of recordings as it is being written: what lies there, how much of it there may be,
-//! and what goes for it.
+//! The folder of recordings while they are written: its files, their total size, and their removal.
 //!
-//! Belongs to the one thread that writes recordings. Bounds are kept when a line is written: it is
-//! taken once there is room for it, the oldest recordings going first; where nothing can go, the
-//! recording is cut, and its last line says so.
+//! Only the thread that writes recordings uses it. Limits are enforced for every line: the oldest
+//! recordings are removed to make room for it. If none can be removed, the recording is cut, and
+//! its last line says so.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -20,50 +19,52 @@ use super::format::{Entry, What};
 use super::retention;
 use aetheel_model::figures;
 
-/// Bytes that wait in memory for the disk, a recording.
+/// Size of the write buffer of a recording, in bytes.
 const BUFFER: usize = 64 << 10;
-/// Room for the last line of a recording that is cut, bytes.
+/// Space reserved for the last line of a recording that is cut, in bytes.
 const LAST_LINE: u64 = 512;
-/// One recording may take this part of the folder.
+/// One recording may take this fraction of the folder's limit.
 const PART: u64 = 4;
 
-/// How much may lie in the folder of recordings, and how long.
+/// The limits of the folder of recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordingLimits {
-    /// Bytes of all recordings, those of lost turns apart; one takes at most a quarter of it.
+    /// Maximum size of all recordings in bytes, without those of lost turns. One recording takes at
+    /// most a quarter of it.
     pub bytes: u64,
-    /// How long one stays.
+    /// How long a recording is kept.
     pub age: Duration,
-    /// Bytes of the recordings of lost turns.
+    /// Maximum size of the recordings of lost turns, in bytes.
     pub lost_bytes: u64,
-    /// How long one of those stays.
+    /// How long a recording of a lost turn is kept.
     pub lost_age: Duration,
 }
 
 impl RecordingLimits {
-    /// As much as the disk has.
+    /// No limits except the disk.
     pub const ENDLESS: Self =
         Self { bytes: u64::MAX, age: Duration::MAX, lost_bytes: u64::MAX, lost_age: Duration::MAX };
 
-    /// Bytes of one recording.
+    /// Returns the maximum size of one recording, in bytes.
     #[must_use]
     pub fn of_one(&self) -> u64 {
         self.bytes / PART
     }
 }
 
-/// Where a recording is written.
+/// A recording file and its state, shared by its writer and the thread.
 #[derive(Debug)]
 pub(super) struct RecordingFile {
     pub(super) path: PathBuf,
-    /// No more is written to it.
+    /// Whether nothing more is written to the file.
     pub(super) cut: AtomicBool,
-    /// Because there was no room for more; another one may find some.
+    /// Whether the file was cut because there was no space, so that another recording may find
+    /// some.
     pub(super) full: AtomicBool,
-    /// An earlier life of the gateway began it.
+    /// Whether the file existed before this gateway process.
     continues: bool,
-    /// How many lines of this life are with the system, for those who wait for that; all, once it is
-    /// cut.
+    /// The number of lines of this process that are written to the system, if something waits for
+    /// them. It is `u64::MAX` once the recording is cut.
     pub(super) written: Option<watch::Sender<u64>>,
 }
 
@@ -78,17 +79,17 @@ impl RecordingFile {
         }
     }
 
-    /// Each line is handed to the system as soon as may be, and somebody waits for that.
+    /// Makes the thread write each line as soon as possible and publish its progress.
     pub(super) fn written_ahead(self) -> Self {
         Self { written: Some(watch::Sender::new(0)), ..self }
     }
 
-    /// It goes on where an earlier life of the gateway ended.
+    /// Continues an existing file.
     pub(super) fn continued(self) -> Self {
         Self { continues: true, ..self }
     }
 
-    /// Nothing more is written to it; nobody waits for that.
+    /// Stops writing to the file and wakes everything that waits for its lines.
     pub(super) fn end(&self) {
         self.cut.store(true, Ordering::Relaxed);
         if let Some(written) = &self.written {
@@ -101,11 +102,11 @@ impl RecordingFile {
 struct OpenRecording {
     target: Arc<RecordingFile>,
     file: File,
-    /// Whole lines on their way to the disk.
+    /// Complete lines that are not written yet.
     waiting: Vec<u8>,
-    /// Bytes on the disk.
+    /// The size of the file in bytes.
     written: u64,
-    /// Lines taken in this life.
+    /// The number of lines added by this process.
     lines: u64,
 }
 
@@ -125,8 +126,8 @@ impl OpenRecording {
         self.written + self.waiting.len() as u64
     }
 
-    /// Hands what waits to the system. Where that fails, the file ends with a whole line all the
-    /// same.
+    /// Writes the buffer to the file. If that fails, the file is truncated to its last complete
+    /// line.
     fn flush(&mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         if let Err(error) = self.file.write_all(&waiting) {
@@ -143,19 +144,19 @@ impl OpenRecording {
     }
 }
 
-/// See the module.
+/// The folder of recordings.
 pub(super) struct RecordingsFolder {
     folder: PathBuf,
     limits: RecordingLimits,
     open: HashMap<PathBuf, OpenRecording>,
-    /// Those that are closed, the oldest first, with their bytes.
+    /// The closed recordings, the oldest first, with their sizes in bytes.
     closed: BTreeMap<(SystemTime, PathBuf), u64>,
-    /// Bytes of all, open and closed.
+    /// The size of all recordings in bytes.
     bytes: u64,
 }
 
 impl RecordingsFolder {
-    /// Looks through the folder, and makes room where there is too much already.
+    /// Reads the folder, and removes recordings if they exceed the limits.
     pub(super) fn of(folder: PathBuf, limits: RecordingLimits) -> Self {
         let mut recordings =
             Self { folder, limits, open: HashMap::new(), closed: BTreeMap::new(), bytes: 0 };
@@ -165,10 +166,10 @@ impl RecordingsFolder {
         recordings
     }
 
-    /// Adds a line that was recorded at `t`.
+    /// Adds a line that was recorded at time `t`.
     ///
     /// # Errors
-    /// The system's error; the recording is cut there.
+    /// The system's error. The recording is cut there.
     pub(super) fn line(
         &mut self,
         target: &Arc<RecordingFile>,
@@ -176,7 +177,7 @@ impl RecordingsFolder {
         line: &str,
     ) -> io::Result<()> {
         if self.limits.bytes == 0 {
-            // The operator wants none.
+            // The operator disabled recordings.
             target.end();
             return Ok(());
         }
@@ -205,14 +206,14 @@ impl RecordingsFolder {
             );
         }
         self.append(target, line).inspect_err(|_| {
-            // Said by whoever sees the error; without room on the disk this fails too.
+            // The caller reports the error. Without space on the disk, this fails too.
             let _ = self.cut(target, t, size, "it could not be written to the disk");
         })
     }
 
     fn append(&mut self, target: &Arc<RecordingFile>, line: &str) -> io::Result<()> {
         if !self.open.contains_key(&target.path) {
-            // One that goes on was counted among the closed ones.
+            // A continued recording was counted among the closed ones.
             self.closed.retain(|(_, path), _| *path != target.path);
             self.open.insert(target.path.clone(), OpenRecording::create(target)?);
         }
@@ -226,11 +227,11 @@ impl RecordingsFolder {
         done
     }
 
-    /// Ends a recording before its time: its last line says why.
+    /// Ends a recording early, with a last line that says why.
     fn cut(&mut self, target: &Arc<RecordingFile>, t: f64, size: u64, why: &str) -> io::Result<()> {
         target.end();
         figures::recording_cut(size);
-        tracing::warn!(recording = %target.path.display(), why, "a recording is cut; what follows of its agent is not recorded");
+        tracing::warn!(recording = %target.path.display(), why, "a recording is cut; the rest of its link is not recorded");
         if !self.open.contains_key(&target.path) {
             return Ok(());
         }
@@ -245,14 +246,14 @@ impl RecordingsFolder {
         let before = recording.bytes();
         let done = recording.flush();
         if done.is_err() && recording.target.written.is_some() {
-            // A line is missing: nobody may count on what would follow.
+            // A line is missing, so nothing may depend on the lines after it.
             recording.target.end();
         }
         self.bytes = self.bytes + recording.bytes() - before;
         done
     }
 
-    /// No more comes to a recording.
+    /// Closes a recording.
     pub(super) fn close(&mut self, target: &Arc<RecordingFile>) -> io::Result<()> {
         let done = self.flush_one(&target.path);
         if let Some(recording) = self.open.remove(&target.path) {
@@ -261,14 +262,14 @@ impl RecordingsFolder {
         done
     }
 
-    /// Hands everything to the system.
+    /// Writes all buffers.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let paths: Vec<PathBuf> = self.open.keys().cloned().collect();
-        // Each is tried, whatever becomes of the others.
+        // Every recording is written, even if others fail.
         paths.iter().map(|path| self.flush_one(path)).fold(Ok(()), Result::and)
     }
 
-    /// Hands to the system what somebody waits for.
+    /// Writes the buffers of recordings whose progress something waits for.
     pub(super) fn flush_awaited(&mut self) -> io::Result<()> {
         let awaited = |recording: &&OpenRecording| {
             recording.target.written.is_some() && !recording.waiting.is_empty()
@@ -282,8 +283,7 @@ impl RecordingsFolder {
         paths.iter().map(|path| self.flush_one(path)).fold(Ok(()), Result::and)
     }
 
-    /// Keeps a recording of a lost turn, with all that was recorded so far, and within the room of
-    /// those.
+    /// Keeps a recording of a lost turn, with all lines so far, within the limits for lost turns.
     pub(super) fn keep(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         self.flush_one(from)?;
         retention::keep(from, to)?;
@@ -296,10 +296,10 @@ impl RecordingsFolder {
         .map(drop)
     }
 
-    /// Looks at the folder anew, because others may have changed it, and removes what is too old;
-    /// returns how many went.
+    /// Reads the folder again, because other programs may have changed it, and removes recordings
+    /// that are too old. Returns the number of removed recordings.
     pub(super) fn tidy(&mut self) -> io::Result<usize> {
-        // Their writer has gone without closing them.
+        // The writers of these recordings ended without closing them.
         let left: Vec<Arc<RecordingFile>> = self
             .open
             .values()
@@ -320,7 +320,7 @@ impl RecordingsFolder {
         Ok(removed + (before - self.closed.len()) + lost)
     }
 
-    /// Counts what is there.
+    /// Lists the recordings and computes their total size.
     fn look(&mut self) -> io::Result<()> {
         let found = retention::recordings(&self.folder, SystemTime::now())?;
         self.closed = found
@@ -333,7 +333,7 @@ impl RecordingsFolder {
         Ok(())
     }
 
-    /// Makes room for so many bytes, the oldest recordings going first; false: there is none.
+    /// Removes the oldest recordings until `size` bytes fit. Returns false if they do not fit.
     fn make_room(&mut self, size: u64) -> bool {
         while self.bytes.saturating_add(size) > self.limits.bytes {
             let Some(oldest) = self.closed.keys().next().cloned() else { return false };
@@ -344,7 +344,7 @@ impl RecordingsFolder {
         true
     }
 
-    /// Removes a closed recording; false: it is still there.
+    /// Removes a closed recording. Returns false if it could not be removed.
     fn remove(&mut self, key: &(SystemTime, PathBuf)) -> bool {
         match fs::remove_file(&key.1) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return false,
@@ -352,7 +352,7 @@ impl RecordingsFolder {
         }
         self.bytes -= self.closed.remove(key).unwrap_or_default();
         if let Some(day) = key.1.parent() {
-            // Fails while other recordings of the day remain, as it should.
+            // Fails, as intended, while other recordings of the day remain.
             let _ = fs::remove_dir(day);
         }
         true
@@ -371,7 +371,7 @@ mod tests {
         RecordingLimits { bytes, ..RecordingLimits::ENDLESS }
     }
 
-    /// Bytes below a folder.
+    /// Returns the size of the recordings in a folder, in bytes.
     fn on_disk(folder: &Path) -> u64 {
         retention::recordings(folder, SystemTime::now())
             .unwrap()
@@ -393,7 +393,7 @@ mod tests {
     const LINE: &str = r#"{"t":1.0,"host":"0123456789012345678901234567890123456789012345678901234567890123456789"}"#;
 
     #[test]
-    fn the_folder_never_has_more_than_it_may_and_the_oldest_go_first() {
+    fn the_folder_stays_within_its_limit_and_the_oldest_recordings_are_removed_first() {
         let folder = tempfile::tempdir().unwrap();
         let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
         for number in 0..50 {
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn one_recording_takes_a_quarter_and_ends_with_a_line_that_says_so() {
+    fn one_recording_takes_a_quarter_and_ends_with_a_line_about_the_cut() {
         let folder = tempfile::tempdir().unwrap();
         let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
         let chatty = target(folder.path(), "chatty.jsonl");
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn where_everything_is_being_written_the_newest_is_cut_and_the_others_stay() {
+    fn if_all_recordings_are_open_they_are_cut_and_none_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
         let places: Vec<_> =
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_life_left_counts_and_what_others_removed_does_not() {
+    fn old_recordings_count_towards_the_limit_until_they_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let day = folder.path().join("2026-01-01");
         fs::create_dir_all(&day).unwrap();
@@ -470,18 +470,18 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_takes_nothing_cuts_a_recording_and_asks_for_no_other() {
+    fn a_disk_error_cuts_a_recording_without_marking_it_full() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("2026-01-02"), "in the way").unwrap();
         let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
         let target = target(folder.path(), "a.jsonl");
         assert!(recordings.line(&target, 1.0, LINE).is_err());
-        assert!(recordings.line(&target, 1.0, LINE).is_ok(), "said once");
+        assert!(recordings.line(&target, 1.0, LINE).is_ok(), "reported once");
         assert!(target.cut.load(Ordering::Relaxed) && !target.full.load(Ordering::Relaxed));
     }
 
     #[test]
-    fn without_any_room_nothing_is_recorded_and_no_link_is_replaced_for_it() {
+    fn with_a_limit_of_zero_nothing_is_recorded_and_no_recording_is_full() {
         let folder = tempfile::tempdir().unwrap();
         let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(0));
         let target = target(folder.path(), "a.jsonl");
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_whose_writer_vanished_is_closed_and_can_go() {
+    fn a_recording_whose_writer_vanished_is_closed_and_can_be_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut recordings = RecordingsFolder::of(
             folder.path().to_owned(),

@@ -1,63 +1,63 @@
-//! The format of recordings (`docs/recordings.md`), and reading it.
+//! The format of recordings (`docs/recordings.md`), and its parser.
 
 use serde::{Deserialize, Serialize};
 
 use aetheel_model::agent::{Action, Input};
 
-/// Version of the format; a reader refuses a higher one.
+/// The version of the format. A reader refuses higher versions.
 pub const FORMAT: u32 = 1;
 
 /// The first line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Header {
-    /// Version of the format: [`FORMAT`].
+    /// The version of the format ([`FORMAT`]).
     pub aetheel_recording: u32,
-    /// Id of the link: the correlation id of its first turn.
+    /// The id of the link, which is the correlation id of its first turn.
     pub link: String,
-    /// Name of the backend.
+    /// The name of the backend.
     pub backend: String,
-    /// Version in the backend's descriptor.
+    /// The version in the backend's descriptor.
     pub backend_version: String,
-    /// Which load of it, and the component's SHA-256.
+    /// The number of the backend's generation.
     pub generation: u32,
-    /// SHA-256 of the component.
+    /// The SHA-256 of the component.
     pub digest: String,
     /// The output of the agent's version probe.
     pub agent_version: Option<String>,
-    /// When the link was opened, RFC 3339.
+    /// When the link was opened, in RFC 3339 format.
     pub started: String,
 }
 
-/// Any further line. `t` is milliseconds since the link was opened.
+/// Any further line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Milliseconds since the link was opened.
     pub t: f64,
-    /// The event itself.
+    /// The content of the line.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// The subject of a line.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// An input, as the guest got it.
+    /// An input of the guest.
     In(Input),
-    /// An action, as the guest gave it.
+    /// An action of the guest.
     Out(Action),
-    /// The command that the host made of a `spawn`: program and arguments, names of the environment's
-    /// variables.
+    /// The command that the host made of a `spawn` action: program and arguments, and the names of
+    /// the environment variables.
     Launch {
-        /// With the wrapper, if any.
+        /// The command, including the wrapper if there is one.
         command: Vec<String>,
-        /// Names of its variables; values may be secrets.
+        /// The names of its variables. Values may be secrets.
         environment: Vec<String>,
-        /// Working directory.
+        /// The working directory.
         cwd: String,
     },
-    /// An act of the host by itself, for example stopping the agent.
+    /// A note about what the host did by itself, for example stopping the agent.
     Host(String),
     /// A turn begins on the link.
     Turn {
@@ -67,46 +67,46 @@ pub enum What {
         event: u64,
         /// The event's lane.
         lane: String,
-        /// The guest's key of its session.
+        /// The guest's key of the session.
         session: u32,
-        /// The guest's key of it.
+        /// The guest's key of the turn.
         key: u32,
     },
-    /// How a turn ended.
+    /// A turn ended.
     Ending {
         /// Its correlation id.
         turn: String,
-        /// In the host's words.
+        /// The ending, as the host describes it.
         how: String,
     },
-    /// The link went over to another generation: what follows is for a guest that was loaded with
-    /// `state`.
+    /// The link moved to another generation. The lines after this one are for a guest that was
+    /// loaded with `state`.
     Moved {
-        /// Which load of the backend.
+        /// The number of the generation.
         generation: u32,
-        /// SHA-256 of its component.
+        /// The SHA-256 of its component.
         digest: String,
-        /// Version of the descriptor that saved the state.
+        /// The descriptor version of the guest that saved the state.
         saved_by: String,
         /// The state that `save` returned.
         state: String,
     },
-    /// Lines lost before this one because the disk was too slow.
+    /// The number of lines lost before this one because the disk was too slow.
     Lost(u64),
-    /// The recording ends here, although its link goes on; why.
+    /// The recording ends here although its link continues. Contains the reason.
     Cut(String),
 }
 
-/// Reads a recording.
+/// Parses a recording.
 ///
 /// # Errors
-/// Names the line that is not a recording's.
+/// Names the line that cannot be parsed.
 pub fn read(text: &str) -> Result<(Header, Vec<Entry>), String> {
     let (header, entries) = read_numbered(text)?;
     Ok((header, entries.into_iter().map(|(_, entry)| entry).collect()))
 }
 
-/// [`read`], with the line each entry stands in, from 1.
+/// Like [`read`], with the line number of each entry, from 1.
 pub(crate) fn read_numbered(text: &str) -> Result<(Header, Vec<(usize, Entry)>), String> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, first) = lines.next().ok_or("the recording is empty")?;

@@ -1,10 +1,10 @@
-//! Recordings: everything that went into a guest and came out, one JSON object a line.
+//! Recordings: all inputs and actions of a guest, one JSON object per line.
 //!
-//! Owns one writer thread, so that a slow disk never holds a turn up: when the thread falls behind,
-//! lines are dropped and the next one says how many. Recordings that are written ahead lose none:
-//! whoever writes them waits instead, before anything is done because of a line. What may lie below `RECORDINGS_DIR` is kept by
-//! `folder`, with `retention`. The format is described in `docs/recordings.md` and pinned by
-//! `a_recording_reads_back`.
+//! One thread writes all recordings, so that a slow disk never delays a turn: if the thread falls
+//! behind, lines are dropped, and the next line has their number. Recordings that are *written
+//! ahead* lose no line: their link waits instead until a line is written, before it acts because of
+//! the line. `folder` and `retention` enforce the limits of `RECORDINGS_DIR`. `docs/recordings.md`
+//! describes the format.
 
 mod folder;
 mod format;
@@ -28,23 +28,23 @@ use aetheel_model::figures;
 use aetheel_model::redact::Redactor;
 use aetheel_model::vigil;
 
-/// Lines that may wait for the disk over all turns; those that are written ahead count, and are
-/// taken all the same.
+/// Maximum number of lines of all turns that wait for the disk. Lines that are written ahead count,
+/// but are never dropped.
 const BACKLOG: usize = 20_000;
-/// Messages after which lines that somebody waits for are handed to the system, however many come.
+/// Number of messages after which awaited lines are written even if more messages arrive.
 const FLUSH_EVERY: u32 = 256;
-/// Stands in a recording in which an input had a secret in it: a guest that is told the recording
-/// is not told what the first one was.
+/// Marks a recording in which a secret was removed from an input: a guest that replays it does not
+/// get the input of the first guest.
 pub const MASKED: &str = "a secret was blanked out in an input above";
-/// Stands where nothing that follows was told to a guest.
+/// Marks the point in a recording after which no guest received the inputs.
 pub const UNSEEN: &str = "no guest sees what follows: the agent is heard to its end";
-/// Stands where a turn had [`EVENTS`] bytes of agent-events.
+/// Marks the point at which a turn had [`EVENTS`] bytes of agent events.
 pub const SPARSE: &str =
     "events are not written down any more: 8 MiB of them were; the inputs give them again";
-/// Bytes of agent-events that are written down of one turn. The inputs give them again, and take
-/// less room.
+/// Maximum size of the recorded agent events of one turn, in bytes. The inputs are smaller and
+/// contain the same information.
 const EVENTS: usize = 8 << 20;
-/// Bytes of a recording after which a long-lived link is better replaced by a fresh one.
+/// Size of a recording, in bytes, after which a long-lived link should be replaced.
 const LONG: u64 = 64 << 20;
 
 /// [`What::In`] without a copy of the input.
@@ -66,7 +66,7 @@ struct OutLine<'a> {
 enum Message {
     Line(Arc<RecordingFile>, f64, String),
     Close(Arc<RecordingFile>),
-    /// Keep the first as the second, with everything recorded so far.
+    /// Keep the first file under the second name, with everything recorded so far.
     Keep(PathBuf, PathBuf, oneshot::Sender<std::io::Result<()>>),
     Tidy(oneshot::Sender<std::io::Result<usize>>),
     Flush(SyncSender<()>),
@@ -79,13 +79,13 @@ pub struct Recorder {
     limits: RecordingLimits,
     redactor: Redactor,
     sender: Sender<Message>,
-    /// Lines on their way to the thread.
+    /// The number of lines that the thread has not received yet.
     backlog: Arc<AtomicUsize>,
 }
 
 impl Recorder {
-    /// Starts the writer thread. The folder is made on the first recording, readable by the owner
-    /// only, and never has more in it than there is room.
+    /// Starts the writer thread. The folder is created for the first recording, readable only by
+    /// its owner, and never exceeds its limits.
     #[must_use]
     pub fn new(folder: PathBuf, limits: RecordingLimits, redactor: Redactor) -> Self {
         let (sender, receiver) = mpsc::channel();
@@ -106,8 +106,8 @@ impl Recorder {
         self.begin_at(header, RecordingFile::at(self.path(header)))
     }
 
-    /// Begins the recording of a link that is to outlive the gateway: it loses no line, and says
-    /// which are with the system ([`Recording::settled`], [`Recording::progress`]).
+    /// Begins the recording of a link that outlives the gateway. It loses no line, and reports
+    /// which lines are written to the system ([`Recording::settled`], [`Recording::progress`]).
     #[must_use]
     pub fn begin_ahead(&self, header: &Header) -> Recording {
         self.begin_at(header, RecordingFile::at(self.path(header)).written_ahead())
@@ -120,11 +120,11 @@ impl Recorder {
         recording
     }
 
-    /// Goes on with a recording that an earlier life of the gateway wrote ahead, and returns what is
-    /// in it. A last line that was cut off in the middle goes. Blocks.
+    /// Continues a recording that a previous gateway process wrote ahead, and returns its content.
+    /// An incomplete last line is removed. Blocks.
     ///
     /// # Errors
-    /// It cannot be read or changed, or is no recording.
+    /// [`ResumeError`] if the file cannot be read or changed, or is not a recording.
     pub fn resume(&self, path: &Path) -> Result<(Recording, Header, Vec<Entry>), ResumeError> {
         let mut text = std::fs::read_to_string(path)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
@@ -135,7 +135,7 @@ impl Recorder {
         let (header, entries) = read(&text).map_err(ResumeError::Unreadable)?;
         let started: jiff::Timestamp = header.started.parse().map_err(|_| ResumeError::Undated)?;
         let last = entries.last().map_or(0.0, |entry| entry.t.max(0.0));
-        // The link's time never goes backwards, even where the clock of the machine did.
+        // The link's time never goes backwards, even if the system clock did.
         let since = jiff::Timestamp::now().duration_since(started).as_secs_f64();
         let since = Duration::try_from_secs_f64(since.max(last / 1000.0)).unwrap_or_default();
         let opened = Instant::now().checked_sub(since).ok_or(ResumeError::Undated)?;
@@ -164,18 +164,18 @@ impl Recorder {
         }
     }
 
-    /// The folder of all recordings.
+    /// Returns the folder of all recordings.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps the recording of a turn that was lost beyond the ordinary pruning. Returns where,
-    /// below the folder of recordings, once everything recorded so far is there; what follows comes
-    /// there too.
+    /// Keeps the recording of a lost turn beyond the ordinary limits. Returns its path within the
+    /// folder of recordings once everything recorded so far is there. Later lines are added there
+    /// too.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// The system's error if the recording cannot be kept.
     pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
         let name = Path::new(retention::FOLDER).join(format!("{turn}.jsonl"));
         let (reply_tx, done) = oneshot::channel();
@@ -184,7 +184,7 @@ impl Recorder {
             Message::Keep(recording.to_owned(), self.folder.join(&name), reply_tx),
         );
         let gone = |_| std::io::Error::other("the recordings thread is gone");
-        // It waits while the disk is slow.
+        // Sending may block while the disk is slow.
         tokio::task::spawn_blocking(move || sender.send(message))
             .await
             .map_err(std::io::Error::other)?
@@ -193,16 +193,16 @@ impl Recorder {
         Ok(name)
     }
 
-    /// Removes what is older than it may be; what lies in the folder is counted anew. Returns how
-    /// many recordings went.
+    /// Reads the folder again and removes recordings that are too old or exceed the limits. Returns
+    /// the number of removed recordings.
     ///
     /// # Errors
-    /// When the folder cannot be looked through.
+    /// The system's error if the folder cannot be listed.
     pub async fn tidy(&self) -> std::io::Result<usize> {
         let (reply_tx, done) = oneshot::channel();
         let (sender, gone) =
             (self.sender.clone(), || std::io::Error::other("the recordings thread is gone"));
-        // It waits while the disk is slow.
+        // Sending may block while the disk is slow.
         tokio::task::spawn_blocking(move || sender.send(Message::Tidy(reply_tx)))
             .await
             .map_err(std::io::Error::other)?
@@ -210,67 +210,68 @@ impl Recorder {
         done.await.map_err(|_| gone())?
     }
 
-    /// Blocks until everything recorded so far is with the operating system. Not for async workers.
+    /// Blocks until everything recorded so far is written to the operating system. Must not be
+    /// called on async workers.
     pub fn flush(&self) {
         let (sender, receiver) = mpsc::sync_channel(1);
         if self.sender.send(Message::Flush(sender)).is_ok() {
-            // An error means that the thread is gone; there is nothing left to wait for.
+            // An error means that the thread has ended, so there is nothing left to wait for.
             let _ = receiver.recv();
         }
     }
 }
 
-/// The recordings in a folder that were written to last, the newest first; those of lost turns are
-/// left out. Blocks.
+/// Returns the recordings of a folder that were written to last, the newest first, without those of
+/// lost turns. Blocks.
 ///
 /// # Errors
-/// When the folder cannot be listed.
+/// The system's error if the folder cannot be listed.
 pub fn newest(folder: &Path, most: usize) -> std::io::Result<Vec<PathBuf>> {
     let mut found = retention::recordings(folder, std::time::SystemTime::now())?;
     found.sort_by(|(one, _, first), (other, _, second)| (other, second).cmp(&(one, first)));
     Ok(found.into_iter().take(most).map(|(_, _, path)| path).collect())
 }
 
-/// Why a recording cannot be gone on with.
+/// Why a recording cannot be continued.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     /// The system's error.
     #[error("its recording cannot be read or written")]
     Io(#[from] std::io::Error),
-    /// A line is not a recording's.
+    /// A line cannot be parsed.
     #[error("its recording is damaged: {0}")]
     Unreadable(String),
-    /// Its beginning lies before the machine's, or is no time.
-    #[error("its recording does not say when it began")]
+    /// Its start time is missing, or before the machine started.
+    #[error("its recording has no valid start time")]
     Undated,
 }
 
-/// The recording of one link; closed when dropped.
+/// The recording of one link. Dropping it closes the recording.
 pub struct Recording {
     recorder: Recorder,
     target: Arc<RecordingFile>,
     opened: Instant,
     lost: u64,
     bytes: u64,
-    /// Lines sent to the thread in this life.
+    /// The number of lines that this process sent to the thread.
     sent: u64,
-    /// Bytes of agent-events written down since the last turn began.
+    /// The size of the agent events recorded since the last turn began, in bytes.
     events: usize,
-    /// A secret was blanked out in the last line.
+    /// Whether a secret was removed from the last line.
     masked: bool,
-    /// It says that one was blanked out in an input.
+    /// Whether the recording contains [`MASKED`].
     says_masked: bool,
 }
 
 impl Recording {
-    /// Milliseconds since the link was opened.
+    /// Returns the time since the link was opened, in milliseconds.
     #[must_use]
     pub fn now(&self) -> f64 {
-        // Whole microseconds: enough, and short in JSON.
+        // Whole microseconds are precise enough and short in JSON.
         (self.opened.elapsed().as_micros() as f64) / 1000.0
     }
 
-    /// Hides these words in everything from now on.
+    /// Removes these words from all later lines.
     pub fn hide<'a>(&mut self, words: impl IntoIterator<Item = &'a String>) {
         self.recorder.redactor = self.recorder.redactor.and(words);
     }
@@ -283,35 +284,37 @@ impl Recording {
         }
     }
 
-    /// Whether it is written ahead of what is done because of it.
+    /// Returns whether lines are written before the link acts because of them.
     #[must_use]
     pub fn is_ahead(&self) -> bool {
         self.target.written.is_some()
     }
 
-    /// How many lines were added in this life of the gateway: compare with
+    /// Returns the number of lines that this process added, to compare with
     /// [`Recording::progress`].
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// How many of them are with the system, where it is written ahead; all, once it is cut.
+    /// Returns the number of these lines that are written to the system, if the recording is
+    /// written ahead. It is `u64::MAX` once the recording is cut.
     #[must_use]
     pub fn progress(&self) -> Option<watch::Receiver<u64>> {
         self.target.written.as_ref().map(watch::Sender::subscribe)
     }
 
-    /// Returns once everything added so far is with the system, where it is written ahead.
+    /// Waits until everything added so far is written to the system, if the recording is written
+    /// ahead.
     pub async fn settled(&self) {
         let Some(mut written) = self.progress() else { return };
         let sent = self.sent;
-        // Its sender lives as long as this.
+        // The sender is not dropped before `self`.
         let _ = written.wait_for(|written| *written >= sent).await;
     }
 
-    /// Adds an action; returns how many bytes it has when written down. Of a turn's agent-events
-    /// only so many are.
+    /// Adds an action and returns its size in bytes. Beyond [`EVENTS`] bytes, agent events of a
+    /// turn are only measured.
     pub fn action(&mut self, action: &Action) -> usize {
         let t = self.now();
         let line = OutLine { t, action };
@@ -329,7 +332,7 @@ impl Recording {
         size
     }
 
-    /// Adds what the host did.
+    /// Adds a line about the host.
     pub fn host(&mut self, what: What) {
         let t = self.now();
         if matches!(what, What::Turn { .. }) {
@@ -338,7 +341,7 @@ impl Recording {
         self.line(t, &Entry { t, what });
     }
 
-    /// Adds a line, or counts it as lost when the disk is too slow; returns its bytes.
+    /// Adds a line, or counts it as lost if the disk is too slow. Returns its size in bytes.
     fn line(&mut self, t: f64, line: &impl Serialize) -> usize {
         if self.lost > 0 && self.send(t, &Entry { t, what: What::Lost(self.lost) }).is_ok() {
             self.lost = 0;
@@ -352,21 +355,21 @@ impl Recording {
         size
     }
 
-    /// Whether what comes next had better stand in a recording of its own: this one is long, or had
-    /// no room for more.
+    /// Returns whether later turns should use another recording, because this one is long or was
+    /// cut for lack of space.
     #[must_use]
     pub fn is_long(&self) -> bool {
         let most = self.recorder.limits.of_one() / 2;
         self.target.full.load(Ordering::Relaxed) || (most > 0 && self.bytes > LONG.min(most))
     }
 
-    /// Where it is written.
+    /// Returns the path of the recording.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.target.path
     }
 
-    /// The line's bytes, as an error when it was not taken.
+    /// Sends a line to the thread. Returns its size in bytes, as an error if it was dropped.
     fn send(&mut self, t: f64, line: &impl Serialize) -> Result<usize, usize> {
         let Ok(text) = serde_json::to_string(line) else { return Err(0) };
         let (size, before) = (text.len(), text.as_ptr());
@@ -374,13 +377,13 @@ impl Recording {
             return Err(size);
         }
         let text = self.recorder.redactor.clean(text);
-        // Without a secret it is the same allocation.
+        // The redactor returns the same allocation if it removed nothing.
         self.masked = text.as_ptr() != before;
         self.recorder.backlog.fetch_add(1, Ordering::Relaxed);
         self.sent += 1;
         let line = Message::Line(Arc::clone(&self.target), t, text);
         if self.recorder.sender.send(line).is_err() {
-            // Without the thread nothing is recorded, which was said.
+            // Without the thread nothing is recorded; the start reported that.
             self.target.end();
         }
         Ok(size)
@@ -404,7 +407,7 @@ fn write_all(
             Ok(next) if since_flush < FLUSH_EVERY => Some(next),
             next => {
                 since_flush = 0;
-                // Who waits for it is told; the disturbance itself shows in the next line.
+                // Waiting links are notified. The error appears again with the next line.
                 let _ = recordings.flush_awaited();
                 next.ok()
             }
@@ -418,7 +421,7 @@ fn write_all(
             }
             Message::Close(target) => recordings.close(&target),
             Message::Keep(from, to, reply_tx) => {
-                // The caller may be gone.
+                // The caller may have stopped waiting.
                 let _ = reply_tx.send(recordings.keep(&from, &to));
                 Ok(())
             }
@@ -434,7 +437,7 @@ fn write_all(
         };
         match result {
             Ok(()) => failed = false,
-            // Said once a disturbance: a full disk fails every line.
+            // Logged once until a write succeeds, because every line fails on a full disk.
             Err(error) if !failed => {
                 failed = true;
                 tracing::warn!(%error, "cannot write recordings; check RECORDINGS_DIR and the disk");
@@ -517,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_events_is_written_down_in_part_and_says_so() {
+    fn a_flood_of_events_is_recorded_in_part_with_a_note() {
         use aetheel_model::agent::{AgentEvent, EventKind, Text};
         let folder = tempfile::tempdir().unwrap();
         let recorder =
@@ -536,7 +539,7 @@ mod tests {
         };
         recording.host(turn());
         for _ in 0..1_000 {
-            assert!(recording.action(&event("x")) > 64 << 10, "it counts all the same");
+            assert!(recording.action(&event("x")) > 64 << 10, "unrecorded events count too");
         }
         recording.action(&Action::CloseStdin(1));
         recording.host(turn());
@@ -550,11 +553,11 @@ mod tests {
         assert_eq!(entries.iter().filter(|entry| matches!(&entry.what, What::Host(what) if what.starts_with("events are not"))).count(), 1);
         let [.., close, _, last] = &entries[..] else { panic!("{} entries", entries.len()) };
         assert_eq!(close.what, What::Out(Action::CloseStdin(1)));
-        assert_eq!(last.what, What::Out(event("y")), "the next turn begins anew");
+        assert_eq!(last.what, What::Out(event("y")), "the next turn has its own limit");
     }
 
     #[tokio::test]
-    async fn one_that_is_written_ahead_says_when_its_lines_are_there_and_is_gone_on_with() {
+    async fn a_recording_written_ahead_reports_its_progress_and_can_be_continued() {
         let folder = tempfile::tempdir().unwrap();
         let recorder =
             Recorder::new(folder.path().to_owned(), RecordingLimits::ENDLESS, Redactor::default());
@@ -572,13 +575,13 @@ mod tests {
         let last = recording.now();
         drop(recording);
         recorder.flush();
-        // Killed in the middle of a line.
+        // The gateway was killed in the middle of a line.
         let mut text = fs::read_to_string(&path).unwrap();
         text.push_str(r#"{"t":1,"ho"#);
         fs::write(&path, &text).unwrap();
         let (mut recording, read_header, entries) = recorder.resume(&path).unwrap();
         assert_eq!((read_header.link.as_str(), entries.len()), ("t1", 600));
-        assert!(recording.now() >= last, "its time goes on");
+        assert!(recording.now() >= last, "its time continues");
         recording.host(What::Host("further".to_owned()));
         recording.settled().await;
         let (_, entries) = read(&fs::read_to_string(&path).unwrap()).unwrap();
@@ -587,7 +590,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nothing_may_be_recorded_nobody_waits_for_it() {
+    async fn with_recordings_disabled_a_link_does_not_wait_for_them() {
         let folder = tempfile::tempdir().unwrap();
         let none = RecordingLimits { bytes: 0, ..RecordingLimits::ENDLESS };
         let recorder = Recorder::new(folder.path().to_owned(), none, Redactor::default());

@@ -1,7 +1,7 @@
-//! Which recordings stay on disk, and how long: those of lost turns in a folder of their own, with
-//! limits of their own.
+//! Keeps the recordings of lost turns in a separate folder with separate limits, and lists
+//! recordings.
 //!
-//! Knows files, not what is in them.
+//! It handles files without reading their content.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -9,11 +9,11 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Where kept recordings are, below the folder of all.
+/// The folder of kept recordings, within the folder of all recordings.
 pub(super) const FOLDER: &str = "lost";
 
-/// Keeps a recording under another name: the same file, or where that is not possible a copy of
-/// what there is. One that is kept already stays. Blocks.
+/// Keeps a recording under another name, as a hard link or, if that is not possible, as a copy. A
+/// recording that is already kept stays unchanged. Blocks.
 ///
 /// # Errors
 /// The system's error.
@@ -23,7 +23,7 @@ pub(super) fn keep(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
-        // Not every file system can.
+        // Some file systems do not support hard links.
         Err(_) => {
             let mut copy =
                 match OpenOptions::new().create_new(true).write(true).mode(0o600).open(to) {
@@ -37,10 +37,11 @@ pub(super) fn keep(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The recordings in a folder, those of lost turns left out: they have limits of their own.
+/// Returns the recordings in a folder, without those of lost turns. A missing folder counts as
+/// empty.
 ///
 /// # Errors
-/// When the folder cannot be listed. One that is not there is empty.
+/// The system's error if the folder cannot be listed.
 pub(super) fn recordings(folder: &Path, now: SystemTime) -> io::Result<Vec<Found>> {
     let mut files = Vec::new();
     let days = match fs::read_dir(folder) {
@@ -54,11 +55,12 @@ pub(super) fn recordings(folder: &Path, now: SystemTime) -> io::Result<Vec<Found
     Ok(files)
 }
 
-/// Removes kept recordings older than `max_age`, then the oldest until the rest is within
-/// `max_bytes`. `folder` is that of all recordings. Returns how many went. Blocks.
+/// Removes kept recordings older than `max_age`, then the oldest ones until the rest is within
+/// `max_bytes`. `folder` is the folder of all recordings. Returns the number of removed recordings.
+/// Blocks.
 ///
 /// # Errors
-/// When the folder cannot be listed. A single file that cannot be removed is skipped.
+/// The system's error if the folder cannot be listed. A file that cannot be removed is skipped.
 pub(super) fn prune_lost(
     folder: &Path,
     max_age: Duration,
@@ -73,10 +75,10 @@ pub(super) fn prune_lost(
     }
 }
 
-/// A recording, its size in bytes, and when it was last written.
+/// When a recording was last written, its size in bytes, and its path.
 pub(super) type Found = (SystemTime, u64, PathBuf);
 
-/// Adds the recordings right in a folder.
+/// Adds the recordings directly in a folder.
 fn recordings_in(folder: &Path, now: SystemTime, files: &mut Vec<Found>) -> io::Result<()> {
     for file in fs::read_dir(folder)?.flatten() {
         if let Ok(meta) = file.metadata()
@@ -89,7 +91,8 @@ fn recordings_in(folder: &Path, now: SystemTime, files: &mut Vec<Found>) -> io::
     Ok(())
 }
 
-/// Removes what is too old, then the oldest until the rest is within the limit; returns how many.
+/// Removes files that are too old, then the oldest ones until the rest is within the limit. Returns
+/// the number of removed files.
 fn prune_files(mut files: Vec<Found>, max_age: Duration, max_bytes: u64, now: SystemTime) -> usize {
     files.sort();
     let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_recording_outlives_the_ordinary_pruning_and_has_limits_of_its_own() {
+    fn a_kept_recording_survives_ordinary_pruning_and_has_separate_limits() {
         let folder = tempfile::tempdir().expect("a folder");
         let (folder, now) = (folder.path(), SystemTime::now());
         file(folder, "2026-01-01/a.jsonl", 10, 900, now);
@@ -147,7 +150,7 @@ mod tests {
         assert_eq!(
             recordings(folder, now).expect("listed").len(),
             2,
-            "those that were kept do not count twice"
+            "kept recordings do not count twice"
         );
         fs::remove_dir_all(folder.join("2026-01-01")).expect("removed");
         assert_eq!(left(folder), ["a.jsonl", "b.jsonl"], "both are still there");
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_after_it_was_kept_is_kept_too() {
+    fn lines_written_after_a_recording_was_kept_are_kept_too() {
         use std::io::Write as _;
         let folder = tempfile::tempdir().expect("a folder");
         let (from, to) = (folder.path().join("x.jsonl"), folder.path().join("lost/x.jsonl"));

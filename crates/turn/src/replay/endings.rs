@@ -1,4 +1,4 @@
-//! How the turns of a recording would end if its agent ran now.
+//! Decides how the turns of a recording would end with a replayed guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use crate::recording::{Entry, What};
 use aetheel_model::agent::{Action, Command, Exit, Failure, FailureKind, Input, TurnKey};
 use aetheel_model::fold::Transcript;
 
-/// Returns the ending of each turn that the recording starts or the guest reported on, decided as
-/// for a turn that runs. A turn that the guest did not end counts as failed.
+/// Returns the ending of each turn that the recording starts or the guest reported on, by the same
+/// rules as for a running turn. A turn that the guest did not end counts as failed.
 #[must_use]
 pub fn endings(entries: &[Entry], replayed: &Replayed) -> BTreeMap<TurnKey, Ending> {
     let started = entries.iter().filter_map(|entry| match &entry.what {

@@ -1,5 +1,5 @@
-//! Which keys the recorded guest used, and which the one it is played to now, each in the order of
-//! first use. Pure.
+//! Maps the keys of a recorded guest to those of a guest that replays the recording, by the order
+//! of their first use. Pure.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::super::recording::{self, What};
 use aetheel_model::agent::{Action, Command, Input};
 
-/// The things a guest picks keys for.
+/// The things for which a guest chooses keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Process,
@@ -33,28 +33,28 @@ impl Order {
     }
 }
 
-/// The keys of a recording and of the guest it is played to.
+/// The keys of a recording and of the guest that replays it.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
     recorded: BTreeMap<Thing, Order>,
     used: BTreeMap<Thing, Order>,
-    /// The recording says what its guest asked for. One made by hand does not.
+    /// Whether the recording contains the guest's actions. A recording made by hand does not.
     complete: bool,
 }
 
-/// Whose key something is.
+/// The replaying guest's key for a recorded key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// This guest's key, whatever it asks for later.
+    /// The key is certain, whatever the guest requests later.
     Certain(u32),
-    /// This guest's key by what it has asked for so far.
+    /// The key follows from the guest's requests so far.
     Likely(u32),
-    /// It has not asked for it.
+    /// The guest has not requested this thing.
     Nobody,
 }
 
 impl Keys {
-    /// Those of a recording, all of it.
+    /// Collects the keys of a whole recording.
     #[must_use]
     pub fn of<'e>(entries: impl IntoIterator<Item = &'e recording::Entry>) -> Self {
         let mut keys = Self::default();
@@ -62,15 +62,15 @@ impl Keys {
         keys
     }
 
-    /// Takes note of the keys in the next entry of the recording.
+    /// Adds the keys in the next entry of the recording.
     pub fn record(&mut self, entry: &recording::Entry) {
         let found = match &entry.what {
             What::Out(action) => {
                 self.complete = true;
                 picked(action)
             }
-            // A recording made by hand has no actions, in others some may be lost: what is told
-            // about was asked for.
+            // A recording made by hand has no actions, and other recordings may have lost some. An
+            // input about a thing means that the guest requested it.
             What::In(input) => named(input),
             _ => None,
         };
@@ -79,27 +79,28 @@ impl Keys {
         }
     }
 
-    /// Takes note of what the guest asks for.
+    /// Adds the key in an action of the replaying guest.
     pub fn note(&mut self, action: &Action) {
         if let Some((thing, key)) = picked(action) {
             self.used.entry(thing).or_default().add(key);
         }
     }
 
-    /// The guest now is one that was handed the state of the recorded one: it goes on with that
-    /// one's keys.
+    /// Takes over the recorded keys, because the replaying guest has loaded the state of the
+    /// recorded guest.
     pub(crate) fn take_over(&mut self, before: &Self) {
         self.used.clone_from(&before.recorded);
     }
 
-    /// Whether this guest's key may be another one once it has got everything before: it has to
-    /// get that first.
+    /// Returns whether the guest must process all earlier inputs before the key in this input is
+    /// certain.
     pub fn is_open(&self, input: &Input) -> bool {
         named(input)
             .is_some_and(|(thing, key)| !matches!(self.owner(thing, key), Owner::Certain(_)))
     }
 
-    /// The input with this guest's keys; none: it is about something this guest never asked for.
+    /// Returns the input with the replaying guest's keys, or `None` if the input is about something
+    /// that this guest never requested.
     pub fn translate(&self, input: &Input) -> Option<Input> {
         let mut input = input.clone();
         if let Some((thing, key)) = named(&input) {
@@ -113,9 +114,9 @@ impl Keys {
 
     fn owner(&self, thing: Thing, key: u32) -> Owner {
         let used = self.used.get(&thing);
-        // Every process is told about, in the order of their starts; of the rest some may never be,
-        // as timers that were cancelled, and who writes a recording by hand writes the keys that
-        // are in use.
+        // Every process appears in inputs, in the order of the starts. Other things may not appear,
+        // such as cancelled timers, and in a recording made by hand the keys are those of the
+        // guest.
         let counted = self.complete || thing == Thing::Process;
         if !counted && used.is_some_and(|used| used.places.contains_key(&key)) {
             return Owner::Certain(key);
@@ -129,7 +130,7 @@ impl Keys {
     }
 }
 
-/// The key an action picks.
+/// Returns the key that an action chooses.
 fn picked(action: &Action) -> Option<(Thing, u32)> {
     Some(match action {
         Action::Spawn(spawn) => (Thing::Process, spawn.proc),
@@ -141,7 +142,7 @@ fn picked(action: &Action) -> Option<(Thing, u32)> {
     })
 }
 
-/// The key an input names that a guest picked.
+/// Returns the guest's key that an input contains.
 fn named(input: &Input) -> Option<(Thing, u32)> {
     Some(match input {
         Input::Spawned(it) => (Thing::Process, it.proc),
@@ -159,7 +160,7 @@ fn named(input: &Input) -> Option<(Thing, u32)> {
     })
 }
 
-/// Puts this guest's key in place of the one [`named`] found.
+/// Replaces the key that [`named`] found.
 fn rename(input: &mut Input, to: u32) {
     match input {
         Input::Spawned(it) => it.proc = to,

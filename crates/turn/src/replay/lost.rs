@@ -1,11 +1,11 @@
-//! Answers that a replayed turn lost.
+//! Finds answers that a replayed turn lost.
 
 use super::Step;
 use crate::conservation::Ledger;
 use crate::recording::{Entry, What};
 use aetheel_model::agent::{Input, TurnDone, TurnKey};
 
-/// Returns where the text stands that a replayed turn lost; see [`Ledger::examine`].
+/// Returns the path of the text that a replayed turn lost; see [`Ledger::examine`].
 #[must_use]
 pub fn lost_text(
     entries: &[Entry],

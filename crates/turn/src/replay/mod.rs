@@ -1,12 +1,11 @@
-//! Recordings played once more to a guest: to test a backend, to compare two, and to read what an
-//! older parser could not.
+//! Replays recordings to guests: to test a backend, to compare two backends, and to read output
+//! that an older parser could not read.
 //!
-//! A guest has no clock and no I/O, so what was recorded is all it needs. Another parser
-//! may use other keys for its processes, requests and timers; they are matched in the order in
-//! which they were first used. What it would have done otherwise (another command line, another
-//! request) cannot be known: it gets the inputs of the one that was recorded, but for those
-//! about something it never asked for, which are withheld, as no host could send them. Pinned by the
-//! tests below and, over every recording of every backend, by `tests/kit`.
+//! A guest has no clock and no I/O, so the recording is all it needs. Another parser may use other
+//! keys for its processes, requests and timers; they are matched in the order of first use. If it
+//! requests something else (another command line, another HTTP request), it gets the inputs of the
+//! recorded request. Inputs about things that it never requested are withheld, because no host
+//! could send them. `tests/kit` replays every recording of every backend.
 
 mod endings;
 mod keys;
@@ -24,29 +23,29 @@ use aetheel_model::agent::{
 };
 use aetheel_model::fold::Transcript;
 
-/// A recording, read.
+/// A parsed recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tape {
-    /// Its first line, which says whose recording it is.
+    /// The first line, which identifies the link.
     pub header: Header,
-    /// Everything after the header.
+    /// The entries after the header.
     pub entries: Vec<Entry>,
-    /// The line of the file each entry stands in, from 1.
+    /// The line number of each entry, from 1.
     pub lines: Vec<usize>,
 }
 
 impl Tape {
-    /// Reads a recording.
+    /// Parses a recording.
     ///
     /// # Errors
-    /// Names the line that is not a recording's.
+    /// Names the line that cannot be parsed.
     pub fn read(text: &str) -> Result<Self, String> {
         let (header, entries) = read_numbered(text)?;
         let (lines, entries) = entries.into_iter().unzip();
         Ok(Self { header, entries, lines })
     }
 
-    /// Why it ends before its link did, where it does.
+    /// Returns why the recording was cut before its link ended, if it was.
     #[must_use]
     pub fn cut(&self) -> Option<&str> {
         self.entries.iter().find_map(|entry| {
@@ -54,7 +53,7 @@ impl Tape {
         })
     }
 
-    /// The key under which the guest knew a turn, by its correlation id.
+    /// Returns the guest's key of the turn with a correlation id.
     #[must_use]
     pub fn key_of(&self, id: &str) -> Option<TurnKey> {
         self.entries.iter().find_map(|entry| match &entry.what {
@@ -64,29 +63,29 @@ impl Tape {
     }
 }
 
-/// How many inputs a guest gets in a call. However they are cut, the actions are the same; that is
-/// what is tested with it.
+/// How many inputs a guest gets in one call. The guest's actions must not depend on it, and tests
+/// check that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
-    /// One a call: every action is known to come from its line.
+    /// One input per call, so that the cause of every action is known.
     Single,
-    /// So many a call.
+    /// A fixed number of inputs per call.
     Of(usize),
-    /// 1 to 16 a call, different ones for every seed.
+    /// 1 to 16 inputs per call, in a pseudo-random sequence that depends on the seed.
     Seeded(u64),
     /// All inputs in one call.
     Whole,
 }
 
 impl Batches {
-    /// How many the next call gets.
+    /// Returns the number of inputs in the next call.
     fn next(&mut self) -> usize {
         match self {
             Self::Single => 1,
             Self::Of(most) => (*most).max(1),
             Self::Whole => usize::MAX,
             Self::Seeded(seed) => {
-                // Knuth's MMIX generator; its upper bits are the good ones.
+                // Knuth's MMIX generator. Its upper bits have the best quality.
                 *seed = seed
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
@@ -96,28 +95,28 @@ impl Batches {
     }
 }
 
-/// A guest's actions upon a stretch of the recording.
+/// The actions that a guest returned in one call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Index of its last input among the entries.
+    /// The index of the last input of the call in the entries.
     pub entry: usize,
-    /// Everything it wanted done.
+    /// The actions.
     pub actions: Vec<Action>,
 }
 
 /// A turn as a guest reported it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplayedTurn {
-    /// Its agent-events.
+    /// The agent events.
     pub transcript: Transcript,
     /// The agent's session.
     pub session: Option<SessionReady>,
-    /// How it ended; none: the guest did not end it.
+    /// How the turn ended, or `None` if the guest did not end it.
     pub done: Option<TurnDone>,
 }
 
 impl ReplayedTurn {
-    /// The answer.
+    /// Returns the text of the answer.
     #[must_use]
     pub fn text(&self) -> String {
         self.done
@@ -127,36 +126,37 @@ impl ReplayedTurn {
     }
 }
 
-/// Everything a guest made of a recording.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replayed {
-    /// In order, those without actions too.
+    /// The calls in order, including those without actions.
     pub steps: Vec<Step>,
-    /// Every turn it reported anything of.
+    /// All turns on which the guest reported.
     pub turns: BTreeMap<TurnKey, ReplayedTurn>,
-    /// Where it failed (index among the entries), and how. It got nothing after that.
+    /// The index of the entry at which the guest failed, and the failure. The guest got no input
+    /// after that.
     pub failure: Option<(usize, GuestFailure)>,
-    /// Inputs (indexes among the entries) about things it never asked for. It did not get
-    /// them.
+    /// The indexes of the inputs that the guest did not get, because it never requested their
+    /// subjects.
     pub withheld: Vec<usize>,
     /// The last turn of each session.
     sessions: BTreeMap<SessionKey, TurnKey>,
 }
 
 impl Replayed {
-    /// Everything it wanted done, in order.
+    /// Returns all actions in order.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.steps.iter().flat_map(|step| &step.actions)
     }
 }
 
-/// Plays a recording to a fresh guest of a backend.
+/// Replays a recording to a fresh guest of a backend.
 ///
-/// However the inputs are batched, a turn begins with a call of its own: the host knows that the
-/// one before is over only from the guest.
+/// A turn always begins with a separate call, however the inputs are batched: the host learns only
+/// from the guest that the previous turn is over.
 ///
 /// # Errors
-/// When no guest can be opened; how a guest fails later is part of what it made of the recording.
+/// [`GuestFailure`] if no guest can be opened. Later failures of the guest are part of the result.
 pub async fn replay(
     backend: &dyn Backend,
     entries: &[Entry],
@@ -165,11 +165,11 @@ pub async fn replay(
     Player::open(backend, Keys::of(entries), batches).await?.play_all(entries).await
 }
 
-/// Like [`replay`] with one input a call, but before the entry with this index the guest hands its
-/// state to a fresh one. None: it cannot move.
+/// Like [`replay`] with one input per call, but before the entry with index `before` the state of
+/// the guest is moved to a fresh one. Returns `None` if the guest cannot be moved.
 ///
 /// # Errors
-/// When no guest can be opened, or the state is refused.
+/// [`GuestFailure`] if no guest can be opened, or the state is refused.
 pub async fn replay_moving(
     backend: &dyn Backend,
     entries: &[Entry],
@@ -189,27 +189,27 @@ pub async fn replay_moving(
     Ok(Some(player.replayed))
 }
 
-/// A guest to which a recording is played, entry by entry.
+/// A guest to which a recording is replayed, entry by entry.
 pub struct Player<'a> {
     backend: &'a dyn Backend,
     guest: Box<dyn Guest>,
     keys: Keys,
-    /// Those of the entries that were played.
+    /// The keys of the entries replayed so far.
     played: Keys,
     batches: Batches,
-    /// How many the coming call gets.
+    /// The number of inputs in the next call.
     most: usize,
     waiting: Vec<TimedInput>,
-    /// The entry of the last one that waits.
+    /// The index of the last entry in `waiting`.
     last: usize,
     replayed: Replayed,
 }
 
 impl<'a> Player<'a> {
-    /// Opens a guest for a recording whose guests used these keys ([`Keys::of`]).
+    /// Opens a guest for a recording with these keys ([`Keys::of`]).
     ///
     /// # Errors
-    /// When no guest can be opened.
+    /// [`GuestFailure`] if no guest can be opened.
     pub async fn open(
         backend: &'a dyn Backend,
         keys: Keys,
@@ -230,11 +230,11 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Plays the next entry, the one with this number; entries without inputs count as well. After
-    /// a failure nothing happens any more.
+    /// Replays the next entry, whose index is `at`. Entries without inputs count as well. Does
+    /// nothing after a failure.
     ///
     /// # Errors
-    /// When the link went over to a fresh guest there, and none can be opened.
+    /// [`GuestFailure`] if the link moved to a fresh guest at this entry and none can be opened.
     pub async fn play(&mut self, at: usize, entry: &Entry) -> Result<(), GuestFailure> {
         if self.replayed.failure.is_some() {
             return Ok(());
@@ -242,7 +242,7 @@ impl<'a> Player<'a> {
         match &entry.what {
             What::In(input) => {
                 let begins = matches!(input, Input::Command(Command::StartTurn(_)));
-                // What comes next may name what the guest is yet to ask for: it has to ask first.
+                // The next input may be about something that the guest has not requested yet.
                 if self.waiting.len() >= self.most || begins || self.keys.is_open(input) {
                     self.flush().await;
                 }
@@ -270,13 +270,14 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// The steps made since they were taken last, and how the guest failed, once it did.
+    /// Returns the steps since the last call of this function, and the failure of the guest if it
+    /// failed.
     pub fn take_steps(&mut self) -> (Vec<Step>, Option<&GuestFailure>) {
         let failure = self.replayed.failure.as_ref().map(|(_, failure)| failure);
         (std::mem::take(&mut self.replayed.steps), failure)
     }
 
-    /// Whether this entry was the last input that was withheld.
+    /// Returns whether this entry is the last input that was withheld.
     #[must_use]
     pub fn withheld(&self, at: usize) -> bool {
         self.replayed.withheld.last() == Some(&at)
@@ -299,7 +300,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Makes the call for what waits.
+    /// Calls the guest with the waiting inputs.
     pub async fn flush(&mut self) {
         if self.waiting.is_empty() || self.replayed.failure.is_some() {
             return;
@@ -328,7 +329,7 @@ impl Replayed {
         match action {
             Action::Event(event) => {
                 let turn = self.turns.entry(event.turn).or_default();
-                // After its end the host drops it.
+                // The host drops events after the end of the turn.
                 if turn.done.is_none() {
                     turn.transcript.apply(&event.kind);
                 }
@@ -337,7 +338,7 @@ impl Replayed {
                 self.turns.entry(done.turn).or_default().done.get_or_insert_with(|| done.clone());
             }
             Action::SessionReady(ready) => {
-                // Without an open turn the host drops it.
+                // The host drops the session if it has no open turn.
                 if let Some(turn) = self.sessions.get(&ready.session) {
                     let turn = self.turns.entry(*turn).or_default();
                     if turn.done.is_none() {

@@ -11,7 +11,8 @@ use aetheel_model::agent::{
     HttpResponse, Line, Outcome, Pipe, Safety, SetTimer, Spawn, Spawned, StartTurn, Text,
 };
 
-/// A backend whose guests count their keys from `first` and do what the lines of their agent say.
+/// A backend whose guests count their keys from `first` and do what the lines of their agent
+/// request.
 struct Lines {
     descriptor: Descriptor,
     generation: Generation,
@@ -92,7 +93,7 @@ impl LinesGuest {
                 assert_eq!(
                     Some(line.proc),
                     self.state.process,
-                    "it is told about its own process only"
+                    "it gets inputs only about its own process"
                 );
                 match line.text.split_once(' ').unwrap_or((&line.text, "")) {
                     ("text", text) => self.say(text.to_owned()),
@@ -214,8 +215,8 @@ fn told(inputs: &[Input]) -> Vec<Entry> {
         .collect()
 }
 
-/// What a host would have written down of a guest that counts from 1. The steps are words; about
-/// what was not asked for nothing is told.
+/// Records a guest that counts its keys from 1. The steps are words. Inputs about things that the
+/// guest did not request are left out.
 fn recorded(steps: &[String], with_actions: bool) -> Vec<Entry> {
     let mut guest = LinesGuest { state: State { next: 1, ..State::default() } };
     let (mut entries, mut turns) = (Vec::new(), 0);
@@ -238,7 +239,8 @@ fn recorded(steps: &[String], with_actions: bool) -> Vec<Entry> {
         entries.push(Entry { t: t as f64, what: What::In(input) });
         for action in actions {
             match &action {
-                // The later one comes first: order of use and order of news differ.
+                // The later request is answered first, so that the order of use and the order of
+                // answers differ.
                 Action::SetTimer(timer) => timers.insert(0, timer.timer),
                 Action::Http(request) => requests.insert(0, request.request),
                 _ => {}
@@ -260,7 +262,7 @@ fn replayed(first: u32, entries: &[Entry], batches: Batches) -> Replayed {
 }
 
 #[test]
-fn turns_are_told_apart_with_their_texts_sessions_and_ends() {
+fn turns_have_separate_texts_sessions_and_ends() {
     let entries = told(&[
         start(1),
         line(1, "session a"),
@@ -288,7 +290,7 @@ fn turns_are_told_apart_with_their_texts_sessions_and_ends() {
 }
 
 #[test]
-fn a_guest_with_other_keys_gets_what_was_said_to_the_recorded_one() {
+fn a_guest_with_other_keys_gets_the_recorded_inputs() {
     let words = ["start", "timer", "timer", "http", "tick", "answer", "done"].map(str::to_owned);
     for with_actions in [true, false] {
         let entries = recorded(&words, with_actions);
@@ -300,7 +302,7 @@ fn a_guest_with_other_keys_gets_what_was_said_to_the_recorded_one() {
 
 #[test]
 fn a_recording_without_actions_keeps_the_keys_a_guest_knows() {
-    // Two timers, only the second runs out: counting what is told would take it for the first.
+    // Only the second of two timers expires. Counting the inputs would take it for the first.
     let entries =
         told(&[start(1), line(1, "timer"), line(1, "timer"), Input::Timer(3), line(1, "done")]);
     let guest = replayed(1, &entries, Batches::Single);
@@ -308,9 +310,9 @@ fn a_recording_without_actions_keeps_the_keys_a_guest_knows() {
 }
 
 #[test]
-fn what_a_guest_never_asked_for_is_withheld_and_named() {
+fn inputs_about_things_that_a_guest_never_requested_are_withheld() {
     let mut entries = recorded(&["start", "http", "answer", "done"].map(str::to_owned), true);
-    // The guest now makes no request.
+    // The replaying guest makes no request.
     for entry in &mut entries {
         if let What::In(Input::Line(line)) = &mut entry.what
             && line.text == "http"
@@ -327,17 +329,17 @@ fn what_a_guest_never_asked_for_is_withheld_and_named() {
 }
 
 #[test]
-fn a_failure_names_its_entry_and_ends_the_telling() {
+fn a_failure_names_its_entry_and_ends_the_replay() {
     let entries = told(&[start(1), line(1, "text before"), line(1, "boom"), line(1, "text after")]);
     let single = replayed(1, &entries, Batches::Single);
     assert_eq!(single.failure, Some((2, GuestFailure::Trapped("boom".into()))));
     assert_eq!(single.turns[&1].text(), "before");
-    // In a batch the last input of the call is all that is known.
+    // In a batch only the last input of the call is known.
     assert_eq!(replayed(1, &entries, Batches::Whole).failure.unwrap().0, 3);
 }
 
 #[test]
-fn after_a_move_a_fresh_guest_goes_on_with_the_state_and_its_keys() {
+fn after_a_move_a_fresh_guest_continues_with_the_state_and_its_keys() {
     let state = State { next: 8, turn: None, process: Some(7), asked: BTreeSet::from([7]) };
     let mut entries = told(&[start(1), line(7, "text old"), line(7, "done")]);
     let state = serde_json::to_string(&state).unwrap();
@@ -394,7 +396,7 @@ fn a_tape_knows_its_lines_and_turns() {
 
 proptest! {
     #[test]
-    fn batching_never_changes_what_comes_of_a_recording(
+    fn batching_never_changes_the_result_of_a_replay(
         steps in proptest::collection::vec("(start|text [a-c]|timer|http|tick|answer|session [xy]|done|exit|other)", 0..40),
         first in 1_u32..20,
         with_actions in any::<bool>(),
@@ -415,7 +417,7 @@ proptest! {
 }
 
 #[test]
-fn a_process_has_to_be_started_before_it_is_told_about() {
+fn inputs_about_a_process_follow_its_start() {
     let entries = told(&[
         start(1),
         Input::Spawned(Spawned { proc: 1, agent_version: None }),

@@ -1,13 +1,14 @@
-//! The lines of a recording, one after the other, however long the file and its lines are.
+//! Reads the lines of a recording with bounded memory, however long the file and its lines are.
 
 use std::io::{self, BufRead as _, BufReader, Read, Take};
 
-/// Longest line that is read, bytes; one of a recording has an agent-event of at most 8 MiB or so.
+/// Maximum length of a line, in bytes. A line of a recording has at most one agent event of about 8
+/// MiB.
 const LINE: usize = 16 << 20;
-/// Most bytes that are read of a file.
+/// Maximum number of bytes read from a file.
 const FILE: u64 = 256 << 20;
 
-/// See the module.
+/// A reader of lines with a limited length.
 pub(super) struct Lines<R> {
     source: BufReader<Take<R>>,
     buffer: Vec<u8>,
@@ -24,10 +25,11 @@ impl<R: Read> Lines<R> {
         Self { source, buffer: Vec::new(), longest }
     }
 
-    /// The next line without its end; inner none: it is too long. None: there is no other.
+    /// Returns the next line without its terminator, `Some(None)` for a line that is too long, and
+    /// `None` at the end of the input.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's error.
     pub(super) fn line(&mut self) -> io::Result<Option<Option<String>>> {
         self.buffer.clear();
         let (mut long, mut any) = (false, false);
@@ -54,7 +56,7 @@ impl<R: Read> Lines<R> {
         Ok(any.then(|| (!long).then(line)))
     }
 
-    /// Whether the file goes on behind what is read of one.
+    /// Returns whether the file may be longer than the part that is read.
     pub(super) fn is_cut(&self) -> bool {
         self.source.get_ref().limit() == 0
     }
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_whole_long_ones_are_left_out_and_a_file_ends_somewhere() {
+    fn complete_lines_are_read_and_long_lines_and_files_are_cut() {
         let read = |text: &str, most| {
             let mut lines = Lines::bounded(text.as_bytes(), most, 5);
             let mut found = Vec::new();

@@ -1,11 +1,10 @@
-//! One turn as its recording tells it: what was asked, what the agent did and said, in order, and
-//! how it ended.
+//! Converts a recorded turn to a transcript: the prompt, everything the agent did and wrote in
+//! order, and how the turn ended.
 //!
 //! [`read`] reads a recording line by line ([`lines`]) and never holds more of it than a turn may
-//! show; the fold of its entries is [`teller`], which is pure. The guest is not needed: what it
-//! made of the agent's output was recorded. Where the recording says that something is missing, so
-//! does the turn ([`Gap`]). Pinned by the tests of each file, and by
-//! `tests/gateway/dashboard/transcripts`.
+//! show. [`teller`] builds the transcript from the entries and is pure. No guest is needed, because
+//! its actions were recorded. Missing parts of the recording are listed in the transcript
+//! ([`Gap`]). `tests/gateway/dashboard/transcripts` also tests this module.
 
 mod lines;
 mod teller;
@@ -27,23 +26,24 @@ use aetheel_model::plain::clean_text;
 use aetheel_model::redact::Redactor;
 use aetheel_store::disk::open_ordinary;
 
-/// Recordings that are read at the same time, over all who look.
+/// Limits the number of recordings that are read at the same time.
 static READING: Semaphore = Semaphore::const_new(2);
 
-/// Why a turn cannot be told from a recording.
+/// Why a turn cannot be read from a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Untold {
-    /// There is no such recording any more.
+    /// The recording no longer exists.
     #[error("its recording is gone")]
     Gone,
-    /// The path leads out of the folder of recordings, or is no recording's.
-    #[error("its recording has a name that no recording has")]
+    /// The path leads out of the folder of recordings, or has another extension than recordings
+    /// have.
+    #[error("its recording has an invalid name")]
     Misnamed,
-    /// It is no recording, or of a later version.
+    /// The file is not a recording, or has a later version of the format.
     #[error("its recording is damaged: {0}")]
     Damaged(String),
-    /// The recording says nothing of that turn.
-    #[error("its recording does not tell of it")]
+    /// The recording does not contain the turn.
+    #[error("its recording does not contain it")]
     Absent,
     /// The system's error.
     #[error("its recording cannot be read")]
@@ -53,64 +53,65 @@ pub enum Untold {
 /// Something that is missing in a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// The turn had more agent-events than are written down of one.
+    /// The turn had more agent events than are recorded for one turn.
     Sparse,
-    /// So many lines were lost because the disk was too slow.
+    /// This number of lines was lost because the disk was too slow.
     Lost(u64),
-    /// The recording was cut, and why.
+    /// The recording was cut, for this reason.
     Cut(String),
-    /// The backend had failed: what the agent said after that nobody understood.
+    /// The backend had failed, so that it did not interpret the agent's later output.
     Unseen,
-    /// So many lines are damaged, or longer than is read.
+    /// This number of lines is damaged or too long.
     Unreadable(u64),
-    /// So much of the recording was read, and it goes on.
+    /// The recording is longer than the part that is read.
     Endless,
 }
 
-/// A turn as its recording tells it.
+/// The transcript of a recorded turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
-    /// Name of the backend.
+    /// The name of the backend.
     pub backend: String,
-    /// Version of its component.
+    /// The version of its component.
     pub backend_version: String,
-    /// Version of the agent, where it told one.
+    /// The version of the agent, if it was known.
     pub agent_version: Option<String>,
-    /// When the turn began; none: the recording does not say.
+    /// When the turn began, or `None` if the recording has no valid start time.
     pub began: Option<Timestamp>,
-    /// What the agent was asked, piece by piece: what was quoted, the person's words, texts of
-    /// files. Without the system prompt.
+    /// The parts of the prompt, without the system prompt: quoted messages, the person's text,
+    /// texts of files.
     pub prompt: Vec<String>,
-    /// Names of images and files that came with it.
+    /// The names of attached images and files.
     pub attached: Vec<String>,
-    /// The model that was asked for.
+    /// The requested model.
     pub model: Option<String>,
-    /// What happened, in order.
+    /// The events of the turn, in order.
     pub blocks: Vec<Block>,
-    /// The last usage told.
+    /// The last reported usage.
     pub usage: Option<Usage>,
     /// The agent's session.
     pub session: Option<SessionReady>,
-    /// How the turn ended in the agent's words; none: it did not say.
+    /// The outcome that the guest reported, or `None` if it reported none.
     pub outcome: Option<Outcome>,
-    /// How it ended in the host's words, with the reason after a colon; none: it has not ended.
+    /// The ending as the host recorded it, with the reason after a colon, or `None` if the turn has
+    /// not ended.
     pub ending: Option<String>,
-    /// How long it took, milliseconds; none: it has not ended.
+    /// The duration of the turn in milliseconds, or `None` if it has not ended.
     pub took_ms: Option<u64>,
-    /// Agent-events that no backend of that version understood.
+    /// The number of agent events that the backend did not understand.
     pub unknown: u32,
-    /// Blocks that were left out, because there were too many.
+    /// The number of blocks that were left out because there were too many.
     pub blocks_left_out: u64,
-    /// What is missing in the recording, each once.
+    /// The gaps in the recording, each kind once.
     pub gaps: Vec<Gap>,
 }
 
 /// Something that happened in a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// When it began, milliseconds since the turn did.
+    /// When it began, in milliseconds since the beginning of the turn.
     pub at_ms: u64,
-    /// What it is.
+    /// The content.
     pub what: Happened,
 }
 
@@ -119,59 +120,60 @@ pub struct Block {
 pub struct Words {
     /// The text.
     pub text: String,
-    /// Bytes that were left out at its end.
+    /// The number of bytes that were left out at its end.
     pub left_out: u64,
 }
 
-/// What happened.
+/// The content of a block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happened {
-    /// A piece of the answer.
+    /// A part of the answer.
     Text(Words),
-    /// A piece of thinking.
+    /// A part of the agent's thinking.
     Thinking(Words),
-    /// Words of a sub-agent, which are no part of the answer; the tool use that it is.
+    /// Text of a sub-agent, which is not part of the answer, with the id of the tool use that runs
+    /// it.
     Aside(String, Words),
     /// The agent used a tool.
     Tool(Box<Tool>),
-    /// The agent's plan, as it stood last.
+    /// The latest state of the agent's plan.
     Plan(Vec<PlanEntry>),
-    /// A sub-agent or something in the background, as it stood last.
+    /// The latest state of a sub-agent or a background task.
     Task(Task),
     /// The agent asked people.
     Asked(Box<Asked>),
-    /// People told the agent something.
+    /// People sent the agent a message.
     Steered(Words),
     /// The turn was asked to stop.
     Stopped,
     /// A notice for people.
     Notice(String),
-    /// The agent tries again; why.
+    /// The agent tries again, for this reason.
     Retry(String),
-    /// An image, a file or an address of the answer.
+    /// An image, a file or a link in the answer.
     Made(Made),
 }
 
 /// A use of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tool {
-    /// The agent's name of it.
+    /// The agent's name of the tool.
     pub name: String,
     /// A title for people.
     pub title: String,
-    /// What it works on.
+    /// The target of the tool, for example a path.
     pub target: Option<String>,
-    /// Its input, JSON text.
+    /// The input as JSON text.
     pub input: Words,
-    /// Its output.
+    /// The output.
     pub output: Words,
-    /// How it ended; none: it did not.
+    /// How the tool ended, or `None` if it did not end.
     pub status: Option<ToolStatus>,
     /// The exit code of a command.
     pub exit_code: Option<u32>,
-    /// How long it ran, milliseconds; none: it did not end.
+    /// How long the tool ran, in milliseconds, or `None` if it did not end.
     pub took_ms: Option<u64>,
-    /// The files it changed.
+    /// The changes of files.
     pub diffs: Vec<FileDiff>,
 }
 
@@ -180,26 +182,28 @@ pub struct Tool {
 pub struct Asked {
     /// The question.
     pub ask: Ask,
-    /// What was decided; none: nothing was.
+    /// The decision, or `None` if there was no decision.
     pub decision: Option<Decision>,
-    /// The agent no longer wanted to know.
+    /// Whether the agent withdrew the question.
     pub withdrawn: bool,
 }
 
-/// An image, a file or an address of the answer.
+/// An image, a file or a link in the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Its name, where it has one.
+    /// The name, if it has one.
     pub name: Option<String>,
-    /// For example `image/png`.
+    /// The media type, for example `image/png`.
     pub media_type: String,
-    /// Where it is, if it is an address.
+    /// The address, if it is a link.
     pub link: Option<String>,
 }
 
-/// Tells a turn from a recording, `recording` being its path below `folder`. What it tells has no
-/// secrets that the redactor knows, and nothing in it hides or reorders what is read. Reads off the
-/// async workers, a few recordings at a time; dropping the future does not end a reading that began.
+/// Reads a turn from the recording at the path `recording` within `folder`.
+///
+/// The redactor's secrets are removed from the transcript, and so are characters that hide or
+/// reorder text. Reads on the blocking pool, a few recordings at a time. Dropping the future does
+/// not stop a read that has begun.
 ///
 /// # Errors
 /// [`Untold`].
@@ -223,13 +227,13 @@ pub async fn read(
     told.await.map_err(std::io::Error::other)?
 }
 
-/// Whether there is such a recording. Blocks for a moment.
+/// Returns whether a recording exists. Blocks briefly.
 #[must_use]
 pub fn is_there(folder: &Path, recording: &str) -> bool {
     path_of(folder, recording).is_some_and(|path| path.is_file())
 }
 
-/// The path of a recording, if its name is one.
+/// Returns the path of a recording, or `None` if the name is not valid for a recording.
 fn path_of(folder: &Path, recording: &str) -> Option<PathBuf> {
     let name = Path::new(recording);
     let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
@@ -238,7 +242,7 @@ fn path_of(folder: &Path, recording: &str) -> Option<PathBuf> {
         return None;
     }
     let path = folder.join(name);
-    // A link must not lead elsewhere either. What is not there leads nowhere.
+    // A symbolic link must not lead out of the folder. A missing file cannot.
     match (path.canonicalize(), folder.canonicalize()) {
         (Ok(real), Ok(folder)) if !real.starts_with(&folder) => None,
         _ => Some(path),
@@ -253,10 +257,12 @@ fn tell(path: &Path, turn: &str) -> Result<Told, Untold> {
     let mut lines = Lines::of(file);
     let first = lines.line()?.flatten().unwrap_or_default();
     let header: Header = serde_json::from_str(&first)
-        .map_err(|error| Untold::Damaged(format!("line 1 is no recording's header: {error}")))?;
+        .map_err(|error| Untold::Damaged(format!("line 1 is not a recording's header: {error}")))?;
     if header.aetheel_recording > FORMAT {
         let version = header.aetheel_recording;
-        return Err(Untold::Damaged(format!("it has format {version}, which is a later one")));
+        return Err(Untold::Damaged(format!(
+            "it has format {version}, which this program does not support"
+        )));
     }
     let mut teller = Teller::new(header, turn);
     while let Some(line) = lines.line()? {
@@ -282,7 +288,7 @@ fn tell(path: &Path, turn: &str) -> Result<Told, Untold> {
 }
 
 impl Told {
-    /// The answer: its pieces, a blank line between them.
+    /// Returns the parts of the answer, separated by blank lines.
     #[must_use]
     pub fn answer(&self) -> String {
         let texts = self.blocks.iter().filter_map(|block| match &block.what {
@@ -292,8 +298,7 @@ impl Told {
         texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Hands on every text of the turn, so that it can be changed: whoever blanks something out
-    /// misses none.
+    /// Calls `change` for every text of the transcript, so that redaction misses none.
     pub fn each_text(&mut self, change: &mut impl FnMut(&mut String)) {
         let Self {
             backend,

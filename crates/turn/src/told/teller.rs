@@ -1,4 +1,4 @@
-//! The fold of a recording's entries into one turn. Pure; what is kept is bounded, whatever comes.
+//! Builds the transcript of one turn from the entries of a recording. Pure, with bounded memory.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,16 +12,17 @@ use aetheel_model::agent::{
     Input, Part, SessionKey, SessionReady, StartTurn, Text, ToolEnd, ToolStart, TurnDone, TurnKey,
 };
 
-/// Blocks of a turn; the others are counted.
+/// Maximum number of blocks of a turn. Further blocks are only counted.
 const BLOCKS: usize = 4_000;
-/// Bytes of one text.
+/// Maximum size of one text, in bytes.
 const TEXT: usize = 4 << 20;
-/// Bytes of all texts of a turn together.
+/// Maximum size of all texts of a turn together, in bytes.
 const ALL: usize = 24 << 20;
-/// Pieces of a prompt, and names of files.
+/// Maximum number of parts of a prompt.
 const PIECES: usize = 50;
 
-/// Where a text goes on: answer or thinking with its part, or words of a sub-agent.
+/// The key of a streamed text: the part of the answer or of the thinking, or the sub-agent and its
+/// part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Stream {
     Text(u32),
@@ -29,27 +30,27 @@ enum Stream {
     Aside(String, u32),
 }
 
-/// See the module.
+/// The builder of one transcript.
 pub(super) struct Teller {
     turn: String,
     told: Told,
     started: Option<Timestamp>,
-    /// The keys the guest knows it by, and when it began on the link, milliseconds; none: it has
-    /// not.
+    /// The guest's keys of the turn and its beginning in milliseconds of the link's time, or `None`
+    /// before the turn begins.
     keys: Option<(SessionKey, TurnKey, f64)>,
-    /// The last session told of every session of the link.
+    /// The latest report on each session of the link.
     sessions: HashMap<SessionKey, SessionReady>,
     /// The blocks of each stream, in order.
     streams: HashMap<Stream, Vec<usize>>,
-    /// The stream of the last block, while nothing else happened.
+    /// The stream of the last block, if no other block followed.
     open: Option<Stream>,
     tools: HashMap<String, usize>,
     asks: HashMap<AskKey, usize>,
     tasks: HashMap<String, usize>,
     plan: Option<usize>,
-    /// Bytes of texts that are kept.
+    /// The size of all stored texts, in bytes.
     kept: usize,
-    /// Bytes of the line that is being taken in.
+    /// The size of the line that is being added, in bytes.
     line: usize,
     unreadable: u64,
     over: bool,
@@ -82,8 +83,8 @@ impl Teller {
         }
     }
 
-    /// Whether a line may say something of the turn: most of a recording is output of agents, which
-    /// needs no reading.
+    /// Returns whether a line may concern the turn. Most lines are output of agents and need no
+    /// parsing.
     pub(super) fn wants(&self, line: &str) -> bool {
         let told = |side: &str| {
             let (_, rest) = line.get(..80).unwrap_or(line).split_once(side)?;
@@ -100,23 +101,23 @@ impl Teller {
         }
     }
 
-    /// A line could not be read.
+    /// Counts a line that could not be read.
     pub(super) fn unreadable(&mut self) {
-        // What was damaged before the turn began is no matter of its.
+        // Damage before the beginning of the turn does not concern it.
         self.unreadable += u64::from(self.keys.is_some());
     }
 
-    /// No more of the recording is read.
+    /// Notes that the rest of the recording is not read.
     pub(super) fn endless(&mut self) {
         self.gap(Gap::Endless);
     }
 
-    /// Whether the turn has ended: nothing that follows is about it.
+    /// Returns whether the turn has ended, so that later lines do not concern it.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
 
-    /// The turn; none: the recording says nothing of it.
+    /// Returns the transcript, or `None` if the recording does not contain the turn.
     pub(super) fn told(mut self) -> Option<Told> {
         let (session, ..) = self.keys?;
         self.told.session = self.sessions.remove(&session);
@@ -126,7 +127,7 @@ impl Teller {
         Some(self.told)
     }
 
-    /// Takes one entry in, which has so many bytes.
+    /// Adds an entry, whose line has `bytes` bytes.
     pub(super) fn take(&mut self, entry: Entry, bytes: usize) {
         let t = entry.t;
         self.line = bytes;
@@ -143,7 +144,7 @@ impl Teller {
             }
             return;
         };
-        // Casts of floats saturate.
+        // Float casts saturate.
         let at_ms = (t - began).max(0.0) as u64;
         match entry.what {
             What::Ending { turn, how } if turn == self.turn => {
@@ -268,8 +269,8 @@ impl Teller {
         }
     }
 
-    /// Takes more of a stream of text in. What another block interrupts goes on in a new one, so
-    /// that the order is told; a sub-agent's words go on where they began.
+    /// Adds text to a stream. If another block interrupted the stream, the text begins a new block,
+    /// so that the order is visible. Text of a sub-agent stays in one block.
     fn words(&mut self, stream: Stream, text: &str, replace: bool, at_ms: u64) {
         let blocks = self.streams.get(&stream).cloned().unwrap_or_default();
         if replace {
@@ -297,7 +298,7 @@ impl Teller {
         self.with_words(at, |teller, words| teller.add_to(words, text));
     }
 
-    /// The whole of a stream was told once more: what is there already keeps its places.
+    /// Replaces the text of a stream. Text that is already there stays in its blocks.
     fn replace(&mut self, stream: Stream, blocks: &[usize], text: &str, at_ms: u64) {
         let told: String = blocks
             .iter()
@@ -310,7 +311,7 @@ impl Teller {
                 None => self.words(stream, text, false, at_ms),
             };
         }
-        // It is another text: it stands where the last of it stood.
+        // The text is different, so it goes to the stream's last block.
         let Some((last, before)) = blocks.split_last() else { return };
         for at in before.iter().chain([last]) {
             self.with_words(*at, |teller, words| {
@@ -325,7 +326,7 @@ impl Teller {
         let ToolStart { id, native_name: name, title, target, input, .. } = start;
         let mut words = Words::default();
         self.add_to(&mut words, &input);
-        // Agents announce a tool first and tell its input later.
+        // Agents announce a tool first and report its input later.
         let known = self.with_tool(&id, |teller, tool| {
             teller.kept -= tool.input.text.len();
             tool.input = words.clone();
@@ -369,7 +370,7 @@ impl Teller {
     fn ask(&mut self, ask: Ask, at_ms: u64) {
         let key = ask.ask;
         let asked = Asked { ask, decision: None, withdrawn: false };
-        // A key may be used once more; the answer is to the last.
+        // A key may be used again. An answer belongs to its latest use.
         if let Some(at) = self.push(at_ms, Happened::Asked(Box::new(asked))) {
             self.asks.insert(key, at);
         }
@@ -389,7 +390,7 @@ impl Teller {
         if let Some(usage) = done.usage {
             self.told.usage = Some(usage);
         }
-        // The agent's own word about its answer goes before what it said on the way.
+        // The text at the end of the turn has priority over the streamed text.
         if let Some(text) = done.text
             && text.trim() != self.told.answer().trim()
         {
@@ -400,7 +401,7 @@ impl Teller {
         self.told.outcome = Some(done.outcome);
     }
 
-    /// Adds a block, and returns its place; none: there are too many.
+    /// Adds a block and returns its index, or `None` if there are too many blocks.
     fn push(&mut self, at_ms: u64, what: Happened) -> Option<usize> {
         self.open = None;
         if self.told.blocks.len() >= BLOCKS || self.kept >= ALL {
@@ -414,10 +415,10 @@ impl Teller {
         Some(self.told.blocks.len() - 1)
     }
 
-    /// Adds to a text what there is room for.
+    /// Appends to a text as much as the limits allow.
     fn add_to(&mut self, words: &mut Words, text: &str) {
         let room = TEXT.saturating_sub(words.text.len()).min(ALL.saturating_sub(self.kept));
-        // Once something is left out, nothing that follows may look as if it came right behind.
+        // After a gap nothing may be appended, because it would look contiguous.
         let room = if words.left_out > 0 { 0 } else { room };
         let taken = text.floor_char_boundary(room);
         words.text.push_str(&text[..taken]);
@@ -433,7 +434,7 @@ impl Teller {
         self.told.blocks[at].what = what;
     }
 
-    /// Changes a tool; false: there is none with this id.
+    /// Changes a tool. Returns false if no tool has this id.
     fn with_tool(&mut self, id: &str, change: impl FnOnce(&mut Self, &mut Tool)) -> bool {
         let Some(at) = self.tools.get(id).copied() else { return false };
         let mut what = std::mem::replace(&mut self.told.blocks[at].what, Happened::Stopped);
@@ -455,7 +456,7 @@ impl Teller {
     }
 }
 
-/// A piece of what people told the agent.
+/// Returns the text of a part of a message.
 fn said(part: Part) -> String {
     match part {
         Part::Text(text) => text,
@@ -480,7 +481,7 @@ impl Happened {
 }
 
 impl Asked {
-    /// Answers to questions for secrets are nobody's to read, however short they are.
+    /// Masks the answers to questions for secrets, however short they are.
     fn hide_secrets(&mut self) {
         let (AskKind::Questions(questions), Some(Decision::Answers(answers))) =
             (&self.ask.kind, &mut self.decision)

@@ -7,7 +7,7 @@ use aetheel_model::agent::{Choice, Failure, FailureKind, FileChange, ModelUsage}
 
 const HEADER: &str = r#"{"aetheel-recording":1,"link":"1f0c9a2e","backend":"demo","backend-version":"0.1.0","generation":1,"digest":"d","agent-version":"1.2","started":"2026-11-23T10:00:00Z"}"#;
 
-/// A recording in a folder of its own.
+/// A recording in a temporary folder.
 struct Shelf(tempfile::TempDir);
 
 impl Shelf {
@@ -61,7 +61,7 @@ fn ends(t: u64, turn: &str) -> Value {
     json!({"t": t, "ending": {"turn": turn, "how": "completed"}})
 }
 
-/// The blocks in short.
+/// Returns a short description of each block.
 fn short(told: &Told) -> Vec<String> {
     let one = |block: &Block| {
         let what = match &block.what {
@@ -80,7 +80,7 @@ fn short(told: &Told) -> Vec<String> {
 }
 
 #[test]
-fn a_turn_is_told_in_order_with_times_from_its_beginning() {
+fn a_transcript_is_in_order_with_times_from_the_beginning_of_the_turn() {
     let told = Shelf::with(&[
         begins(2_000, "t1", 4),
         starts(2_000, 4, "[ann]: hello"),
@@ -126,7 +126,7 @@ fn a_turn_is_told_in_order_with_times_from_its_beginning() {
 }
 
 #[test]
-fn of_a_link_that_turns_share_only_the_one_is_told() {
+fn a_transcript_contains_only_one_of_the_turns_of_a_link() {
     let lines = [
         begins(0, "t1", 1),
         starts(0, 1, "first"),
@@ -152,7 +152,7 @@ fn of_a_link_that_turns_share_only_the_one_is_told() {
 }
 
 #[test]
-fn a_text_told_again_keeps_its_places_and_another_one_takes_the_last() {
+fn repeated_text_stays_in_its_blocks_and_different_text_replaces_the_last() {
     let lines = |again: &str| {
         vec![
             begins(0, "t1", 1),
@@ -174,7 +174,7 @@ fn a_text_told_again_keeps_its_places_and_another_one_takes_the_last() {
 }
 
 #[test]
-fn the_answer_the_agent_names_at_the_end_is_told_and_helpers_are_no_part_of_it() {
+fn the_final_answer_is_included_and_text_of_sub_agents_is_not_part_of_it() {
     let aside = json!({"text": {"part": 0, "text": "inner", "parent": "a"}});
     let done = |text: &str| json!({"t": 50, "out": {"turn-done": {"session": 1, "turn": 1, "outcome": {"limit": "turns"}, "text": text, "usage": null}}});
     let lines = |last: &str| {
@@ -195,7 +195,7 @@ fn the_answer_the_agent_names_at_the_end_is_told_and_helpers_are_no_part_of_it()
 }
 
 #[test]
-fn questions_have_their_answers_and_secret_ones_none_that_can_be_read() {
+fn questions_have_their_answers_and_secret_answers_are_masked() {
     let ask = |t: u64, secret: bool| {
         json!({"t": t, "out": {"ask": {"ask": 5, "session": 1, "turn": 1, "title": "Which?", "always-label": null,
             "kind": {"questions": [{"id": "q", "text": "Pin?", "options": [], "many": false, "free-text": true, "secret": secret}]}}}})
@@ -225,7 +225,7 @@ fn questions_have_their_answers_and_secret_ones_none_that_can_be_read() {
 }
 
 #[test]
-fn what_is_missing_is_said_and_damage_stops_nothing() {
+fn gaps_are_reported_and_damaged_lines_are_skipped() {
     let lines = [
         begins(0, "t1", 1),
         json!({"t": 1, "lost": 3}),
@@ -245,7 +245,7 @@ fn what_is_missing_is_said_and_damage_stops_nothing() {
 }
 
 #[test]
-fn a_flood_is_bounded_and_what_is_left_out_is_counted() {
+fn a_flood_is_bounded_and_omitted_blocks_are_counted() {
     let mut lines = vec![begins(0, "t1", 1)];
     lines.extend((0..5_000).map(|n| event(n, 1, json!({"notice": format!("notice {n}")}))));
     let told = Shelf::with(&lines).tell("t1");
@@ -260,7 +260,7 @@ fn a_flood_is_bounded_and_what_is_left_out_is_counted() {
 }
 
 #[test]
-fn a_recording_has_a_name_below_the_folder_and_a_header() {
+fn a_recording_needs_a_valid_name_and_a_header() {
     let shelf = Shelf::with(&[begins(0, "t1", 1)]);
     let folder = shelf.0.path().join("recordings");
     fs::create_dir_all(folder.join("2026-11-23")).unwrap();
@@ -290,7 +290,7 @@ fn a_recording_has_a_name_below_the_folder_and_a_header() {
 }
 
 #[tokio::test]
-async fn secrets_of_today_are_blanked_also_where_the_agent_said_them_in_pieces() {
+async fn current_secrets_are_masked_even_if_the_agent_wrote_them_in_pieces() {
     let shelf = Shelf::with(&[
         begins(0, "t1", 1),
         starts(0, 1, "the canary-secret"),
@@ -306,7 +306,7 @@ async fn secrets_of_today_are_blanked_also_where_the_agent_said_them_in_pieces()
     ));
 }
 
-/// Everything that a turn can tell, each text of it the same.
+/// Returns a transcript with every possible content, in which each text is `canary`.
 fn full(canary: &str) -> Told {
     let text = || canary.to_owned();
     let words = || Words { text: text(), left_out: 0 };
@@ -423,7 +423,7 @@ fn full(canary: &str) -> Told {
 }
 
 #[test]
-fn whoever_changes_every_text_misses_none() {
+fn each_text_visits_every_text() {
     let mut told = full("canary");
     told.each_text(&mut |text| *text = text.replace("canary", "x"));
     assert!(!format!("{told:?}").contains("canary"), "{told:?}");

@@ -141,7 +141,7 @@ async fn no_address_and_no_line_leads_out_of_the_recordings() {
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
     for at in 0..names.len() {
         let page = ann.get(&format!("/turns/cccc000{at}")).await.body;
-        assert!(page.contains("has a name that no recording has"), "{page}");
+        assert!(page.contains("has an invalid name"), "{page}");
         assert!(!page.contains("not for you"), "{page}");
     }
     let long = "a".repeat(3_000);
