@@ -1,5 +1,5 @@
-//! `state/drift.md`: what agents said that their backends did not know, so that a restart tells
-//! nothing twice, and other programs can read the counts.
+//! `state/drift.md`: unknown output of agents, so that a restart does not report anything twice and
+//! other programs can read the counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,45 +11,46 @@ use parking_lot::Mutex;
 use super::ledger::{Entry, Ledger, Token, code};
 use super::{FileError, Workspace, blocking};
 
-/// Kinds kept a backend; the one not met for longest goes first.
+/// Most kinds that are kept for each backend. The kind that has not occurred for longest is removed
+/// first.
 const KEPT: usize = 200;
 
 const HEADING: &str = "# Drift
 
-What agents said that their backends did not know: backend, version of the agent, component, what, how often, first and last, and the
-last recording it is in. docs/drift.md says what to do about it. A line that is taken out is told of again when it comes again.
+Output of agents that their backends do not know: backend, version of the agent, component, kind, count, first and last time, and the
+latest recording that contains it. See docs/drift.md. If you remove a line, you are notified again when it occurs again.
 
 ";
 
-/// The key a kind of unknown thing is counted by.
+/// Identifies a kind of unknown output.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DriftKey {
     /// The name of the backend that did not know it.
     pub backend: String,
     /// The version the agent's probe reported, or `unknown`.
     pub agent_version: String,
-    /// In the backend's words, without values.
+    /// The kind, in the backend's words, without values.
     pub what: String,
     /// The first twelve digits of the SHA-256 that names the backend's generation.
     pub component: String,
 }
 
-/// A kind of unknown thing, and how often it was met.
+/// A kind of unknown output, and how often it occurred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// The kind of thing that was not known.
+    /// The kind.
     pub key: DriftKey,
-    /// How often it was met.
+    /// How often it occurred.
     pub times: u64,
-    /// When it was met first.
+    /// When it occurred first.
     pub first: Timestamp,
-    /// When it was met last.
+    /// When it occurred last.
     pub last: Timestamp,
-    /// The recording of that.
+    /// The recording of the last occurrence.
     pub recording: String,
 }
 
-/// Drops what is kept too much of.
+/// Removes the kinds of a backend that are too many, oldest first.
 pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
     let of = |key: &&DriftKey| key.backend == backend;
     while all.keys().filter(of).count() > KEPT {
@@ -62,12 +63,12 @@ pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
     }
 }
 
-/// The notes kept of drift. Cheap to clone; clones share everything.
+/// The notes about drift. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct DriftNotes(Arc<Mutex<Ledger<Drift>>>);
 
 impl Workspace {
-    /// Notes of what agents said and their backends did not know.
+    /// Returns the notes about output of agents that their backends do not know.
     #[must_use]
     pub fn drift_notes(&self) -> &DriftNotes {
         &self.drift
@@ -79,24 +80,24 @@ impl DriftNotes {
         Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
     }
 
-    /// Reads what is kept in a configuration folder, and changes nothing there; blocks.
+    /// Reads the notes in a configuration folder without changing anything. Blocks.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read.
     pub fn look(folder: &Path) -> Result<Vec<Drift>, FileError> {
         Ok(Self::open(&folder.join("state").join("drift.md"))?.known())
     }
 
-    /// Returns the notes as the file was last read or written; looks at no disk.
+    /// Returns the notes as the file was last read or written. Does no I/O.
     #[must_use]
     pub fn known(&self) -> Vec<Drift> {
         self.0.lock().entries.values().cloned().collect()
     }
 
-    /// Puts these in, in place of what is kept under the same keys; returns what is kept then.
+    /// Saves these notes, replacing those with the same keys. Returns all notes that are kept then.
     ///
     /// # Errors
-    /// [`FileError`]; the file is as it was.
+    /// [`FileError`]; the file is unchanged.
     pub async fn save(&self, changed: Vec<Drift>) -> Result<Vec<Drift>, FileError> {
         let notes = self.clone();
         blocking(move || {
@@ -126,7 +127,7 @@ impl Entry for Drift {
             codes.collect::<Vec<_>>()[..]
         else {
             return Some(Err(
-                "it is not backend, version, component, what, first, last and recording".to_owned(),
+                "it does not have a backend, a version, a component, a kind, two times and a recording".to_owned(),
             ));
         };
         let times = tokens
@@ -144,8 +145,8 @@ impl Entry for Drift {
                     recording,
                 })
             }
-            (None, ..) => Err("it does not say how often".to_owned()),
-            _ => Err(format!("{first:?} or {last:?} is no time, such as `2026-03-01T09:00:00Z`")),
+            (None, ..) => Err("it has no count".to_owned()),
+            _ => Err(format!("{first:?} or {last:?} is not a time such as `2026-03-01T09:00:00Z`")),
         })
     }
 
@@ -186,12 +187,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_met_is_there_after_a_restart_and_can_be_mended() {
+    async fn notes_survive_a_restart_and_can_be_edited() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("state")).expect("made");
         let path = folder.path().join("state/drift.md");
         assert_eq!(DriftNotes::look(folder.path()).expect("read"), []);
-        assert!(!path.exists(), "looking changes nothing");
+        assert!(!path.exists(), "reading changes nothing");
         let notes = DriftNotes::open(&path).expect("opened");
         let both = vec![drift("event type \"a`b\" 7", 1), drift("line", 2)];
         assert_eq!(notes.save(both.clone()).await.expect("saved"), both);
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_backend_the_oldest_goes_first() {
+    async fn the_oldest_kind_of_a_backend_is_removed_first() {
         let folder = tempfile::tempdir().expect("a folder");
         let notes = DriftNotes::open(&folder.path().join("drift.md")).expect("opened");
         let other = Drift {

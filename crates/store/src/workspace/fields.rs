@@ -1,7 +1,6 @@
 //! Values that several of the operator's files have: names, channels, time zones.
 
-/// A name as it may stand in a log, a lane and a state file: one line without markup, at most 80
-/// characters.
+/// Cleans a name for logs, lanes and state files: one line without markup, at most 80 characters.
 pub(super) fn name(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let plain: String = words.chars().filter(|c| !c.is_control() && *c != '`').collect();
@@ -14,10 +13,10 @@ pub(super) fn name(text: &str) -> String {
         .to_owned()
 }
 
-/// A Discord channel: its id, alone, as `<#id>`, or behind its name.
+/// Parses a Discord channel: its id alone, as `<#id>`, or after its name.
 ///
 /// # Errors
-/// That it is none.
+/// The text is not a channel.
 pub(super) fn channel(text: &str) -> Result<u64, String> {
     let word = text.split_whitespace().last().unwrap_or_default();
     let digits = word.trim_start_matches("<#").trim_end_matches('>').trim_matches(['(', ')']);
@@ -25,16 +24,16 @@ pub(super) fn channel(text: &str) -> Result<u64, String> {
         .parse()
         .ok()
         .filter(|id| *id > 0)
-        .ok_or_else(|| format!("{text:?} is no channel; copy its id from Discord"))
+        .ok_or_else(|| format!("{text:?} is not a channel; copy its id from Discord"))
 }
 
-/// A time zone of the IANA database.
+/// Parses a time zone of the IANA database.
 ///
 /// # Errors
-/// That it is none.
+/// The text is not a time zone.
 pub(super) fn time_zone(text: &str) -> Result<jiff::tz::TimeZone, String> {
     jiff::tz::TimeZone::get(text).map_err(|_| {
-        format!("{text:?} is no time zone of the IANA database, such as `Europe/Berlin`")
+        format!("{text:?} is not a time zone of the IANA database, such as `Europe/Berlin`")
     })
 }
 

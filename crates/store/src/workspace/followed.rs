@@ -1,4 +1,4 @@
-//! A file that somebody else writes and that is read again when it changed.
+//! A file that somebody else writes and that is read again when it changes.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,29 +12,29 @@ use crate::disk::Stamp;
 /// Longest wait for a file that keeps changing when it is read for the first time.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The meaning of a file, as it was last read whole.
+/// The parsed content of a file, as of the last complete read.
 #[derive(Debug)]
 pub(super) struct Followed<T> {
     path: PathBuf,
     parse: fn(&str) -> T,
     stamp: Option<Stamp>,
     read: bool,
-    /// Whether the current value was returned as a change.
+    /// Whether the present value was returned as a change.
     reported: bool,
     value: Arc<T>,
 }
 
 impl<T> Followed<T> {
-    /// Follows a file that is not read yet; see [`Followed::require`].
+    /// Names the file without reading it; see [`Followed::require`].
     pub(super) fn new(path: PathBuf, parse: fn(&str) -> T) -> Self {
         Self { path, parse, stamp: None, read: false, reported: false, value: Arc::new(parse("")) }
     }
 
-    /// Reads the file if it was never read whole. A file that does not exist counts as empty.
+    /// Reads the file if it was never read completely. A file that does not exist counts as empty.
     ///
-    /// To be called before the limits in the file take effect: until it succeeds, `value` is that
-    /// of an empty file. Afterwards the last whole reading stays in force. Blocks as `refresh`,
-    /// for up to [`SETTLE_TIMEOUT`] longer while the file keeps changing.
+    /// Must be called before the limits in the file take effect: until it succeeds, `value` is that
+    /// of an empty file. Afterwards the last complete content stays in force. Blocks as `refresh`
+    /// does, and up to [`SETTLE_TIMEOUT`] longer while the file keeps changing.
     ///
     /// # Errors
     /// [`FileError`] if the file exists but cannot be read.
@@ -60,12 +60,12 @@ impl<T> Followed<T> {
         )
     }
 
-    /// Reads the file again if it changed. Returns whether the value is another than at the last
-    /// call. If the file cannot be read whole, the value stays and a warning is logged. Blocks for
-    /// at most 100 ms on top of reading.
+    /// Reads the file again if it changed. Returns whether the value has changed since the last
+    /// call. If the file cannot be read completely, the value stays and a warning is logged. Blocks
+    /// for at most 100 ms in addition to reading.
     pub(super) fn refresh(&mut self) -> bool {
         if let Err(error) = self.try_refresh() {
-            tracing::warn!(path = %self.path.display(), %error, "the file cannot be read; its last whole content stays in force");
+            tracing::warn!(path = %self.path.display(), %error, "the file cannot be read; its last complete content stays in force");
         }
         self.read && !std::mem::replace(&mut self.reported, self.read)
     }
@@ -104,7 +104,7 @@ impl<T> Followed<T> {
         self.value.clone()
     }
 
-    /// Whether there was a file when it was last looked at.
+    /// Returns whether the file existed when it was last checked.
     pub(super) fn is_there(&self) -> bool {
         self.stamp.is_some()
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_counts_from_its_next_look_on_and_a_missing_one_is_empty() {
+    fn a_change_takes_effect_at_the_next_refresh_and_a_missing_file_is_empty() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("it.md");
         let mut followed = Followed::new(path.clone(), str::len);
@@ -129,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_required_in_vain_and_once_read_stays_in_force() {
+    fn a_file_that_cannot_be_read_is_an_error_until_it_was_read_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("it.md");
-        // A link to nothing and a folder are refused to root too, unlike a mode.
+        // Unlike a mode, a dangling link and a folder are refused to root, too.
         std::os::unix::fs::symlink(folder.path().join("none"), &path).expect("linked");
         let said = |followed: &mut Followed<usize>| {
             let error = followed.require().expect_err("it must not count as empty");

@@ -1,10 +1,10 @@
-//! Reading files that others may be writing.
+//! Reads files that other programs may be writing.
 //!
-//! A read counts when the file is the same before and after (device, inode, size, times to the
-//! nanosecond) and was at rest for [`REST_TIMEOUT`] before, so that neither a write between two
-//! ticks of the file system's clock nor a writer that has truncated and not yet written is taken
-//! for the whole. A writer that pauses longer in mid-write cannot be told from one that is done;
-//! programs that write by rename never show half a file.
+//! A read is valid if the file is the same before and after it (device, inode, size, times to the
+//! nanosecond) and was unchanged for [`REST_TIMEOUT`] before. So an incomplete file is not returned
+//! when a write falls between two ticks of the file system's clock, or when a writer has truncated
+//! the file and not written it yet. A writer that pauses longer in the middle of a write cannot be
+//! distinguished from one that is done. Programs that write by renaming never show half a file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -15,30 +15,29 @@ use crate::disk::{self, Stamp};
 
 const TRIES: usize = 6;
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
-/// Longer than a busy machine usually keeps a writer waiting, and short beside any turn.
+/// Longer than a busy machine usually delays a writer, and short compared with a turn.
 pub(super) const REST_TIMEOUT: Duration = Duration::from_millis(60);
 
 /// A file to read.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
     pub path: PathBuf,
-    /// Most bytes to read.
+    /// Most bytes that are read.
     pub limit: u64,
-    /// Read the end of a file that is longer than the limit.
+    /// Whether the end of a file longer than the limit is read, instead of its beginning.
     pub keep_end: bool,
-    /// It was there before: when it is missing, it may be being replaced.
+    /// Whether the file existed before. If it is missing, it may be being replaced.
     pub expected: bool,
-    /// Its stamp after we wrote it ourselves: in that state nobody else is at it, and it need not
-    /// have been at rest.
+    /// Its stamp after our own last write. In this state nobody else is writing it, so it need not
+    /// have been unchanged for a while.
     pub ours: Option<Stamp>,
 }
 
-/// The result of reading.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Whole(Whole),
     Missing,
-    /// It changed during each try to read it.
+    /// The file changed during each attempt to read it.
     Unsettled,
     Failed(io::Error),
 }
@@ -48,13 +47,14 @@ pub(super) enum Outcome {
 pub(super) struct Whole {
     bytes: Vec<u8>,
     pub stamp: Stamp,
-    /// There was more than the limit.
+    /// Whether the file is longer than the limit.
     pub cut: bool,
     keep_end: bool,
 }
 
 impl Whole {
-    /// The text, and whether it was valid UTF-8. A character that the limit cut in two is left out.
+    /// Returns the text, and whether it was valid UTF-8. A character that the limit cut in two is
+    /// left out.
     pub(super) fn text(self) -> (String, bool) {
         let mut bytes = self.bytes;
         if self.cut && self.keep_end {
@@ -74,7 +74,7 @@ impl Whole {
     }
 }
 
-/// Reads files, trying again those that are being written. Blocks for at most 100 ms on top of
+/// Reads files, and retries those that are being written. Blocks for at most 100 ms in addition to
 /// reading.
 #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
@@ -99,10 +99,10 @@ pub(super) fn read(wants: &[Want]) -> Vec<Outcome> {
     outcomes.into_iter().map(|(outcome, _)| outcome).collect()
 }
 
-/// Reads once. `seen` is what was seen before and for how long at least, for file systems whose
-/// clock is not ours.
+/// Reads a file once. `seen` is the stamp seen by earlier attempts and the least time for which it
+/// was seen, for file systems whose clock is not ours.
 fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome> {
-    // Before anything is looked at: this thread may be kept waiting at any point below.
+    // Taken first, because this thread may be delayed at any point below.
     let now = SystemTime::now();
     let Some(mut file) = open(&want.path)? else { return Ok(Outcome::Missing) };
     let stamp = Stamp::from(&file.metadata()?);
@@ -128,13 +128,13 @@ fn look(want: &Want, seen: &mut Option<(Stamp, Duration)>) -> io::Result<Outcome
     Ok(Outcome::Unsettled)
 }
 
-/// Whether a file is found at rest at the first look.
+/// Returns whether the first attempt reads the file completely.
 #[cfg(test)]
 pub(super) fn read_once(want: &Want) -> bool {
     matches!(look(want, &mut None), Ok(Outcome::Whole(_)))
 }
 
-/// Opens a regular file, following links. Returns `None` if it does not exist; a link to nothing is
+/// Opens a regular file, following links. Returns `None` if it does not exist; a dangling link is
 /// an error. Never waits for the writer of a pipe.
 pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
     match disk::open_ordinary(path) {
@@ -151,7 +151,7 @@ pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The stamp of a file; none when it is missing.
+/// Returns the stamp of a file, or `None` if it is missing.
 pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
     match std::fs::metadata(path) {
         Ok(metadata) => Ok(Some(Stamp::from(&metadata))),

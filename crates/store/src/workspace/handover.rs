@@ -1,4 +1,4 @@
-//! What the state files of one machine say about lanes that another one gets.
+//! The lines of the state files about lanes that move to another machine.
 
 use super::{BindingsError, Workspace};
 use aetheel_model::event::{Lane, Lanes};
@@ -7,24 +7,25 @@ const SESSIONS: &str = "sessions.md";
 const HISTORY: &str = "history.md";
 
 impl Workspace {
-    /// What the state files say about some lanes: each file with its lines. `discord.md` is not
-    /// among them.
+    /// Returns the lines about some lanes, for each state file except `discord.md`, which is
+    /// exported separately.
     pub async fn give(&self, lanes: Lanes) -> Vec<(String, String)> {
         let sessions = self.bindings.lines_of(lanes.clone()).await;
         let history = self.history.lines_of(lanes).await;
         vec![(SESSIONS.to_owned(), sessions), (HISTORY.to_owned(), history)]
     }
 
-    /// Forgets what [`Workspace::give`] told of some lanes: another machine has them.
+    /// Forgets the lines that [`Workspace::give`] returned, because another machine has the lanes
+    /// now.
     ///
     /// # Errors
-    /// [`BindingsError::File`]; it can be done again.
+    /// [`BindingsError::File`]. The call can be repeated.
     pub async fn given(&self, lanes: Lanes) -> Result<(), BindingsError> {
         self.bindings.forget_all(lanes.clone()).await?;
         Ok(self.history.forget_all(lanes).await?)
     }
 
-    /// The lanes that the state files say something about.
+    /// Returns the lanes that the state files have lines about.
     pub async fn lanes(&self) -> Vec<Lane> {
         let mut lanes = self.bindings.lanes().await;
         lanes.extend(self.history.lanes().await);
@@ -33,12 +34,12 @@ impl Workspace {
         lanes
     }
 
-    /// Takes over what the state files of another machine say, whole files or some lines of them.
-    /// What is known here stays; files of other names are left out. The sessions are on that machine:
-    /// [`super::Binding::moved`] says that there was one. Done again it changes nothing.
+    /// Imports state files of another machine, or some lines of them. Existing entries stay, and
+    /// other files are ignored. The sessions stay on that machine; [`super::Binding::moved`]
+    /// remembers that there was one. Repeating the call changes nothing.
     ///
     /// # Errors
-    /// [`BindingsError::File`]; it can be done again.
+    /// [`BindingsError::File`]. The call can be repeated.
     pub async fn absorb(&self, files: &[(String, String)]) -> Result<(), BindingsError> {
         for (name, lines) in files {
             match name.as_str() {

@@ -1,5 +1,5 @@
-//! `heartbeat.md`: what to look after without being asked. The operator's file; read, never
-//! written.
+//! `heartbeat.md`: checks that an agent makes regularly, without being asked. The operator's file;
+//! only read.
 //!
 //! Pure. `docs/schedules.md` has the format.
 
@@ -14,35 +14,35 @@ use aetheel_model::schedule::{ActiveHours, Heartbeat};
 const KEYS: [&str; 8] =
     ["interval", "every", "channel", "active-hours", "active", "time-zone", "timezone", "zone"];
 
-/// Something to look after at an interval.
+/// A check that runs at an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Its own, on one line.
+    /// Its unique name, on one line.
     pub name: String,
-    /// Where it stands in the file, from 1.
+    /// The line at which it begins in the file, from 1.
     pub line: usize,
     /// The interval, and the hours in which it runs.
     pub heartbeat: Heartbeat,
     /// The prompt for the agent.
     pub instruction: String,
-    /// Where its answers go; none: the operator's output channel.
+    /// The channel for its answers, or `None` for the operator's output channel.
     pub channel: Option<u64>,
-    /// Time zone of its clock; none: the operator's.
+    /// The time zone of its active hours, or `None` for the operator's.
     pub zone: Option<TimeZone>,
 }
 
-/// All of the file.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeats {
-    /// In the order of the file, their names all different.
+    /// The checks in the order of the file, with different names.
     pub checks: Vec<Check>,
-    /// Parts that could not be read, one line each.
+    /// A line for each part that could not be read.
     pub warnings: Vec<String>,
 }
 
 impl Heartbeats {
-    /// Reads a file's text. A heading with an interval is a check; one that cannot be meant is
-    /// named and left out.
+    /// Parses the text of a file. A heading with an interval is a check. An invalid one is left out
+    /// with a warning.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (mut heartbeats, mut names) = (Self::default(), HashSet::new());
@@ -53,7 +53,7 @@ impl Heartbeats {
                 if block.text.lines().any(interval) {
                     let what =
                         format!("heartbeat.md line {}: heartbeat {:?}", part.line, part.title);
-                    heartbeats.warnings.push(format!("{what} is left out: its `interval` stands below its text; make it a list item"));
+                    heartbeats.warnings.push(format!("{what} is left out: its `interval` comes after its text; make it a list item"));
                 }
                 continue;
             }
@@ -87,7 +87,7 @@ impl Heartbeats {
 
 fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
     if name.is_empty() {
-        return Err("it stands below no heading that names it".to_owned());
+        return Err("it has no heading that names it".to_owned());
     }
     let (mut interval, mut active, mut to, mut zone) = (None, None, None, None);
     for entry in &block.entries {
@@ -114,10 +114,12 @@ fn check(part: &Part, name: &str, block: Block) -> Result<Check, String> {
     })
 }
 
-/// Reads seconds, or numbers with units: `1800`, `30m`, `1 h 30 min`.
+/// Parses seconds, or numbers with units: `1800`, `30m`, `1 h 30 min`.
 pub(super) fn seconds(text: &str) -> Result<u32, String> {
     let fault = || {
-        format!("{text:?} is no interval: seconds, or a number with a unit, such as `30m` or `2h`")
+        format!(
+            "{text:?} is not an interval; write seconds, or a number with a unit, such as `30m` or `2h`"
+        )
     };
     let (mut rest, mut sum) = (text.trim(), 0_u64);
     loop {
@@ -213,14 +215,17 @@ Nothing to see here.
     }
 
     #[test]
-    fn what_cannot_be_meant_is_named_and_the_rest_holds() {
+    fn invalid_checks_are_reported_and_the_others_are_read() {
         let bad = [
-            ("- interval: soon\n- instruction: x", "\"soon\" is no interval"),
+            ("- interval: soon\n- instruction: x", "\"soon\" is not an interval"),
             ("- interval: 90\n", "no instruction"),
             ("- channel: 5\n- instruction: x", "no `interval`"),
-            ("Look.\ninterval: 2h", "stands below its text"),
-            ("- interval: 2h\n- channel: general\n- instruction: x", "\"general\" is no channel"),
-            ("- interval: 2h\n- time zone: Mars\n- instruction: x", "\"Mars\" is no time zone"),
+            ("Look.\ninterval: 2h", "comes after its text"),
+            (
+                "- interval: 2h\n- channel: general\n- instruction: x",
+                "\"general\" is not a channel",
+            ),
+            ("- interval: 2h\n- time zone: Mars\n- instruction: x", "\"Mars\" is not a time zone"),
             (
                 "- interval: 2h\n- active hours: always\n- instruction: x",
                 "\"always\" are no active hours",
@@ -249,7 +254,7 @@ Nothing to see here.
     }
 
     #[test]
-    fn intervals_are_read_as_people_write_them() {
+    fn intervals_are_read_in_several_forms() {
         for (text, wanted) in [
             ("90", 90),
             ("90s", 90),

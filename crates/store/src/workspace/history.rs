@@ -1,7 +1,6 @@
-//! `state/history.md`: the conversations every channel had, so that one that was put away can be
-//! taken up again.
+//! `state/history.md`: the earlier conversations of each channel, so that people can resume one.
 //!
-//! Pinned by the tests below and `tests/dispatch/sessions.rs`.
+//! Tested below and in `tests/dispatch/sessions.rs`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,46 +16,47 @@ use aetheel_model::event::{Lane, Lanes};
 
 const HEADING: &str = "# History
 
-Conversations that can be taken up again with `/sessions`, the last ones of every lane and backend. Aetheel reads this file
-again whenever it changed: take out a line to forget a conversation here, or change its `title`.
+Conversations that can be resumed with `/sessions`: the latest ones of each lane and backend. Aetheel reads this file
+again whenever it changes: remove a line to forget a conversation here, or change its `title`.
 
 ";
 
-/// Conversations kept of a lane and backend.
+/// Conversations that are kept for a lane and backend.
 pub(super) const KEPT: usize = 10;
-/// Conversations kept of all lanes together.
+/// Conversations that are kept for all lanes together.
 const KEPT_IN_ALL: usize = 5_000;
-/// How many more there may be before the oldest go, all at once: the file is written anew for it.
+/// How far [`KEPT_IN_ALL`] may be exceeded before the oldest are removed together, because this
+/// rewrites the file.
 const ROOM: usize = 500;
 
-/// A conversation that a lane had.
+/// An earlier conversation of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
     /// The lane that had it.
     pub lane: Lane,
     /// The backend that answered, by name.
     pub backend: String,
-    /// The agent's id of it.
+    /// The agent's id of its session.
     pub session: SessionId,
-    /// When it was begun, or last taken up again.
+    /// When it was begun or last resumed.
     pub since: Timestamp,
-    /// Its first words; a single line.
+    /// Its first words, on one line.
     pub title: String,
-    /// Where its agent worked, if not in the usual directory.
+    /// The directory in which its agent worked, if it was not the usual one.
     pub directory: Option<String>,
 }
 
-/// All of them. Cheap to clone; clones share everything.
+/// All earlier conversations. Cheap to clone; clones share everything.
 ///
 /// Every call first reads the file again if somebody changed it.
 #[derive(Clone, Debug)]
 pub struct History(Arc<Mutex<Ledger<Past>>>);
 
 impl History {
-    /// Reads the file; a missing one is an empty one.
+    /// Reads the file; a missing file is empty.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
     }
@@ -73,7 +73,7 @@ impl History {
         .await
     }
 
-    /// The sessions that other lanes had with a backend.
+    /// Returns the sessions that other lanes had with a backend.
     pub async fn of_others(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.look(move |all| {
@@ -84,10 +84,11 @@ impl History {
         .await
     }
 
-    /// Keeps a conversation, and lets the oldest go where there are too many. With `before`, it is
-    /// what that session of the same lane and backend went on as, and keeps its title.
+    /// Saves a conversation, and removes the oldest of too many. With `before`, the conversation
+    /// continues that session of the same lane and backend, and keeps its title.
     ///
     /// # Errors
+    /// [`FileError`].
     /// [`FileError`].
     pub async fn note(&self, mut past: Past, before: Option<&SessionId>) -> Result<(), FileError> {
         let before = before.cloned();
@@ -125,12 +126,12 @@ impl History {
         .await
     }
 
-    /// The lines about some lanes.
+    /// Returns the lines about some lanes.
     pub(super) async fn lines_of(&self, lanes: Lanes) -> String {
         self.look(move |all| all.filter(|past| lanes(&past.lane)).map(line_of).collect()).await
     }
 
-    /// The lanes that something is known of; one may stand there more than once.
+    /// Returns the lanes that the file has lines about. A lane may occur more than once.
     pub(super) async fn lanes(&self) -> Vec<Lane> {
         self.look(|all| all.map(|past| past.lane.clone()).collect()).await
     }
@@ -144,7 +145,7 @@ impl History {
         .await
     }
 
-    /// Takes lines over of another machine, where nothing is known of the same conversation.
+    /// Imports lines of another machine, except those about conversations that are known here.
     pub(super) async fn absorb(&self, lines: &str) -> Result<(), FileError> {
         let all: Vec<Past> = entries_of(lines);
         self.write(move |ledger| {
@@ -164,7 +165,7 @@ impl History {
         blocking(move || {
             let mut ledger = history.lock();
             if let Err(error) = ledger.refresh() {
-                tracing::warn!("{error}; what was read last stays in force");
+                tracing::warn!("{error}; the content that was read last stays in force");
             }
             look(&mut ledger.entries.values())
         })
@@ -189,8 +190,8 @@ impl History {
     }
 }
 
-/// Whether there are too many, of a lane and backend or, by so many that making room is worth it,
-/// in all.
+/// Returns whether a lane and backend has too many conversations, or there are so many in total
+/// that removing some is worth a rewrite.
 fn is_too_long(ledger: &Ledger<Past>, lane: Lane, backend: String) -> bool {
     let first = (lane, backend, String::new());
     let of_lane = ledger
@@ -201,7 +202,7 @@ fn is_too_long(ledger: &Ledger<Past>, lane: Lane, backend: String) -> bool {
     of_lane > KEPT || ledger.entries.len() > KEPT_IN_ALL + ROOM
 }
 
-/// Writes the latest ones, and no others.
+/// Removes all but the latest conversations and writes the file.
 fn prune(ledger: &mut Ledger<Past>) -> Result<(), FileError> {
     let mut all: Vec<_> =
         ledger.entries.iter().map(|(key, past)| (past.since, key.clone())).collect();
@@ -262,7 +263,7 @@ fn read(tokens: &[Token]) -> Result<Past, String> {
     if let Some((other, _)) =
         named.iter().find(|(name, _)| !matches!(*name, "session" | "since" | "title" | "directory"))
     {
-        return Err(format!("{other:?} is none of session, since, title and directory"));
+        return Err(format!("{other:?} is not one of session, since, title and directory"));
     }
     let since = value("since").ok_or(form)?;
     Ok(Past {
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_ten_of_a_lane_and_backend_are_kept_over_restarts_latest_first() {
+    async fn the_last_ten_of_a_lane_and_backend_survive_restarts_latest_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.md");
         let history = History::open(&path).unwrap();
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_session_goes_on_as_keeps_its_title_and_what_is_lost_is_forgotten() {
+    async fn a_continued_session_keeps_its_title_and_a_lost_one_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         let history = History::open(&folder.path().join("history.md")).unwrap();
         history.note(past("first", 0), None).await.unwrap();
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_person_can_mend_the_file_and_a_broken_line_costs_no_other() {
+    async fn a_person_can_edit_the_file_and_an_invalid_line_affects_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.md");
         let good = "- `channel:7` with `claude`: session `one`, since `2026-08-06T12:00:00Z`, title `by hand`\n";

@@ -1,4 +1,5 @@
-//! The section "Hooks" of `agents.md`: what the agent is to do when the gateway's own life goes on.
+//! The section "Hooks" of `agents.md`: instructions for the agent when the gateway starts or stops,
+//! and around each turn.
 //!
 //! Pure. `docs/hooks.md` has the format.
 
@@ -8,7 +9,7 @@ use super::fields::channel;
 use aetheel_model::markdown::bare;
 use aetheel_model::markdown::outline::{Item, below, outline};
 
-/// A moment in the life of the gateway or of an event.
+/// An occasion for a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
     /// Discord and the agent are ready.
@@ -25,7 +26,7 @@ impl Hook {
     /// Every hook that `agents.md` may name.
     pub const ALL: [Self; 4] = [Self::Startup, Self::AgentBegin, Self::AgentStop, Self::Shutdown];
 
-    /// Its name in `agents.md`, in lanes and in logs.
+    /// Returns its name in `agents.md`, in lanes and in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,32 +37,32 @@ impl Hook {
         }
     }
 
-    /// By its name, however that is written: `agent_stop`, `Agent Stop`, `agent-stop`.
+    /// Finds a hook by its name in any spelling: `agent_stop`, `Agent Stop`, `agent-stop`.
     fn of(name: &str) -> Option<Self> {
         let plain = |name: &str| name.to_lowercase().replace([' ', '-'], "_");
         Self::ALL.into_iter().find(|hook| plain(name) == hook.name())
     }
 }
 
-/// The operator's words for the agent of a hook.
+/// The operator's instruction for the agent of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instruction {
     /// The prompt for the agent.
     pub text: String,
-    /// Where its answer goes; none: the operator's output channel.
+    /// The channel for its answer, or `None` for the operator's output channel.
     pub channel: Option<u64>,
 }
 
-/// All of the section.
+/// The content of the section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     instructions: BTreeMap<Hook, Instruction>,
-    /// Parts that could not be read, one line each.
+    /// A line for each part that could not be read.
     pub warnings: Vec<String>,
 }
 
 impl Hooks {
-    /// Reads the text of `agents.md`. Parts that cannot be meant are named and left out.
+    /// Parses the text of `agents.md`. Invalid parts are ignored with a warning.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut hooks = Self::default();
@@ -99,7 +100,7 @@ impl Hooks {
         hooks
     }
 
-    /// Returns the words for the agent of a hook; none: the operator wants nothing done.
+    /// Returns the instruction of a hook, or `None` if the operator defined none.
     #[must_use]
     pub fn of(&self, hook: Hook) -> Option<&Instruction> {
         self.instructions.get(&hook)
@@ -110,12 +111,12 @@ impl Hooks {
         for item in items {
             match item.key.to_lowercase().as_str() {
                 "instruction" => instruction.text = item.value,
-                // Left to be filled in.
+                // An empty value is a template that was not filled in.
                 "channel" if item.value.is_empty() => {}
                 "channel" => match channel(bare(&item.value)) {
                     Ok(channel) => instruction.channel = Some(channel),
                     Err(fault) => {
-                        self.warn(item.line, &format!("{fault}; the output channel counts"))
+                        self.warn(item.line, &format!("{fault}; the output channel is used"))
                     }
                 },
                 other => {
@@ -128,7 +129,7 @@ impl Hooks {
 
     fn put(&mut self, hook: Hook, instruction: Instruction, line: usize) {
         if self.instructions.insert(hook, instruction).is_some() {
-            self.warn(line, &format!("there is an earlier hook {}; this one counts", hook.name()));
+            self.warn(line, &format!("there is an earlier hook {}; this one is used", hook.name()));
         }
     }
 
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_are_read_at_any_level_and_in_either_form() {
+    fn hooks_are_read_at_any_level_and_in_both_forms() {
         let hooks = Hooks::parse(
             "# Agents\n\n## Rules\n\n- startup: not here\n\n## Hooks\n\nFor people.\n\n- shutdown: Say goodbye.\n\n\
 ### Agent-Begin\n\n- channel: <#42>\n- instruction: Look at the calendar.\n  Then be brief.\n\n### `startup`\n\n- Instruction: Say hello.\n\n\
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_costs_no_other() {
+    fn an_invalid_hook_is_reported_and_affects_no_other() {
         let hooks = Hooks::parse(
             "# Hooks\n- begin: x\n- startup: One\n## agent_boot\n- instruction: x\n## startup\n- instruction: Two\n- channel: general\n\
 - when: later\n## shutdown\nSay goodbye.\n## agent_stop\n- instruction: Three\n",

@@ -1,5 +1,5 @@
-//! The state files as a start would read them, without changing them and without a lock: for whoever
-//! wants to know before a start.
+//! Reads the state files as a start would, without changing them and without a lock, for commands
+//! that check a folder before a start.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use super::{Drift, FileError, Journal, LostTurn, Past};
 use super::{Share, SignIn, baselines, bindings, blocking, discord_notes, schedule_notes};
 use aetheel_model::plain::with_causes;
 
-/// What is in a state file.
+/// The content of a state file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StateFile {
     /// Its name below the configuration folder.
     pub file: &'static str,
-    /// Entries that can be read; of the journal those that are open.
+    /// Number of entries that can be read; for the journal, the number of open events.
     pub entries: usize,
-    /// What cannot be read, each with its place. Such lines are kept as they stand.
+    /// The parts that cannot be read, each with its line. Such lines stay in the file.
     pub faults: Vec<String>,
 }
 
-/// Reads every state file of a configuration folder. A missing one is an empty one.
+/// Reads every state file of a configuration folder. A missing file is empty.
 pub async fn inspect(folder: &Path) -> Vec<StateFile> {
     let folder = folder.to_owned();
     blocking(move || {
@@ -49,7 +49,7 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
     .await
 }
 
-/// How many entries there are, and what is wrong, a line each.
+/// The number of entries, and a line for each part that cannot be read.
 type Read = Result<(usize, Vec<String>), FileError>;
 
 fn entries<E: Entry>(path: &Path) -> Read {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_cannot_be_read_is_named_and_nothing_is_changed_or_made() {
+    async fn unreadable_lines_are_reported_and_nothing_is_changed_or_created() {
         let folder = tempfile::tempdir().unwrap();
         let found = inspect(folder.path()).await;
         assert!(found.iter().all(|file| file.faults.is_empty() && file.entries == 0), "{found:?}");

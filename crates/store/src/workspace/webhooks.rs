@@ -343,7 +343,7 @@ Say what was deployed:
     }
 
     #[test]
-    fn what_cannot_be_meant_is_named_and_the_rest_holds() {
+    fn invalid_webhooks_are_reported_and_the_others_are_read() {
         let cases = [
             ("## Bad Name\n- scheme: bearer\n- secret: A_SECRET\n\nDo.", "lower-case letters"),
             ("## ../etc\n- scheme: bearer\n- secret: A_SECRET\n\nDo.", "lower-case letters"),

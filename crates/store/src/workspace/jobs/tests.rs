@@ -145,7 +145,7 @@ fn an_invalid_job_is_named_and_the_others_hold() {
         "line 3: cron job \"Too few\" is left out: the cron expression \"0 9 * *\" is invalid: it has 4 fields",
         "line 5: cron job \"good\" is left out: there is an earlier one",
         "line 6: cron job \"Silent\" is left out: it has no instruction",
-        "line 7: cron job \"Lost\" is left out: \"nowhere\" is no channel",
+        "line 7: cron job \"Lost\" is left out: \"nowhere\" is not a channel",
         "line 10: cron job \"No time at all.\" is left out: it has no cron expression",
         "line 14: `colour` means nothing here",
         "line 11: cron job \"Odd\" is left out: `missed` is neither",

@@ -108,7 +108,7 @@ impl Writer {
             }
             Err(error) => {
                 if !self.failing.swap(true, Ordering::SeqCst) {
-                    tracing::error!(%error, place = self.store.name(), "cannot write the queue, so new events are refused; hint: free disk space or repair the place it is stored in");
+                    tracing::error!(%error, place = self.store.name(), "cannot write the queue: new events are refused until it can be written; hint: free disk space or repair the place it is stored in");
                 }
                 text.truncate(owed);
                 batch.iter().filter(|job| !job.or_never).for_each(|job| text.push_str(&job.line));
