@@ -115,7 +115,7 @@ impl Schedules {
         let mut taken = Vec::new();
         for due in advance.due {
             if self.dispatcher.is_busy(&due.lane) {
-                tracing::info!(lane = %due.lane, tick = %due.tick, reason = "busy", "skipped: the one before still runs or waits");
+                tracing::info!(lane = %due.lane, tick = %due.tick, reason = "busy", "skipped: the previous one still runs or waits");
                 figures::schedule_skipped(kind_of(&due.lane), "busy", 1);
                 continue;
             }

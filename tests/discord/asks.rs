@@ -164,7 +164,8 @@ async fn a_word_answers_a_question_and_is_no_prompt() {
     let local = LocalDiscord::start().await;
     let (bot, turn, _, _) = asked(&local, &permission(None)).await;
     let refused = local.mention(CHANNEL, BOB, "allow");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("not yours to answer")).await;
+    let told =
+        local.wait_for_message(CHANNEL, |text| text.contains("may not answer this question")).await;
     assert_eq!(told.reply_to, Some(refused));
     local.mention(CHANNEL, ANN, "allow me to explain");
     let allowed = local.mention(CHANNEL, ANN, "allow");
@@ -253,7 +254,7 @@ async fn an_answer_that_does_not_fit_is_told_alone_and_the_question_stays() {
     let press = local.press(message.id, ANN, "Write an answer…");
     assert_eq!(acknowledged(&local, press).await, 9);
     let filled = local.fill(press, ANN, "many").await;
-    told_alone(&local, filled, AnswerRefusal::Misfit("This wants a whole number.")).await;
+    told_alone(&local, filled, AnswerRefusal::Misfit("The answer must be a whole number.")).await;
     assert_eq!(local.buttons(message.id), buttons, "it is still open");
     assert!(bot.home.decided.lock().unwrap().is_empty());
     turn.done("so").await;
@@ -340,7 +341,7 @@ async fn a_plan_is_shown_whole_and_an_address_to_sign_in_is_a_link() {
 async fn what_is_over_without_an_answer_says_so_and_a_late_click_changes_nothing() {
     for (how, says) in [
         (Settlement::Expired, "⌛ Nobody answered in time"),
-        (Settlement::Withdrawn, "⏹️ The agent no longer asks"),
+        (Settlement::Withdrawn, "⏹️ The agent withdrew the question"),
         (Settlement::TurnEnded, "⏹️ No longer open: the turn is over"),
     ] {
         let local = LocalDiscord::start().await;
@@ -469,7 +470,7 @@ async fn a_message_for_the_running_turn_is_handed_on_and_its_fate_told() {
     local.slash(CHANNEL, ANN, "steer", Some(" not that way "));
     local
         .wait_for_message(CHANNEL, |text| {
-            text.starts_with("> 💬 not that way\nThis agent takes nothing in while it works")
+            text.starts_with("> 💬 not that way\nThis agent takes no messages while it works")
         })
         .await;
     bot.home.busy.send_replace(false);

@@ -79,7 +79,7 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
         id: "lost-ab12cd34".to_owned(),
         label: "Show the answer again (when a newer backend can read it)".to_owned(),
     });
-    let failure = Some("The agent said something that cannot be. (protocol, ab12cd34)".to_owned());
+    let failure = Some("The agent sent an invalid message. (protocol, ab12cd34)".to_owned());
     // To a message, and to a command, whose own message is the answer.
     local.mention(CHANNEL, ANN, "go");
     let asked = bot.event(&local, "go").await;
@@ -92,9 +92,7 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
         let asked = ["", "> 💬 do\n"][at];
         assert_eq!(
             message.content,
-            format!(
-                "{asked}Half an\n⚠️ The agent said something that cannot be. (protocol, ab12cd34)"
-            )
+            format!("{asked}Half an\n⚠️ The agent sent an invalid message. (protocol, ab12cd34)")
         );
         assert_eq!(
             local.buttons(message.id),

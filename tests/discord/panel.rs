@@ -271,7 +271,7 @@ async fn a_conversation_is_chosen_by_its_words_and_goes_on_for_all_to_see() {
     let (answer, _) = used(&local, ANN, "sessions", Some("s-1")).await;
     assert_eq!(
         (answer.content.as_str(), answer.ephemeral),
-        ("\"fix the build\" goes on with the next message", false)
+        ("\"fix the build\" continues with the next message", false)
     );
     assert_eq!(bot.home.session(CHANNEL).await.as_deref(), Some("s-1"));
 }

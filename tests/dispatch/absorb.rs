@@ -195,7 +195,7 @@ async fn sees_to_it(node: &Node, start: u64) {
     assert_eq!(
         told,
         [
-            "The agent had taken this in when I",
+            "The agent had received this when I",
             "heard by what ran",
             "ran",
             "the kept answer",

@@ -259,7 +259,10 @@ async fn answers_are_of_the_kind_a_question_wants_and_secret_ones_are_shown_and_
         desk.dispatcher.answer(&question.id, &user(ANN), Decision::Answers(pairs))
     };
     for (values, misfit) in [
-        (&[("n", "many"), ("ok", "yes"), ("pin", "74123")][..], "This wants a whole number."),
+        (
+            &[("n", "many"), ("ok", "yes"), ("pin", "74123")][..],
+            "The answer must be a whole number.",
+        ),
         (&[("n", "3"), ("ok", "perhaps"), ("pin", "74123")], "Please choose one of the options."),
         (&[("n", "3"), ("ok", "yes")], "Every question needs an answer."),
     ] {
@@ -527,7 +530,7 @@ async fn where_no_tool_is_allowed_an_agent_that_cannot_be_kept_from_its_own_is_n
     let failure = desk.collected.answers(1).await[0].1.failure.clone().unwrap();
     assert!(
         failure.starts_with(
-            "No tools are allowed here, and this agent cannot be kept from its own. (tools, "
+            "No tools are allowed here, and this agent's own tools cannot be disabled. (tools, "
         ),
         "{failure}"
     );

@@ -310,7 +310,7 @@ async fn where_nothing_is_taken_back_the_operator_learns_why_and_what_to_do() {
         (
             false,
             None,
-            "BACKEND_ROLLBACK is `never`; `aetheel backend rollback scripted` takes it back",
+            "BACKEND_ROLLBACK is `never`; `aetheel backend rollback scripted` rolls it back",
         ),
     ] {
         let folder = TempDir::new().unwrap();

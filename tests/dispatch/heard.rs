@@ -103,7 +103,7 @@ fn a_message_that_a_turn_took_in_is_told_of_and_runs_not_where_that_turn_is_not_
     let told = second.answers(1).remove(0);
     assert_eq!(told.0, 2);
     assert!(
-        told.2.as_ref().unwrap().contains("had taken this in when I was interrupted"),
+        told.2.as_ref().unwrap().contains("had received this when I was interrupted"),
         "{told:?}"
     );
     second.noted(folder.path(), |text| text.contains("`1` offered") && text.contains("- [x] `2`"));

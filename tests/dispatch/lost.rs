@@ -285,7 +285,7 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
         assert_eq!((answer.text.as_str(), &answer.failure), ("it works", &None), "{kind}");
         assert_eq!(
             answer.notices,
-            [format!("The reply that could not be read at first. (recovered, {})", lost.turn)]
+            [format!("This reply could not be read at first. (recovered, {})", lost.turn)]
         );
         assert_eq!(
             (asked.origin, asked.lane),

@@ -115,7 +115,7 @@ async fn channels_of_a_project_share_a_memory_and_the_operator_says_otherwise() 
     assert!(prompts.iter().all(|prompt| !prompt.contains("fact-of-5")), "nothing is noted there");
     let answers = desk.collected.answers(6).await;
     assert!(
-        answers[2].1.notices.iter().any(|notice| notice.contains("nothing is noted here")),
+        answers[2].1.notices.iter().any(|notice| notice.contains("notes are disabled here")),
         "{:?}",
         answers[2].1
     );

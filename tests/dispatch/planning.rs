@@ -103,13 +103,13 @@ async fn what_changes_something_is_refused_with_a_word_to_the_agent_and_to_peopl
         let desk = planning(asks, Mode::Plan, feature).await;
         let answer = desk.collected.answers(1).await.remove(0).1;
         assert_eq!(
-            answer.text.matches("Only planning is wanted here").count(),
+            answer.text.matches("Only planning is allowed here").count(),
             asks.len(),
             "{}",
             answer.text
         );
         assert!(desk.collected.settled(0).await.is_empty(), "nobody is asked");
-        let told = "Not done while only planning: `touch x`, `a`, `b` and 3 more. `/mode build` ends that, where the operator lets you.";
+        let told = "Refused in plan mode: `touch x`, `a`, `b` and 3 more. `/mode build` ends it, if the operator allows that.";
         assert_eq!(answer.notices, [told], "{feature:?}");
     }
 }
@@ -133,7 +133,7 @@ async fn looking_is_asked_for_and_after_a_person_agreed_to_the_plan_so_is_the_re
         .answer(&question.id, &ann(), Decision::Deny(Some("not yet".to_owned())))
         .unwrap();
     let answer = desk.collected.answers(1).await.remove(0).1;
-    assert!(answer.text.contains("Only planning is wanted here"), "{}", answer.text);
+    assert!(answer.text.contains("Only planning is allowed here"), "{}", answer.text);
     assert!(matches!(desk.collected.settled(1).await[0].1, Settlement::Answered { .. }));
 }
 

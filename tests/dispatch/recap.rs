@@ -9,7 +9,7 @@ use aetheel::workspace::{SessionId, Workspace};
 use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
 
 const MOVED: &str =
-    "This conversation moved to another machine; I begin anew with what was written here.";
+    "This conversation moved to another machine; I start again from the messages in this channel.";
 
 /// The state files of a node that had a conversation in channel 7, and one in a hook's lane.
 async fn files() -> Vec<(String, String)> {

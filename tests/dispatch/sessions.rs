@@ -98,13 +98,13 @@ async fn a_conversation_that_was_put_away_is_taken_up_again_also_after_a_restart
     titles.sort();
     assert_eq!(titles, ["fix the build", "paint the shed*"]);
     let told = desk.dispatcher.resume(&SEVEN, &id, false, LIMIT).await;
-    assert_eq!(told.as_deref(), Ok("\"fix the build\" goes on with the next message"));
+    assert_eq!(told.as_deref(), Ok("\"fix the build\" continues with the next message"));
     assert!(
         desk.dispatcher
             .resume(&SEVEN, &id, false, LIMIT)
             .await
             .unwrap()
-            .contains("present conversation")
+            .contains("current conversation")
     );
     desk.turn(7, "and now?").await;
     assert_eq!(*desk.opened.lock().unwrap(), [format!("{id} 1")], "the agent was told which one");

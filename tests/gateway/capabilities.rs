@@ -207,7 +207,7 @@ async fn a_button_accepts_what_its_message_says_and_never_what_came_later() {
         .wait_for_message(OTHER, |text| text.contains("pass the gateway's variable `OTHER_TOKEN`"))
         .await;
     local.press(first.id, OWNER, "Accept");
-    local.wait_for_message(OTHER, |text| text == "This is no longer on offer.").await;
+    local.wait_for_message(OTHER, |text| text == "This is no longer available.").await;
     assert!(
         local.buttons(first.id).is_empty() && !installation.path("config/backends.md").exists()
     );

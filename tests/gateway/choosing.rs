@@ -77,7 +77,7 @@ async fn a_conversation_stays_where_it_was_begun() {
     fs::write(&channels, "## console\n- directory: site\n").unwrap();
     let ended = installation.run(&["console"], "two\nthree\n").await;
     let wanted = "You said: two\n\nThis is message 1 of our conversation.\n\
-                  · The working directory here is another one now; this is a new conversation.\n\
+                  · The working directory has changed; this is a new conversation.\n\
                   You said: three\n\nThis is message 2 of our conversation.\n";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 0), "{}", ended.stderr);
 }

@@ -205,7 +205,8 @@ async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart
     for _ in 0..3 {
         answers(&local, "2.0.0").await;
     }
-    let line = bot.logs("a backend read worse than the one before and was rolled back").await;
+    let line =
+        bot.logs("a backend read worse than its previous generation and was rolled back").await;
     assert!(line["serves"].as_str().is_some_and(|serves| serves.starts_with("3@")), "{line}");
     answers(&local, "1.0.0").await;
     assert_eq!(fs::read(installation.backend("mini")).unwrap(), mini("1.0.0", json!({})));

@@ -137,7 +137,7 @@ async fn an_answer_whose_channel_is_gone_ends_with_a_line_and_a_word_to_the_oper
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.faults().delete_channel(CHANNEL);
     let told = local
-        .wait_for_message(OTHER, |text| text.ends_with("The recording of its turn has it."))
+        .wait_for_message(OTHER, |text| text.ends_with("The recording of the turn contains it."))
         .await;
     assert!(told.content.contains(&CHANNEL.to_string()), "{}", told.content);
     bot.logs("the answer was not delivered; it is in the recording").await;

@@ -125,7 +125,7 @@ async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_
     assert!(!told.contains(KEY) && !told.contains(&"la ".repeat(20)), "{told}");
     let recording = told.split("recording `").nth(1).unwrap().split('`').next().unwrap();
     assert!(installation.recordings()[recording].contains("hologram"), "{recording}");
-    let line = bot.logs("the agent says something its backend does not know").await;
+    let line = bot.logs("the agent sent output that its backend does not recognise").await;
     assert_eq!(
         (line["level"].as_str(), line["recording"].as_str()),
         (Some("WARN"), Some(recording)),
@@ -308,7 +308,7 @@ async fn a_component_that_drops_answers_without_a_report_is_rolled_back() {
     for prompt in ["four", "five", "six"] {
         answer(prompt, "(unread, ").await;
     }
-    bot.logs("a backend read worse than the one before and was rolled back").await;
+    bot.logs("a backend read worse than its previous generation and was rolled back").await;
     answer("seven", ANSWER).await;
 }
 

@@ -126,7 +126,7 @@ async fn the_shutdown_hook_is_queued_behind_what_runs_and_waited_for() {
         "intake closed",
         "waiting for turns",
         "the hook has ended",
-        "no turn is left, long-lived agents leave",
+        "no turn is left, closing long-lived agents",
         "discord is closed",
         "done",
     ];

@@ -39,7 +39,7 @@ async fn a_prompt_that_was_running_and_those_behind_it_are_answered_after_a_kill
     killed.ended().await;
 
     let next = serving(&installation).await;
-    next.logs("events of an earlier life").await;
+    next.logs("restored the events of the previous process").await;
     local.wait_for_message(CHANNEL, |text| text.contains("You said: behind it")).await;
     let texts = local.texts(CHANNEL);
     assert_eq!(texts.len(), 2, "{texts:?}");
@@ -67,7 +67,7 @@ async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
     assert_eq!(notice.reply_to, Some(question));
     next.logs("an event was interrupted after its agent had used a tool").await;
     local.press(notice.id, BOB, "Try again");
-    local.wait_for_message(CHANNEL, |text| text.starts_with("This is not yours")).await;
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You may not start this again")).await;
     local.press(notice.id, ANN, "Try again");
     let answer = local
         .wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not."))

@@ -84,7 +84,7 @@ async fn an_interrupted_program_finishes_its_turn_and_leaves_with_zero() {
         "begins",
         "intake closed",
         "waiting for turns",
-        "no turn is left, long-lived agents leave",
+        "no turn is left, closing long-lived agents",
         "discord is closed",
         "done",
     ];

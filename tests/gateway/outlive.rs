@@ -193,7 +193,7 @@ async fn with_its_holder_dead_a_turn_begins_again_and_after_a_tool_people_are_as
     let next = local.mention(CHANNEL, ANN, "hello");
     let holder = holder_of(&installation);
     rustix::process::kill_process(holder, Signal::KILL).expect("killed");
-    bot.logs("the agent was lost; the turn begins again").await;
+    bot.logs("the agent was lost; the turn runs again").await;
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     let answers = local.messages(CHANNEL);
     let texts: Vec<_> =
@@ -223,7 +223,7 @@ async fn a_holder_stopped_in_order_has_turns_begin_again_and_after_a_tool_people
     let question = local.mention(CHANNEL, ANN, "slow 4");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     stop_holder(&installation, Signal::TERM);
-    bot.logs("the agent was lost; the turn begins again").await;
+    bot.logs("the agent was lost; the turn runs again").await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
     let answers = local.messages(CHANNEL);
     assert_eq!(answers.len(), 1, "{answers:?}");

@@ -156,7 +156,7 @@ async fn a_conversation_put_away_by_reset_comes_back() {
     );
     assert!(local.suggestions(OTHER, ANN, "sessions", "").await.is_empty(), "it is this channel's");
     let told = said(&local, CHANNEL, ANN, "sessions", Some(&suggested[0].0)).await;
-    assert_eq!(told, "\"fix the build\" goes on with the next message");
+    assert_eq!(told, "\"fix the build\" continues with the next message");
     local.mention(CHANNEL, ANN, "where were we?");
     local
         .wait_for_message(CHANNEL, |text| {

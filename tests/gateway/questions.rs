@@ -70,7 +70,7 @@ I would like to run something.
   1) Allow once
   2) Deny; `deny WHY` says why
   3) Deny and stop
-  Nobody was there to answer, so the agent was refused.
+  No one was available to answer, so the agent was refused.
 Nobody answered, so I did not.
 ";
     assert_eq!((ended.stdout.as_str(), ended.code), (expected, 1), "{}", ended.stderr);
@@ -129,7 +129,7 @@ async fn what_an_agent_cannot_take_in_while_it_works_is_its_next_prompt() {
     console.type_in("/steer and hurry\n").await;
     shows(
         &console,
-        "This agent takes nothing in while it works: it is queued as your next prompt.",
+        "This agent takes no messages while it works: this is queued as your next prompt.",
     )
     .await;
     shows(&console, "You said: and hurry").await;
@@ -157,7 +157,8 @@ async fn whoever_asked_answers_in_discord_and_others_do_not() {
     let question = asked(&local).await;
     assert_eq!(question.content, format!("🔐 **Run \\`make\\`?** <@{ANN}>\n-# shell"));
     local.press(question.id, BOB, "Allow once");
-    let word = local.wait_for_message(CHANNEL, |text| text.contains("not yours to answer")).await;
+    let word =
+        local.wait_for_message(CHANNEL, |text| text.contains("may not answer this question")).await;
     assert!(word.ephemeral);
     bot.logs("refused an answer").await;
     local.press(question.id, ANN, "Allow once");

@@ -157,7 +157,7 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     let reply = answered(&local, "two").await;
     assert_eq!(reply.reply_to, Some(second));
     assert!(
-        reply.content.contains("-# The reply that could not be read at first. (recovered, "),
+        reply.content.contains("-# This reply could not be read at first. (recovered, "),
         "{}",
         reply.content
     );
@@ -186,7 +186,7 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     local.press_id(third_failure.id, ANN, &stale);
     local.wait_for_message(CHANNEL, |text| text == "This was delivered already.").await;
     local.press(told.id, OWNER, "Deliver them");
-    local.wait_for_message(OTHER, |text| text == "This is no longer on offer.").await;
+    local.wait_for_message(OTHER, |text| text == "This is no longer available.").await;
     let ended = installation.run(&["recover"], "").await;
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "no reply is lost\n"));
     assert_eq!(local.logins().0, 1, "one life all along");

@@ -146,7 +146,7 @@ async fn one(shared: Shared, signal: Signal, when: When, then: Then) {
             local.mention(CHANNEL, ANN, "until first");
             local.wait_for_message(CHANNEL, |text| text.contains("One,")).await;
             end_holder(&installation, signal);
-            bot.logs("the agent was lost; the turn begins again").await;
+            bot.logs("the agent was lost; the turn runs again").await;
             local.wait_for("the second beginning", |_| has_asked(&installation, "first", 2)).await;
             open(&installation, "first");
             local.wait_for_message(CHANNEL, |text| text.ends_with("two first.")).await;

@@ -102,9 +102,7 @@ impl Delivery {
             drop(in_hand);
         };
         if self.carry(delivering).await.is_none() {
-            tracing::warn!(
-                "the answer is not delivered yet; it is as soon as it can be, and its lane goes on"
-            );
+            tracing::warn!("the answer is not delivered yet; delivery continues in the background");
         }
     }
 
@@ -125,7 +123,7 @@ impl Delivery {
                 self.durability.check_off(event);
             }
             Err(error @ DeliveryError::Later(_)) => {
-                tracing::warn!(%error, "the answer is kept for the next start")
+                tracing::warn!(%error, "the answer is left to the next start")
             }
             // Another version of the gateway may be able to deliver it, so it is tried once more.
             Err(error @ DeliveryError::Refused(_)) if kept.has_another_try() => {
@@ -137,7 +135,7 @@ impl Delivery {
                 tracing::error!(%error, "the answer was not delivered; it is in the recording");
                 if matches!(error, DeliveryError::Gone(_)) {
                     let text = format!(
-                        "The answer to event {} of {} has no place any more: its channel is gone. The recording of its turn has it.",
+                        "The answer to event {} of {} could not be delivered: its channel no longer exists. The recording of the turn contains it.",
                         event.sequence, event.lane
                     );
                     // If there is no channel for notices, the error above is in the log.
@@ -173,17 +171,17 @@ impl Delivery {
         let Some(reply) = reply.take() else { return };
         let what = match next {
             Next::Again => {
-                tracing::info!("the turn was stopped and begins again with the next start");
+                tracing::info!("the turn was stopped and runs again after the next start");
                 "I am restarting; this is answered as soon as I am back."
             }
             Next::Asked => {
                 tracing::info!(
-                    "the turn was stopped after its agent had used a tool; people are asked with the next start"
+                    "the turn was stopped after its agent had used a tool; people are asked after the next start"
                 );
                 "I am restarting and had to stop here, after a tool was used. As soon as I am back I ask whether to try again."
             }
         };
         let failure = Some(format!("{what} (restarting, {id})"));
-        self.send(reply, Answer { failure, ..answer }, "that the turn begins again").await;
+        self.send(reply, Answer { failure, ..answer }, "the notice about the restart").await;
     }
 }

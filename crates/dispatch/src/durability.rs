@@ -64,7 +64,7 @@ impl Kept {
         }
         let (_, entry) = self.noted.as_ref()?;
         let read = serde_json::from_str(entry.answer.as_ref()?);
-        read.map_err(|error| tracing::warn!(%error, "the kept answer cannot be read; asking the agent again")).ok()
+        read.map_err(|error| tracing::warn!(%error, "the saved answer cannot be read; asking the agent again")).ok()
     }
 
     /// Returns whether the turn may have started before.
@@ -156,14 +156,14 @@ async fn pause(journal: &Journal, entry: &Entry) {
     tracing::error!(
         event = entry.event.sequence,
         lane = %entry.event.lane,
-        "the turn is paused: the queue cannot be written; hint: make room for CONFIG_DIR/state/queue.md, and the turn goes on by itself"
+        "the turn is paused: the queue cannot be written; hint: make room for CONFIG_DIR/state/queue.md, then the turn continues"
     );
     while !journal.flush().await {
         tokio::time::sleep(AGAIN_INTERVAL).await;
     }
     tracing::info!(
         event = entry.event.sequence,
-        "the turn goes on: the queue can be written again"
+        "the turn continues: the queue can be written again"
     );
 }
 
@@ -288,7 +288,7 @@ impl Durability {
 
     /// Forgets an event that could not be saved. The submitter learns this from the pending write.
     pub(crate) fn not_saved(&self, event: &Event) {
-        tracing::error!(event = event.sequence, lane = %event.lane, "event taken back: it could not be written to state/queue.md");
+        tracing::error!(event = event.sequence, lane = %event.lane, "event discarded: it could not be written to state/queue.md");
         if let Some(journal) = &self.parts.journal {
             journal.forget(event.sequence);
         }

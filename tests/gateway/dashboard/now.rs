@@ -52,7 +52,7 @@ async fn a_question_is_answered_by_whoever_may_and_discord_shows_who() {
     events.wait("cards", |html| html.contains("Run `make`?") && html.contains("Deny")).await;
     let id = ann.get("/").await.field("question");
     let refused = bob.send("/questions/answer", &[("question", &id), ("word", "allow")]).await;
-    assert!(refused.contains("not yours to answer"), "{refused}");
+    assert!(refused.contains("may not answer this question"), "{refused}");
     let unknown = ann.send("/questions/answer", &[("question", &id), ("word", "rm")]).await;
     assert_eq!(unknown, "Choose one of the answers.");
     // One that is answered before it comes to Discord never does.

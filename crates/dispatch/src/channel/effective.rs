@@ -62,7 +62,7 @@ pub fn effective(
     let effort = wanted.as_deref().and_then(|wanted| effort(descriptor, wanted));
     if let (Some(wanted), None) = (&wanted, &effort) {
         warnings.push(format!(
-            "backend `{}` knows no level of thinking {wanted:?}, only {}; it is ignored",
+            "backend `{}` has no level of thinking {wanted:?}, only {}; it is ignored",
             descriptor.name,
             listed(&descriptor.efforts)
         ));

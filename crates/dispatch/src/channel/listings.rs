@@ -89,7 +89,7 @@ impl Listings {
                 Err(error) => tracing::info!(
                     backend = backend.descriptor().name,
                     error,
-                    "the agent does not list what it was asked for"
+                    "the agent did not return the requested list"
                 ),
             }
         });

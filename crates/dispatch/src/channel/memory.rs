@@ -48,9 +48,7 @@ impl ChannelContext {
         let visible = visible.to_owned();
         let memory = match (&place, lane) {
             (Place::Nowhere, _) => {
-                notices.push(
-                    "What should be remembered was left out: nothing is noted here.".to_owned(),
-                );
+                notices.push("The agent's note was dropped: notes are disabled here.".to_owned());
                 return (visible, notices);
             }
             // The operator writes to the operator's own file, so no name is needed.
@@ -69,7 +67,7 @@ impl ChannelContext {
             Ok(()) => (visible, notices),
             Err(error) => {
                 tracing::error!(%error, "cannot append to the memory; the block stays in the answer");
-                notices.push("What should be remembered could not be saved.".to_owned());
+                notices.push("The agent's note could not be saved.".to_owned());
                 (text, notices)
             }
         }

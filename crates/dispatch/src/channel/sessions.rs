@@ -118,12 +118,10 @@ impl Dispatcher {
     ) -> Result<String, String> {
         let found = self.conversations(lane, owner, wait).await;
         if !found.resumable {
-            return Err("Conversations cannot be taken up again with this backend.".to_owned());
+            return Err("This backend cannot resume conversations.".to_owned());
         }
         let Some(chosen) = named(found.all, id) else {
-            return Err(
-                "That is no conversation of this channel; `/sessions` lists them.".to_owned()
-            );
+            return Err("This channel has no such conversation; `/sessions` lists them.".to_owned());
         };
         let called = if chosen.title.is_empty() {
             short(&chosen.id)
@@ -131,7 +129,7 @@ impl Dispatcher {
             format!("\"{}\"", chosen.title)
         };
         if chosen.current {
-            return Ok(format!("{called} is the present conversation already"));
+            return Ok(format!("{called} is already the current conversation"));
         }
         let (name, settings) = self.inner.channels.backend_of(lane).await;
         let directory = self.inner.channels.directory_of(&settings).await?;
@@ -142,7 +140,7 @@ impl Dispatcher {
             .resume(lane, &name, chosen.id.clone(), (DIRECTORY, elsewhere.clone()))
             .await
             .map_err(|error| {
-                tracing::error!(%lane, %error, "cannot save which conversation goes on");
+                tracing::error!(%lane, %error, "cannot save the resumed conversation");
                 "The choice could not be saved. (storage)".to_owned()
             })?;
         let past = Past {
@@ -154,7 +152,7 @@ impl Dispatcher {
             directory: elsewhere,
         };
         self.inner.channels.note(past, None).await;
-        Ok(format!("{called} goes on with the next message"))
+        Ok(format!("{called} continues with the next message"))
     }
 
     /// Lets the agent compact the conversation of a lane, which runs the model and takes at most
@@ -299,7 +297,7 @@ impl ChannelContext {
     async fn note(&self, past: Past, before: Option<SessionId>) {
         let lane = past.lane.clone();
         if let Err(error) = self.parts.workspace.history().note(past, before.as_ref()).await {
-            tracing::warn!(%lane, %error, "cannot note the conversation; `/sessions` will not list it");
+            tracing::warn!(%lane, %error, "cannot save the conversation; `/sessions` will not list it");
         }
     }
 }

@@ -94,12 +94,12 @@ impl Dispatcher {
         match self.inner.links.query(&backend, QueryKind::Health, PING_TIMEOUT).await? {
             QueryResult::Health(report) => Ok(format!("{name} is ready: {}", one_line(&report))),
             QueryResult::Failed(failure) if failure.kind == FailureKind::Unsupported => {
-                Ok(format!("{name} is ready; its agent tells nothing about its health"))
+                Ok(format!("{name} is ready; its agent does not report its health"))
             }
             QueryResult::Failed(failure) => {
                 Err(format!("{name} does not work: {}", one_line(&in_words(&failure.message, ""))))
             }
-            other => Err(format!("{name} gave a strange answer: {other:?}")),
+            other => Err(format!("{name} gave an unexpected answer: {other:?}")),
         }
     }
 
@@ -191,7 +191,7 @@ impl Dispatcher {
             && before.session.is_some()
             && before.settings.contains_key(setting.name());
         let but = if kept {
-            " This conversation may keep the model it has; `/reset` begins one without."
+            " This conversation may keep its model; `/reset` starts one without it."
         } else {
             ""
         };

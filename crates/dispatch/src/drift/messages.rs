@@ -27,12 +27,13 @@ pub(super) struct FirstSeen {
 /// Returns one notice about kinds of output that were seen for the first time. It only counts
 /// `further` more of them.
 pub(super) fn first_seen(all: &[FirstSeen], further: usize) -> String {
-    let mut text = "👀 An agent says things its backend does not know. (drift)".to_owned();
+    let mut text =
+        "👀 An agent sent output that its backend does not recognise. (drift)".to_owned();
     let mut left = all.len() + further;
     let Some(FirstSeen { key, recording, .. }) = all.first() else { return text };
     let end = format!(
-        "\nMost often the agent is newer than its backend. See what the backend makes of it: \
-         `aetheel backend replay {} {recording}`. What to do: {PAGE}",
+        "\nUsually the agent is newer than its backend. Check how the backend reads it: \
+         `aetheel backend replay {} {recording}`. Next steps: {PAGE}",
         key.backend
     );
     let mut heading = String::new();
@@ -70,16 +71,16 @@ pub(super) fn rolled_back(backend: &str, verdict: &Verdict, result: &Outcome) ->
     let turned_out = verdict.generation.to_string();
     match result {
         Outcome::Done(serves) => format!(
-            "⏪ Generation {turned_out} of **{backend}** reads worse than the one before and was taken back: {measured}. Generation {serves} \
+            "⏪ Generation {turned_out} of **{backend}** reads worse than the previous one and was rolled back: {measured}. Generation {serves} \
              serves now. Compare the two on the recordings of those turns before you install it again; {PAGE}. (rolled back)"
         ),
         Outcome::Failed(why) => format!(
-            "⚠️ Generation {turned_out} of **{backend}** reads worse than the one before: {measured}. It could not be taken back and still \
+            "⚠️ Generation {turned_out} of **{backend}** reads worse than the previous one: {measured}. It could not be rolled back and still \
              serves: {why}. Put the earlier component into BACKENDS_DIR; {PAGE}. (not rolled back)"
         ),
         Outcome::Off => format!(
-            "⚠️ Generation {turned_out} of **{backend}** reads worse than the one before: {measured}. It still serves, because \
-             BACKEND_ROLLBACK is `never`; `aetheel backend rollback {backend}` takes it back; {PAGE}. (not rolled back)"
+            "⚠️ Generation {turned_out} of **{backend}** reads worse than the previous one: {measured}. It still serves, because \
+             BACKEND_ROLLBACK is `never`; `aetheel backend rollback {backend}` rolls it back; {PAGE}. (not rolled back)"
         ),
     }
 }
@@ -101,7 +102,7 @@ pub(super) fn measured(verdict: &Verdict) -> String {
     let how = if *misread {
         "were misread"
     } else {
-        "were misread or held unknown things that the one before had not met"
+        "were misread or had unknown output that the previous generation did not have"
     };
     format!(
         "{bad} of its first {of} turns {how}, before that {} of {}, with the agent's version {agent_version}",
@@ -126,7 +127,7 @@ pub(super) fn summary<'a>(met: impl Iterator<Item = &'a Drift>) -> Option<String
         String::new()
     };
     (!met.is_empty())
-        .then(|| format!("The agent said what this backend does not know, {times}×: {}{more}. What to do: {PAGE}", named.join(", ")))
+        .then(|| format!("The agent sent output that this backend does not recognise, {times}×: {}{more}. Next steps: {PAGE}", named.join(", ")))
 }
 
 fn about(first: &FirstSeen) -> String {
@@ -168,14 +169,14 @@ mod tests {
             [first("line type \"foo\"", "{\"type\":\"foo\"}"), first("line type \"bar\"", "")];
         assert_eq!(
             first_seen(&all, 2),
-            "👀 An agent says things its backend does not know. (drift)\n\
+            "👀 An agent sent output that its backend does not recognise. (drift)\n\
              **gemini**, agent version 0.9.1, generation 2@0123456789ab, recording `1f0c9a2e`:\n\
              - `line type \"foo\"` at `type`\n```\n{\"type\":\"foo\"}\n```\n\
              - `line type \"bar\"` at `type`\n\
              …and 2 more; `aetheel doctor` counts them.\n\
-             Most often the agent is newer than its backend. See what the backend makes of it: \
+             Usually the agent is newer than its backend. Check how the backend reads it: \
              `aetheel backend replay gemini 1f0c9a2e`. \
-             What to do: <https://github.com/aetheel/aetheel/blob/main/docs/drift.md>"
+             Next steps: <https://github.com/aetheel/aetheel/blob/main/docs/drift.md>"
         );
     }
 

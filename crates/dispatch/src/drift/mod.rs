@@ -115,7 +115,7 @@ impl DriftMonitor {
                 recording = link,
                 what,
                 path,
-                "the agent says something its backend does not know; docs/drift.md says what to do"
+                "the agent sent output that its backend does not recognise; see docs/drift.md"
             );
             if state.fresh.len() < NOTICE_KIND_LIMIT {
                 let (sample, recording) =
@@ -246,7 +246,7 @@ impl DriftMonitor {
                     generation,
                     serves,
                     measured,
-                    "a backend read worse than the one before and was rolled back"
+                    "a backend read worse than its previous generation and was rolled back"
                 );
                 figures::rolled_back(&backend, "done");
             }
@@ -256,7 +256,7 @@ impl DriftMonitor {
                     generation,
                     why,
                     measured,
-                    "a backend reads worse than the one before and could not be rolled back; put the earlier component into BACKENDS_DIR"
+                    "a backend reads worse than its previous generation and could not be rolled back; put the earlier component into BACKENDS_DIR"
                 );
                 figures::rolled_back(&backend, "failed");
             }
@@ -265,7 +265,7 @@ impl DriftMonitor {
                     backend,
                     generation,
                     measured,
-                    "a backend reads worse than the one before; BACKEND_ROLLBACK is `never`, so it stays: `aetheel backend rollback` takes it back"
+                    "a backend reads worse than its previous generation; BACKEND_ROLLBACK is `never`, so it stays; `aetheel backend rollback` rolls it back"
                 );
                 figures::rolled_back(&backend, "off");
             }
@@ -276,12 +276,12 @@ impl DriftMonitor {
     async fn notify(&self, text: String) {
         if self.quota.check().is_err() {
             tracing::warn!(
-                "drift is not told in Discord: there were too many notices about it; `aetheel doctor` has the counts"
+                "no notice about drift: too many were sent; `aetheel doctor` has the counts"
             );
             return;
         }
         if let Err(error) = self.parts.outlet.notify(Notice::for_operator(text, None)).await {
-            tracing::warn!(%error, "nobody could be told of drift; the log and `aetheel doctor` have it");
+            tracing::warn!(%error, "cannot send the notice about drift; the log and `aetheel doctor` have it");
         }
     }
 

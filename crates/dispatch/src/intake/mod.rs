@@ -61,7 +61,7 @@ impl Dispatcher {
         };
         // A repeated event is neither counted nor refused a second time.
         if self.inner.durability.knows(&event) {
-            tracing::debug!(%lane, ?kind, "event was taken before");
+            tracing::debug!(%lane, ?kind, "event was accepted before");
             return Err(Refusal::Known);
         }
         if event.prompt.len() > limit {

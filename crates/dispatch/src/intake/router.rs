@@ -68,7 +68,7 @@ impl Dispatcher {
     pub fn submit_sent(&self, event: NewEvent) -> Result<Option<Accepted>, Refusal> {
         let comes_round = matches!(event.kind, EventKind::Heartbeat | EventKind::Cron);
         if comes_round && self.is_busy(&event.lane) && !self.inner.durability.knows(&event) {
-            tracing::info!(lane = %event.lane, reason = "busy", "skipped: the one before still runs or waits");
+            tracing::info!(lane = %event.lane, reason = "busy", "skipped: the previous one still runs or waits");
             figures::schedule_skipped(event.kind, "busy", 1);
             return Ok(None);
         }

@@ -47,15 +47,15 @@ impl Steered {
     pub fn message(self) -> Option<&'static str> {
         match self {
             Self::Injected => Some("Passed on: the agent has it in the running answer."),
-            Self::Queued => Some("Passed on: the agent takes it up after the running answer."),
+            Self::Queued => Some("Passed on: the agent handles it after the running answer."),
             Self::Dropped => Some("The agent lost this message. Please send it again."),
             Self::Prompt | Self::Stopped => None,
-            Self::Later => Some("I am restarting: this is taken up as soon as I am back."),
-            Self::NotNow => {
-                Some("The agent cannot take it in right now: it is queued as your next prompt.")
-            }
+            Self::Later => Some("I am restarting: this is handled as soon as I am back."),
+            Self::NotNow => Some(
+                "The agent cannot take messages right now: this is queued as your next prompt.",
+            ),
             Self::Unsupported => Some(
-                "This agent takes nothing in while it works: it is queued as your next prompt.",
+                "This agent takes no messages while it works: this is queued as your next prompt.",
             ),
         }
     }
@@ -96,7 +96,7 @@ impl Dispatcher {
         if let Some(steered) = prompt {
             let lane = event.lane.clone();
             self.submit(event)?.safe().await?;
-            tracing::info!(%lane, outcome = ?steered, "a person steered");
+            tracing::info!(%lane, outcome = ?steered, "message for a running turn");
             // The caller may have dropped the receiver.
             let _ = outcome_tx.send(steered);
             return Ok(Underway(outcome));
@@ -105,7 +105,7 @@ impl Dispatcher {
         let this = self.clone();
         self.inner.tasks.spawn(async move {
             let steered = this.see_steered(&event).await;
-            tracing::info!(event = event.sequence, lane = %event.lane, outcome = ?steered, "a person steered");
+            tracing::info!(event = event.sequence, lane = %event.lane, outcome = ?steered, "message for a running turn");
             let _ = outcome_tx.send(steered);
         });
         Ok(Underway(outcome))

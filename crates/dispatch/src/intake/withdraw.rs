@@ -13,7 +13,7 @@ impl Dispatcher {
         };
         let Some(event) = withdrawn else { return false };
         self.inner.durability.check_off(&event);
-        tracing::info!(event = event.sequence, lane = %event.lane, "event withdrawn by the person who wrote it");
+        tracing::info!(event = event.sequence, lane = %event.lane, "event withdrawn by its author");
         self.pump();
         self.inner.lanes.tell_finished();
         true
@@ -34,7 +34,7 @@ impl Dispatcher {
         if let Some(event) = queue.amend(sequence, prompt) {
             // If the change cannot be written, a crash restores the old prompt.
             drop(self.inner.durability.keep(event));
-            tracing::info!(event = sequence, lane = %event.lane, "event amended by the person who wrote it");
+            tracing::info!(event = sequence, lane = %event.lane, "event edited by its author");
         }
         Ok(true)
     }

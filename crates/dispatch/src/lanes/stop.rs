@@ -154,9 +154,7 @@ impl Dispatcher {
         let drift = tokio::time::timeout(grace, self.inner.drift.publish());
         let (delivered, drift) = tokio::join!(tokio::time::timeout(grace, delivered), drift);
         if delivered.is_err() {
-            tracing::warn!(
-                "shutdown: answers that are on their way are delivered by the next start"
-            );
+            tracing::warn!("shutdown: undelivered answers are delivered after the next start");
         }
         if drift.is_err() {
             tracing::warn!("shutdown: the latest unknown output could not be saved or reported");
@@ -190,7 +188,7 @@ impl Dispatcher {
                 tracing::warn!(
                     running,
                     kept = left,
-                    "shutdown: grace is over, stopping turns; what waits is answered after the next start"
+                    "shutdown: grace is over, stopping turns; waiting events are answered after the next start"
                 );
             } else {
                 tracing::warn!(running, refused = left, "shutdown: grace is over, stopping turns");
@@ -210,14 +208,14 @@ impl Dispatcher {
         if left > 0 {
             tracing::warn!(
                 left,
-                "shutdown: not every answer could be delivered; what is kept is delivered by the next start"
+                "shutdown: not every answer could be delivered; saved answers are delivered after the next start"
             );
         }
         self.inner.delivery.leave();
         self.inner.tasks.wait().await;
         tracing::info!(
             links = self.inner.links.count(),
-            "shutdown: no turn is left, long-lived agents leave"
+            "shutdown: no turn is left, closing long-lived agents"
         );
         self.inner.links.close().await;
         if let Some(journal) = &self.inner.parts.journal

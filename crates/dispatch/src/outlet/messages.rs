@@ -12,7 +12,7 @@ use aetheel_turn::Ending;
 /// A notice below an answer for which the agent got the previous messages as text, because the
 /// session is on another machine.
 pub(crate) const MOVED: &str =
-    "This conversation moved to another machine; I begin anew with what was written here.";
+    "This conversation moved to another machine; I start again from the messages in this channel.";
 
 /// A notice below the answer to a prompt that was written during an outage.
 pub(crate) const LATE: &str = "I was away when you wrote this.";
@@ -53,13 +53,13 @@ pub enum Refusal {
     #[error("I am restarting. Please try again in a minute.")]
     ShuttingDown,
     /// An event with the same key was accepted before.
-    #[error("I have this already; its answer comes once.")]
+    #[error("I already have this; it is answered once.")]
     Known,
     /// The event could not be saved.
     #[error("This could not be saved, so it was not taken. Please try again later. (storage)")]
     NotSaved,
     /// The prompt has more files than allowed.
-    #[error("{}", if *limit == 0 { "Files are not taken here. Write it in words.".to_owned() } else { format!("That is {count} files, at most {limit} are taken. Send fewer.") })]
+    #[error("{}", if *limit == 0 { "Files are not accepted here. Write it as text.".to_owned() } else { format!("That is {count} files, at most {limit} are taken. Send fewer.") })]
     TooManyFiles {
         /// The number of files with the prompt.
         count: usize,
@@ -254,9 +254,7 @@ fn agent(failure: &Failure) -> (String, Option<&'static str>) {
             "Please ask again to start a new one.",
             None,
         ),
-        FailureKind::Protocol => {
-            ("The agent said something that cannot be.", AGAIN, Some("protocol"))
-        }
+        FailureKind::Protocol => ("The agent sent an invalid message.", AGAIN, Some("protocol")),
         FailureKind::Crashed => ("The agent ended without a result.", AGAIN, Some("agent failure")),
         FailureKind::TimedOut => {
             ("The agent gave up waiting.", "Please ask again.", Some("agent timeout"))

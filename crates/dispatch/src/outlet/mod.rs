@@ -63,7 +63,7 @@ pub trait Outlet: Send + Sync {
     /// [`DeliveryError`] if nobody will see it. The outlet has logged the details.
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
         let _ = notice;
-        Err(DeliveryError::Refused("there is no place for notices here".to_owned()))
+        Err(DeliveryError::Refused("there is no channel for notices here".to_owned()))
     }
 
     /// Opens the thread for an event and posts the prompt there. Repeated calls open only one
@@ -262,7 +262,7 @@ impl std::fmt::Debug for Unseen {
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
     /// The channel no longer exists.
-    #[error("the place of the answer is gone: {0}")]
+    #[error("the channel of the answer no longer exists: {0}")]
     Gone(String),
     /// The service does not accept the answer.
     #[error("cannot deliver the answer: {0}")]

@@ -76,9 +76,10 @@ impl Settlement {
     pub fn summary(&self) -> String {
         let (by, decision) = match self {
             Self::Answered { by, decision } => (by, decision),
-            Self::Withdrawn => return "The agent no longer asks.".to_owned(),
+            Self::Withdrawn => return "The agent withdrew the question.".to_owned(),
             Self::Expired => {
-                return "Nobody answered in time, so the agent was refused.".to_owned();
+                return "The question was not answered in time, so the agent was refused."
+                    .to_owned();
             }
             Self::TurnEnded => return "No longer open: the turn is over.".to_owned(),
         };
@@ -97,7 +98,7 @@ impl Settlement {
                 format!("Answered by {by}: {}", chosen.join(" · "))
             }
             Decision::Dismissed => {
-                "Nobody was there to answer, so the agent was refused.".to_owned()
+                "No one was available to answer, so the agent was refused.".to_owned()
             }
         }
     }

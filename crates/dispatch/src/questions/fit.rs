@@ -40,7 +40,7 @@ pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'stati
                     match values.len() {
                         0 if asked.optional => Ok(None),
                         0 => Err("Every question needs an answer."),
-                        2.. if !asked.many => Err("Only one answer is wanted to this question."),
+                        2.. if !asked.many => Err("This question takes only one answer."),
                         _ => Ok(Some((asked.id.clone(), values))),
                     }
                 })
@@ -57,7 +57,7 @@ pub(super) fn fit(entry: &Entry, decision: Decision) -> Result<Decision, &'stati
             Ok(serde_json::Value::Object(_)) if input.len() <= WORDS_LIMIT => {
                 Ok(Decision::AllowChanged(input))
             }
-            _ => Err("What the tool is to be given must be a JSON object."),
+            _ => Err("The input of the tool must be a JSON object."),
         },
         (Decision::Chosen(id), ..) if !entry.ask.options.iter().any(|option| option.id == id) => {
             Err("This is not offered here.")
@@ -117,9 +117,11 @@ fn value_of(
     let words = own(value)?;
     match shown.form {
         _ if words.is_empty() => Err("Every question needs an answer."),
-        AnswerForm::Whole if words.parse::<i64>().is_err() => Err("This wants a whole number."),
+        AnswerForm::Whole if words.parse::<i64>().is_err() => {
+            Err("The answer must be a whole number.")
+        }
         AnswerForm::Number if !words.parse::<f64>().is_ok_and(f64::is_finite) => {
-            Err("This wants a number.")
+            Err("The answer must be a number.")
         }
         _ => Ok(words),
     }

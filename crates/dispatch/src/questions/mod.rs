@@ -72,7 +72,7 @@ pub enum AnswerRefusal {
     Gone,
     /// The person neither asked for the turn nor is an approver.
     #[error(
-        "This question is not yours to answer: whoever asked, the bot's owner and its approvers may."
+        "You may not answer this question: only the person who asked, the bot's owner and its approvers may."
     )]
     NotYours,
     /// The answer does not fit. The question is still open.

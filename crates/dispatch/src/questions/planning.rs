@@ -15,7 +15,7 @@ use aetheel_model::plain::one_line;
 use aetheel_model::redact::Redactor;
 
 /// The reason that the agent receives.
-const REFUSAL: &str = "Only planning is wanted here: nothing may be changed and no command may be run. Work out what is to be done, and tell it.";
+const REFUSAL: &str = "Only planning is allowed here: do not change anything and do not run commands. Work out a plan and describe it.";
 /// The maximum number of refused requests that the notice names.
 const NAMED_LIMIT: usize = 3;
 /// The maximum length of each name, in characters.
@@ -81,7 +81,7 @@ impl Planning {
             refused.into_iter().map(|what| format!("`{}`", brief(what))).collect();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!named.is_empty()).then(|| {
-            format!("Not done while only planning: {}{more}. `/mode build` ends that, where the operator lets you.", named.join(", "))
+            format!("Refused in plan mode: {}{more}. `/mode build` ends it, if the operator allows that.", named.join(", "))
         })
     }
 }

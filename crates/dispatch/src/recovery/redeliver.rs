@@ -96,7 +96,7 @@ impl Dispatcher {
             .collect();
         let offer = Some(Offer { id, label: "Deliver them".to_owned() });
         if let Err(error) = inner.parts.outlet.notify(Notice::for_operator(text, offer)).await {
-            tracing::warn!(%error, "nobody could be told of lost replies that can be read; `aetheel recover` delivers them");
+            tracing::warn!(%error, "cannot send the notice about lost replies that can be read; `aetheel recover` delivers them");
         }
         // Marked after the notice was sent: after a crash in between, the notice is posted a second
         // time rather than never, and Discord shows a repeated notice once.
@@ -262,13 +262,16 @@ impl Dispatcher {
     async fn recovered_answer(&self, lost: &LostTurn, label: &str, read: Reread) -> Answer {
         let mut notices = Vec::new();
         if read.cut {
-            notices.push("The agent was stopped before it had finished; this is what it had said until then.".to_owned());
+            notices.push(
+                "The agent was stopped before it had finished; this is its output until then."
+                    .to_owned(),
+            );
         }
         let old = jiff::Timestamp::now().as_millisecond() - lost.at_ms > UNDATED_LIMIT_MS;
         let date = jiff::Timestamp::from_millisecond(lost.at_ms).ok().filter(|_| old);
         let date = date.map(|at| format!(" of {}", at.strftime("%Y-%m-%d"))).unwrap_or_default();
         notices.push(format!(
-            "The reply{date} that could not be read at first. (recovered, {})",
+            "This reply{date} could not be read at first. (recovered, {})",
             lost.turn
         ));
         let channels = &self.inner.channels;

@@ -22,7 +22,7 @@ use aetheel_store::workspace::{Entry, Journal, OFFER_SPAN_MS};
 const CRASH_LIMIT: u32 = 3;
 const LABEL: &str = "Try again";
 /// The answer to a message that was sent to a turn that does not run again without asking.
-const RECEIVED: &str = "The agent had taken this in when I was interrupted. If the work is done again, please send it again. (interrupted)";
+const RECEIVED: &str = "The agent had received this when I was interrupted. If the work is done again, please send it again. (interrupted)";
 
 /// How an event of a previous process continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,11 +98,11 @@ pub enum Again {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgainRefusal {
     /// The event was started again already, or the offer is too old.
-    #[error("This is no longer on offer.")]
+    #[error("This is no longer available.")]
     Gone,
     /// The person neither asked for the event nor is an approver.
     #[error(
-        "This is not yours to start again: whoever asked, the bot's owner and its approvers may."
+        "You may not start this again: only the person who asked, the bot's owner and its approvers may."
     )]
     NotYours,
     /// The gateway is stopping.
@@ -112,7 +112,7 @@ pub enum AgainRefusal {
     #[error("This could not be saved, so it was not started. Please try again later. (storage)")]
     NotSaved,
     /// A lost reply, and the person may not use the bot in that channel.
-    #[error("This is not yours to start: only who may use me in this channel can.")]
+    #[error("You may not start this: only people who may use me in this channel can.")]
     NotAdmitted,
     /// Lost replies of other people, and the person is neither the owner nor an approver.
     #[error("This is for the bot's owner and its approvers.")]
@@ -185,7 +185,7 @@ impl Dispatcher {
                 restored,
                 asked = offers.len(),
                 offered,
-                "events of an earlier life of the gateway: their turns go on, restored, asked about now, asked about before"
+                "restored the events of the previous process"
             );
         }
         let (inner, journal) = (self.inner.clone(), journal.clone());
@@ -261,11 +261,11 @@ impl Dispatcher {
             journal.put_back(entry);
             tracing::error!(
                 event = sequence,
-                "cannot note in state/queue.md that an event is done again"
+                "cannot record in state/queue.md that an event runs again"
             );
             return Err(AgainRefusal::NotSaved);
         }
-        tracing::info!(event = sequence, lane = %event.lane, ?person, "a person has an event done again");
+        tracing::info!(event = sequence, lane = %event.lane, ?person, "a person started an event again");
         self.inner.lanes.queue.lock().restore(event);
         self.pump();
         Ok(Again::Started)
@@ -346,7 +346,7 @@ impl Inner {
         let (_, entry) = self.noted(event)?;
         match Turn::of(Some(&entry)) {
             Turn::Again => {
-                tracing::warn!("the agent was lost; the turn begins again");
+                tracing::warn!("the agent was lost; the turn runs again");
                 Some(Left::Again)
             }
             Turn::Asked => Some(Left::Ask),
@@ -389,26 +389,26 @@ impl Inner {
         let what = if about.is_some() { "this".to_owned() } else { self.excerpt(event) };
         let text = match why {
             Why::SetAside => {
-                tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running at every one of the gateway's last deaths; it is set aside");
+                tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running during each of the gateway's last crashes; it is set aside");
                 format!(
-                    "I died {} times while I worked on {what}, so I have set it aside. (set aside)",
+                    "I crashed {} times while I worked on {what}, so I have set it aside. (set aside)",
                     entry.started
                 )
             }
             Why::Interrupted => {
                 tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
                 format!(
-                    "I was interrupted while I worked on {what} and had already used a tool, so I have not simply begun again. (interrupted)"
+                    "I was interrupted while I worked on {what} and had already used a tool, so I did not simply start again. (interrupted)"
                 )
             }
             Why::Unknown => {
                 tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted and its agent may have used a tool; people are asked");
                 format!(
-                    "I was interrupted while I worked on {what} and may have used a tool, so I have not simply begun again. (interrupted)"
+                    "I was interrupted while I worked on {what} and may have used a tool, so I did not simply start again. (interrupted)"
                 )
             }
             Why::Broke => format!(
-                "Something inside me broke while I worked on {what}. My operator's log says what. (internal)"
+                "Something inside me broke while I worked on {what}. The log has the details. (internal)"
             ),
         };
         let offer = Offer { id: id_of(event.sequence, entry.again), label: LABEL.to_owned() };
@@ -418,7 +418,7 @@ impl Inner {
         let posted = self.parts.outlet.give_up(event, notice, prior).await;
         if aside && channel.is_some() {
             let text = format!(
-                "An event in {} was running when I died, {} times; I have set it aside. (set aside)",
+                "An event in {} was running when I crashed, {} times; I have set it aside. (set aside)",
                 event.lane, entry.started
             );
             // If there is no channel for notices, the log line above remains.

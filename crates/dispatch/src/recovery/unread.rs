@@ -89,7 +89,7 @@ impl LostReplies {
             recording,
         };
         if let Err(error) = self.notes().note(lost).await {
-            tracing::error!(%error, "a lost reply cannot be noted; its recording stays in RECORDINGS_DIR/lost");
+            tracing::error!(%error, "a lost reply cannot be recorded; its recording stays in RECORDINGS_DIR/lost");
             return None;
         }
         let mut epochs = self.epochs.lock();
@@ -112,7 +112,7 @@ impl LostReplies {
         let entry = self.parts.journal.as_ref().and_then(|journal| journal.entry(event.sequence));
         let Some(message) = entry.and_then(|entry| entry.posted.last().copied()) else { return };
         if let Err(error) = self.notes().set_notice(turn, message).await {
-            tracing::warn!(turn, %error, "cannot note where the button of a lost reply is; it stays when the reply is delivered");
+            tracing::warn!(turn, %error, "cannot save where the button of a lost reply is; it stays after the reply is delivered");
         }
     }
 
@@ -127,7 +127,7 @@ impl LostReplies {
         };
         for turn in lost.all().await.into_iter().filter(superseded) {
             if let Err(error) = lost.mark(&turn.turn, LostState::GivenUp, None).await {
-                tracing::warn!(turn = turn.turn, %error, "cannot note that a lost reply is not wanted any more");
+                tracing::warn!(turn = turn.turn, %error, "cannot record that a lost reply was given up");
             }
             figures::lost_reply(&turn.backend, LostState::GivenUp.word());
         }
@@ -181,7 +181,7 @@ impl LostReplies {
     /// Records the state of a lost reply, and the component that tried to read it.
     pub(super) async fn mark(&self, turn: &str, state: LostState, tried: Option<&str>) {
         if let Err(error) = self.notes().mark(turn, state, tried).await {
-            tracing::warn!(turn, %error, "cannot note what became of a lost reply");
+            tracing::warn!(turn, %error, "cannot record the state of a lost reply");
         }
     }
 
@@ -190,7 +190,7 @@ impl LostReplies {
         let Some(turn) = LostTurn::of_key(event.key.as_deref()) else { return };
         let lost = self.notes();
         if let Err(error) = lost.mark(turn, state, None).await {
-            tracing::error!(turn, %error, "cannot note in state/lost.md what became of a recovered reply");
+            tracing::error!(turn, %error, "cannot record the state of a recovered reply in state/lost.md");
         }
         let Some(lost) = lost.get(turn).await else { return };
         figures::lost_reply(&lost.backend, state.word());

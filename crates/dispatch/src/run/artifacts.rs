@@ -30,7 +30,7 @@ pub(super) async fn keep(parts: &Parts, transcript: &Transcript) -> (Vec<AnswerF
                 match STANDARD.decode(plain) {
                     Ok(bytes) => bytes,
                     Err(error) => {
-                        tracing::warn!(name, %error, "what the agent made is no base64; it is left out");
+                        tracing::warn!(name, %error, "an artifact is not valid base64; it is left out");
                         notices.push(format!("{name} could not be read."));
                         continue;
                     }
@@ -40,12 +40,12 @@ pub(super) async fn keep(parts: &Parts, transcript: &Transcript) -> (Vec<AnswerF
         let size = bytes.len();
         match parts.workspace.keep_blob(bytes).await {
             Ok(path) => {
-                tracing::info!(name, size, "kept what the agent made");
+                tracing::info!(name, size, "stored an artifact");
                 files.push(AnswerFile { name, path });
             }
             Err(error) => {
-                tracing::warn!(name, size, %error, "what the agent made cannot be kept; hint: is there room below CONFIG_DIR?");
-                notices.push(format!("{name} could not be kept."));
+                tracing::warn!(name, size, %error, "cannot store an artifact; hint: is there room below CONFIG_DIR?");
+                notices.push(format!("{name} could not be saved."));
             }
         }
     }
@@ -59,7 +59,7 @@ pub(super) fn notices(transcript: &Transcript) -> Vec<String> {
         .tasks()
         .iter()
         .filter(goes_on)
-        .map(|task| format!("Goes on in the background: {}", one_line(&task.title)));
+        .map(|task| format!("Continues in the background: {}", one_line(&task.title)));
     tasks.chain(transcript.quota().iter().filter_map(quota)).collect()
 }
 
@@ -68,11 +68,9 @@ fn quota(quota: &Quota) -> Option<String> {
     let resets =
         quota.resets.as_deref().map(|at| format!(" until {}", one_line(at))).unwrap_or_default();
     match quota.used_percent {
-        _ if quota.exhausted => {
-            Some(format!("Nothing is left of the allowance ({label}){resets}."))
-        }
+        _ if quota.exhausted => Some(format!("The quota is used up ({label}){resets}.")),
         Some(used) if used >= QUOTA_NOTICE_PERCENT => {
-            Some(format!("{used:.0}% of the allowance are used ({label})."))
+            Some(format!("{used:.0}% of the quota is used ({label})."))
         }
         _ => None,
     }
@@ -173,9 +171,9 @@ mod tests {
         assert_eq!(
             notices(&transcript),
             [
-                "Goes on in the background: task a",
-                "93% of the allowance are used (5 hours).",
-                "Nothing is left of the allowance (5 hours).",
+                "Continues in the background: task a",
+                "93% of the quota is used (5 hours).",
+                "The quota is used up (5 hours).",
             ]
         );
     }

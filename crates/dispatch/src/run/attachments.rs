@@ -96,7 +96,7 @@ impl Taken {
         }
         // Files are added in the order in which they were sent.
         for (number, (file, bytes)) in event.attached.iter().zip(fetched).enumerate() {
-            let bytes = match bytes.unwrap_or_else(|| Err("it did not come in time".to_owned())) {
+            let bytes = match bytes.unwrap_or_else(|| Err("it did not arrive in time".to_owned())) {
                 Ok(bytes) if bytes.len() as u64 > limit => {
                     Err(format!("it has more than {limit} bytes"))
                 }
@@ -201,9 +201,9 @@ impl Taken {
             }
             Ok(Err(error)) => {
                 tracing::error!(%error, "cannot keep a file where the agent works; check that the directory can be written to");
-                Err("it could not be kept".to_owned())
+                Err("it could not be saved".to_owned())
             }
-            Err(_) => Err("it could not be kept".to_owned()),
+            Err(_) => Err("it could not be saved".to_owned()),
         }
     }
 }

@@ -61,7 +61,7 @@ impl ToolGate {
             tracing::error!(
                 tool,
                 backend,
-                "the agent used a tool that ALLOWED_TOOLS does not name without asking; choose another backend"
+                "the agent used a tool without asking that ALLOWED_TOOLS does not name; choose another backend"
             );
         }
     }
@@ -171,7 +171,10 @@ impl Audience for TurnAudience<'_> {
             return;
         }
         if let Some(refusal) = self.context.planning.refusal(&ask.kind) {
-            tracing::info!(title = one_line(&ask.title), "refused the agent what is no planning");
+            tracing::info!(
+                title = one_line(&ask.title),
+                "refused a request of the agent in plan mode"
+            );
             answer.decide(refusal);
             return;
         }

@@ -32,19 +32,16 @@ impl Inner {
             for (ask, time) in &turn.asks {
                 self.parts.outlet.close_question(&question_id(&turn.id, *ask, *time));
             }
-            tracing::warn!(
-                why,
-                "a turn that outlived the gateway is ended: it has more than it may have now"
-            );
+            tracing::warn!(why, "a resumed turn is ended: it has more rights than are allowed now");
             return Answer::failed(
                 name,
                 format!(
-                    "I was restarted, and what may be done here is less than it was ({why}), so I stopped. Please ask again. (restarted, {})",
+                    "I was restarted, and less is allowed here now ({why}), so I stopped. Please ask again. (restarted, {})",
                     turn.id
                 ),
             );
         }
-        tracing::info!("the turn goes on where the gateway died");
+        tracing::info!("the turn continues after the restart");
         let binding = self.parts.workspace.bindings().get(&event.lane, &name).await;
         let start = turn.start.clone();
         let begun = Begun {

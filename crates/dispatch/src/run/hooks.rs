@@ -67,7 +67,7 @@ impl Inner {
             if let Err(fault) =
                 self.run_hook(hook, &id, instruction, event, prompt, stop.clone()).await
             {
-                tracing::warn!(hook = name, fault, "hook failed; the turn goes on without it");
+                tracing::warn!(hook = name, fault, "hook failed; the turn continues without it");
             }
         }
         .instrument(span)
@@ -131,7 +131,7 @@ impl Inner {
             let place = NewEvent::new(EventKind::Hook, lane, origin, "")
                 .accepted(event.sequence, event.accepted_ms);
             let reply = self.parts.outlet.open(&place);
-            self.delivery.send(reply, answer, "what a hook's agent said").await;
+            self.delivery.send(reply, answer, "the answer of a hook").await;
         }
         if ending == Ending::Completed { Ok(()) } else { Err(ending.to_string()) }
     }
@@ -160,7 +160,7 @@ impl Audience for Nobody {
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
         tracing::warn!(
             title = ask.title.escape_debug().to_string(),
-            "a hook's agent asks, and nobody is there: its question is dismissed"
+            "dismissed a question of a hook's agent, because nobody can answer it"
         );
         // Dropping it dismisses the question.
         drop(answer);

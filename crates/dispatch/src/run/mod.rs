@@ -107,7 +107,7 @@ impl Inner {
             }
             if is_lost {
                 // An agent never runs for such an event.
-                tracing::error!("the kept answer of a recovered turn cannot be read; `aetheel recover` makes it anew");
+                tracing::error!("the saved answer of a recovered turn cannot be read; `aetheel recover` creates it again");
                 self.durability.check_off(&event);
                 return Left::Nothing;
             }
@@ -203,7 +203,7 @@ impl Inner {
                 tracing::error!(
                     backend = name,
                     fault,
-                    "nothing runs here until channels.md is mended"
+                    "nothing runs here until channels.md is corrected"
                 );
                 return Answer::failed(
                     name,
@@ -219,12 +219,12 @@ impl Inner {
         {
             tracing::error!(
                 backend = name,
-                "ALLOWED_TOOLS=none cannot be kept by this backend; nothing runs on it"
+                "this backend cannot enforce ALLOWED_TOOLS=none; nothing runs on it"
             );
             return Answer::failed(
                 name,
                 format!(
-                    "No tools are allowed here, and this agent cannot be kept from its own. (tools, {id})"
+                    "No tools are allowed here, and this agent's own tools cannot be disabled. (tools, {id})"
                 ),
             );
         }
@@ -273,10 +273,10 @@ impl Inner {
             begun.taken.notices.push(messages::MOVED.to_owned());
         }
         if moved {
-            begun.taken.notices.push(
-                "The working directory here is another one now; this is a new conversation."
-                    .to_owned(),
-            );
+            begun
+                .taken
+                .notices
+                .push("The working directory has changed; this is a new conversation.".to_owned());
         }
         self.conclude(event, begun, lane.ping, (stop, steers), reply, kept).await
     }
@@ -356,7 +356,7 @@ impl Inner {
         );
         if binding.unreadable {
             notices.push(
-                "What was kept of this conversation could not be read; this is a new one."
+                "The saved state of this conversation could not be read; this is a new one."
                     .to_owned(),
             );
         }
@@ -410,7 +410,7 @@ impl Inner {
             tracing::debug!(
                 what,
                 count,
-                "the agent said something this backend does not know; a newer backend may"
+                "the agent sent output that this backend does not recognise; a newer backend may"
             );
         }
         self.drift.on_turn_end(backend, result);
@@ -443,7 +443,7 @@ impl Inner {
         if let Err(error) = saved {
             tracing::error!(%error, "cannot save the conversation's session; the next prompt starts a new one");
             notices.push(
-                "This conversation could not be saved; the next message may start afresh."
+                "This conversation could not be saved; the next message may start a new one."
                     .to_owned(),
             );
         }
@@ -489,7 +489,7 @@ pub(super) async fn deliver_unasked(
         let answer = Answer { text, notices, usage, ..Answer::by(backend) };
         let (reply, answer) =
             (inner.parts.outlet.open(&event), answer.cleaned(&inner.parts.redactor));
-        inner.delivery.send(reply, answer, "what the agent said by itself").await;
+        inner.delivery.send(reply, answer, "a text that the agent sent outside of a turn").await;
     }
 }
 

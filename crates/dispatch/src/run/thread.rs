@@ -62,7 +62,7 @@ impl Inner {
             if !safe(self.durability.keep(&event)).await {
                 tracing::warn!(
                     event = sequence,
-                    "cannot note the thread of an event; after a crash now it would be looked for again"
+                    "cannot record the thread of an event; after a crash now it would be looked for again"
                 );
             }
         }

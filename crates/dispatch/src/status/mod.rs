@@ -98,7 +98,7 @@ impl Dispatcher {
                 for_owners.extend(in_force.warnings);
             }
             None => warnings.push(format!(
-                "The backend {name} is not there: choose another one with /backend."
+                "The backend {name} is not loaded: choose another one with /backend."
             )),
         }
         if let Some(refused) = &refused {
@@ -108,7 +108,7 @@ impl Dispatcher {
         }
         if let Err(fault) = &directory {
             warnings
-                .push("The working directory of this channel cannot be used: nothing runs here until the operator mends it.".to_owned());
+                .push("The working directory of this channel cannot be used: nothing runs here until the operator fixes it.".to_owned());
             for_owners.push(fault.clone());
         }
         for_owners.extend(inner.parts.backends.unaccepted(&name));

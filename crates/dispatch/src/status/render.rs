@@ -103,7 +103,7 @@ pub fn queue_rows(queue: &QueueView, now: Timestamp) -> Vec<Row> {
 #[must_use]
 pub fn session_rows(found: &Conversations, now: Timestamp) -> Vec<Row> {
     if !found.resumable {
-        return vec![Row::new("", format!("{} cannot take a conversation up again.", found.label))];
+        return vec![Row::new("", format!("{} cannot resume a conversation.", found.label))];
     }
     if found.all.is_empty() {
         return vec![Row::new(

@@ -351,7 +351,7 @@ fn settled(asked: &Asked) -> String {
         Some(Decision::DenyAndStop) => "Denied, and the turn was stopped.".to_owned(),
         Some(Decision::Declined) => "People declined to answer.".to_owned(),
         Some(Decision::Dismissed) => {
-            "Nobody was there to answer, so the agent was refused.".to_owned()
+            "No one was available to answer, so the agent was refused.".to_owned()
         }
         Some(Decision::Answers(answers)) => {
             let given = answers.iter().take(PARTS).map(|(_, values)| {
