@@ -1,4 +1,4 @@
-//! `aetheel check`: whether the gateway could start with these settings.
+//! `aetheel check`: checks whether the gateway could start with the given settings.
 
 use serde::Serialize;
 
@@ -12,10 +12,10 @@ use crate::terminal::{self, Verbosity, fail, line};
 
 const NO_TOKEN: &str =
     "DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not";
-/// The next step where a message names none.
-const MORE: &str = "`aetheel doctor` looks at more";
+/// Hint for messages without a hint of their own.
+const MORE: &str = "`aetheel doctor` checks more";
 
-/// The findings as JSON. Fields are only ever added.
+/// The findings as JSON. Fields may be added, but never change or disappear.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Report {
@@ -26,7 +26,7 @@ struct Report {
     lines: Vec<Finding>,
 }
 
-/// Prints what was found; returns the exit code.
+/// Prints the findings and returns the exit code.
 pub(super) async fn run(settings: Settings, json: bool) -> u8 {
     let filter = terminal::command_log_level();
     if let Err(fault) = telemetry::start(LogFormat::Human, filter, settings.redactor.clone()) {
@@ -92,7 +92,7 @@ fn finding(level: Level, text: &str) -> Finding {
     Finding::from_message(level, "settings", text, MORE)
 }
 
-/// Returns the last line for people.
+/// Returns the last line of the text output.
 fn summary(found: &Description) -> String {
     let warnings = match found.warnings.len() {
         0 => String::new(),
@@ -100,8 +100,8 @@ fn summary(found: &Description) -> String {
         count => format!("{count} warnings"),
     };
     let faults = match found.faults.len() {
-        0 if warnings.is_empty() => return "all is well".to_owned(),
-        0 => return format!("{warnings}: it would start; read what is said above"),
+        0 if warnings.is_empty() => return "no problems found".to_owned(),
+        0 => return format!("{warnings}: it would start; read the warnings above"),
         1 => "1 fault: it would start without the part named above".to_owned(),
         count => format!("{count} faults: it would start without the parts named above"),
     };

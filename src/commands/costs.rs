@@ -1,4 +1,4 @@
-//! `aetheel costs`: what turns cost, at a terminal.
+//! `aetheel costs`: prints the costs of turns.
 
 use std::io::Write as _;
 
@@ -17,9 +17,9 @@ use crate::terminal::{self, fail};
 use crate::workspace::costs::{Costs, LaneCosts, Sum, top};
 use crate::workspace::{Sheet, Workspace};
 
-/// Rows of a table; the others are added up.
+/// Largest number of rows of a table; the remaining entries are summed up in one row.
 const ROWS: usize = 20;
-/// Characters of a name.
+/// Largest number of characters of a name.
 const NAME: usize = 40;
 
 /// The form in which costs are printed.
@@ -54,12 +54,12 @@ pub(super) async fn run(settings: Settings, days: u16, form: Form) -> u8 {
         Form::Json => as_json(&turns.costs(from, to).await, from, to),
         Form::Tables => report(&turns.costs(from, to).await, from, to),
     };
-    // A closed stdout has nobody to tell.
+    // Write errors are ignored: stdout may be closed.
     let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
     exit::OK
 }
 
-/// Returns the sums as JSON, whose form only ever grows.
+/// Returns the sums as JSON. Fields may be added, but never change or disappear.
 fn as_json(lanes: &LaneCosts, from: Date, to: Date) -> String {
     let mut all = Costs::default();
     lanes.values().for_each(|costs| all.merge(costs));
@@ -127,7 +127,7 @@ fn report(lanes: &LaneCosts, from: Date, to: Date) -> String {
     .join("\n")
 }
 
-/// The first column to the left, the others to the right.
+/// Formats a table: the first column is aligned left, the others right.
 fn table(what: &str, rows: Vec<(String, Sum)>) -> String {
     let head = [what, "cost", "turns", "failed", "hours", "in", "cached", "out", "thinking"];
     let mut lines = vec![head.map(str::to_owned)];

@@ -1,7 +1,8 @@
-//! `aetheel health`: whether the gateway of these settings is alive, for a container's health check.
+//! `aetheel health`: reports whether the gateway with these settings is alive, for a container's
+//! health check.
 //!
-//! Asks the status pages where the operator wants them, else looks at the lock and the sign of life
-//! on it. Loads no backend, starts nothing, and is done within two seconds. Pinned by
+//! Asks the status pages if they are enabled; otherwise checks the lock, and when the gateway
+//! last updated it. Loads no backend, starts nothing, and returns within two seconds. Pinned by
 //! `tests/gateway/health.rs`.
 
 use std::fs;
@@ -19,12 +20,12 @@ use crate::startup::settings::Settings;
 use crate::terminal::{self, Verbosity, line, say};
 use crate::workspace::Serving;
 
-/// Longest wait for the status pages, so that all of it takes less than two seconds.
+/// Time limit for the status pages, so that the command takes less than two seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Bytes of an answer.
+/// Largest size of an answer, in bytes.
 const ANSWER: u64 = 16 << 10;
 
-/// Prints whether the gateway is alive, in one line; returns the exit code.
+/// Prints one line that reports whether the gateway is alive. Returns the exit code.
 pub(super) fn run(settings: &Settings, json: bool) -> u8 {
     let looked = match settings.config.status_address.filter(|address| address.port() != 0) {
         Some(address) => ask(address),
@@ -70,7 +71,7 @@ fn ask(address: SocketAddr) -> Result<String, String> {
     let answer = fetch(reachable(address)).map_err(about)?;
     let status = answer.split_whitespace().nth(1).unwrap_or_default();
     if status == "200" {
-        return Ok(format!("/livez at {address} says so"));
+        return Ok(format!("/livez at {address} reports it"));
     }
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     let said: Value = serde_json::from_str(body).unwrap_or_default();
@@ -82,7 +83,8 @@ fn ask(address: SocketAddr) -> Result<String, String> {
     })
 }
 
-/// The answer to a request for `/livez`; of one that is alive, its first line at least.
+/// Returns the answer to a request for `/livez`. If the gateway is alive, only the first line is
+/// guaranteed to be complete.
 fn fetch(address: SocketAddr) -> io::Result<String> {
     let end = Instant::now() + ANSWER_TIMEOUT;
     let left = || {
@@ -105,7 +107,8 @@ fn fetch(address: SocketAddr) -> io::Result<String> {
     }
 }
 
-/// Where an address to listen at can be reached from this machine.
+/// Returns an address at which this machine can reach a listener. A listener on all interfaces is
+/// reached at the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,
@@ -115,7 +118,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Looks at who holds the lock, and how long ago it gave a sign of life.
+/// Checks which process holds the lock, and when the gateway last updated it.
 fn by_lock(config: &Config) -> Result<String, String> {
     let folder = &config.config_dir;
     let Some(serving) = Serving::of(folder) else {
@@ -126,18 +129,19 @@ fn by_lock(config: &Config) -> Result<String, String> {
     if let Some(state) = stopped(&status) {
         return Err(format!("the gateway (process {pid}) is stopped: state {state}"));
     }
-    // It gives none while it ends.
+    // The gateway does not update the lock while it shuts down.
     let limit = DEAF_TIMEOUT + config.shutdown_grace;
     match Serving::silence(folder) {
         Some(silence) if silence > limit => Err(format!(
-            "the gateway (process {pid}) has given no sign of life for {} s; its log says why",
+            "the gateway (process {pid}) has shown no activity for {} s; see its log",
             silence.as_secs()
         )),
         _ => Ok(format!("process {pid} serves `{}`", folder.display())),
     }
 }
 
-/// The state of a process that does not run, by `/proc/PID/status` (proc_pid_status(5)).
+/// Returns the state of a process if it is stopped or dead, from `/proc/PID/status`
+/// (proc_pid_status(5)).
 fn stopped(status: &str) -> Option<&str> {
     let state = status.lines().find_map(|line| line.strip_prefix("State:"))?.trim();
     state.starts_with(['T', 't', 'Z', 'X']).then_some(state)
@@ -148,14 +152,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_does_not_run_is_known_by_its_state() {
+    fn stopped_and_dead_processes_are_detected() {
         assert_eq!(stopped("Name:\taetheel\nState:\tS (sleeping)\n"), None);
         assert_eq!(stopped("State:\tT (stopped)\n"), Some("T (stopped)"));
         assert_eq!(stopped(""), None);
     }
 
     #[test]
-    fn who_listens_everywhere_is_asked_here() {
+    fn a_listener_on_all_interfaces_is_asked_at_the_loopback_address() {
         let at = |text: &str| reachable(text.parse().unwrap()).to_string();
         assert_eq!(at("0.0.0.0:80"), "127.0.0.1:80");
         assert_eq!(at("[::]:80"), "[::1]:80");

@@ -1,4 +1,4 @@
-//! `aetheel hold`: keeps agents while the gateway is away.
+//! `aetheel hold`: keeps agents running while the gateway restarts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::startup::settings::ConfigFolder;
 use crate::telemetry;
 use crate::terminal::{self, fail};
 
-/// Serves until SIGTERM.
+/// Serves until SIGTERM or SIGINT, and returns the exit code.
 pub(super) fn run(wish: Hold) -> u8 {
     terminal::set_format(log_format());
     if wish.detach
         && let Err(error) = holder::detach()
     {
-        fail(&format!("cannot leave the session of whoever started this: {error}"));
+        fail(&format!("cannot start a new session: {error}"));
         return exit::SOFTWARE;
     }
     if let Err(fault) = telemetry::start(log_format(), &log_level(), Redactor::new(&[])) {
@@ -31,7 +31,7 @@ pub(super) fn run(wish: Hold) -> u8 {
     if wish.detach {
         holder::leave_cgroup();
     }
-    // One thread: there is little to do but to pass on.
+    // One thread is enough, because the holder only passes data on.
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(serve(wish));
@@ -63,7 +63,7 @@ async fn serve(wish: Hold) -> u8 {
                 HolderError::Taken(_) => exit::LOCKED,
                 _ => exit::CONFIG,
             };
-            // The log may be cut off from whoever looks at stderr.
+            // The log may not go to stderr.
             fail(&error.to_string());
             code
         }
@@ -78,7 +78,7 @@ fn stop_at_signals(stop: &CancellationToken) -> std::io::Result<()> {
             stop.cancel();
         });
     }
-    // Ignored: the terminal of whoever started it is not its own.
+    // SIGHUP is ignored, because it concerns the terminal of the parent process.
     tokio::spawn(ignore(signal(SignalKind::hangup())?));
     Ok(())
 }
@@ -87,7 +87,7 @@ async fn ignore(mut signals: tokio::signal::unix::Signal) {
     while signals.recv().await.is_some() {}
 }
 
-/// As the gateway has it.
+/// Returns the state folder that the gateway would use.
 fn state() -> PathBuf {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let named = variable("CONFIG_DIR").map(|_| crate::config::config_dir(variable));

@@ -1,6 +1,7 @@
-//! `aetheel backend list`: the backends there are, what each can do, and why one cannot work here.
+//! `aetheel backend list`: lists the backends, their features, and the reasons why one cannot work
+//! here.
 //!
-//! The JSON form only ever grows: fields are added, none is renamed or given another meaning.
+//! Fields of the JSON form may be added, but never change or disappear.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,65 +15,64 @@ use crate::startup::{LeftOut, LoadedBackends};
 use crate::turn::Backend;
 use crate::turn::Backends as _;
 
-/// Everything there is to say.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Listing {
-    /// The backend of lanes without a choice of their own; none, when there is no such one.
+    /// The default backend, if there is one.
     pub default: Option<String>,
-    /// How `auto` came to it.
+    /// The reason why `auto` selected it.
     pub detected: Option<String>,
     /// Which components may serve: `any`, `pinned` or `signed`.
     pub trust: &'static str,
     pub backends: Vec<Row>,
-    /// Files that do not serve.
+    /// Files that were refused.
     pub refused: Vec<LeftOut>,
-    /// Faults beside those, one line each.
+    /// Other problems, one line each.
     pub warnings: Vec<String>,
-    /// Why no backend answers by default; they are among the warnings.
+    /// The reasons why there is no default backend. They are also in `warnings`.
     #[serde(skip)]
     pub undecided: Vec<String>,
 }
 
-/// One backend, as the table and the JSON show it.
+/// One backend.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Row {
     pub name: String,
     label: String,
-    /// The component's name; another one for a launch profile.
+    /// The component's name. It differs from `name` for a launch profile.
     pub component: String,
     pub version: String,
     pub generation: u32,
     pub digest: String,
     pub default: bool,
-    /// How it runs: `live` or `one-shot`.
+    /// How the backend runs: `live` or `one-shot`.
     run: &'static str,
-    /// All that are possible.
+    /// All supported values of `run`.
     runs: Vec<&'static str>,
     program: Option<String>,
     pub program_path: Option<PathBuf>,
     pub agent_version: Option<String>,
-    /// Versions it was made for.
+    /// Version requirements of the agents that the backend supports.
     understands: Vec<String>,
     features: Vec<Feature>,
     efforts: Vec<Choice>,
     models: Vec<Choice>,
     pub available: bool,
-    /// Why it cannot work here; empty when it is available.
+    /// The reasons why it cannot work here; empty if it is available.
     pub reasons: Vec<String>,
     pub warnings: Vec<String>,
-    /// Where the component was loaded from.
+    /// The file that the component was loaded from.
     pub file: Option<PathBuf>,
-    /// Why it may serve; none: nobody asks.
+    /// The reason why it is trusted, or `None` if trust is not checked.
     pub standing: Option<String>,
-    /// Why this one serves, where there are others of its name.
+    /// The reason why this component was selected, if there are others with its name.
     pub chosen: Option<String>,
-    /// The other components of its name.
+    /// The other components with its name.
     pub others: Vec<Rival>,
 }
 
-/// Another component of a backend, which could serve.
+/// A component of a backend that could serve, but was not selected.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Rival {
@@ -82,7 +82,8 @@ pub(super) struct Rival {
 }
 
 impl Row {
-    /// `declared` is the component as it is, `backend` as it runs here.
+    /// `declared` has the modes that the component supports; `backend` is the component as it runs
+    /// here.
     pub(super) fn new(
         backend: &dyn Backend,
         component: String,
@@ -128,7 +129,7 @@ impl Row {
         }
     }
 
-    /// With where its component came from.
+    /// Adds the file of the component, and the reasons for its selection.
     pub(super) fn with_file(mut self, chosen: Option<&Chosen>) -> Self {
         let Some(chosen) = chosen else { return self };
         let rivals = chosen.others.iter();
@@ -144,7 +145,7 @@ impl Row {
         self
     }
 
-    /// Which of several files serves, and why; none: there is one.
+    /// Describes which of several files serves and why, or returns `None` if there is only one.
     pub(super) fn choice(&self) -> Option<String> {
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().display().to_string();
         let others = self.others.iter().map(|other| {
@@ -164,12 +165,12 @@ impl Row {
         ))
     }
 
-    /// Whether its agent is the scripted one.
+    /// Returns whether its agent is the demo agent.
     pub(super) fn is_demo(&self) -> bool {
         self.program.as_deref() == Some(env!("CARGO_PKG_NAME"))
     }
 
-    /// Whether there is no agent, and nobody asked for it.
+    /// Returns whether the agent is not installed and the backend is not the default.
     fn is_absent(&self) -> bool {
         !self.available && !self.default && self.program.is_some() && self.program_path.is_none()
     }
@@ -191,12 +192,12 @@ impl Row {
         [name, status.to_owned(), self.run.to_owned(), version, agent]
     }
 
-    /// The lines below its own: a label and a text each.
+    /// Returns the detail lines, each with a label and a text.
     fn details(&self) -> Vec<(&'static str, String)> {
         let ids = |choices: &[Choice]| {
             choices.iter().map(|choice| choice.id.clone()).collect::<Vec<_>>().join(", ")
         };
-        // The names of the contract.
+        // Names as they are in the contract.
         let able = self.features.iter().filter(|feature| **feature != Feature::OwnSignIn);
         let features: Vec<String> = able
             .filter_map(|feature| Some(serde_json::to_value(feature).ok()?.as_str()?.to_owned()))
@@ -219,7 +220,7 @@ impl Row {
 }
 
 impl Listing {
-    /// Looks at all agents and lists the backends.
+    /// Examines all agents and lists the backends.
     pub(super) async fn of(loaded: LoadedBackends) -> Self {
         let LoadedBackends { agents, components, gate, refused, default, detected, .. } = loaded;
         agents.examine_others().await;
@@ -249,15 +250,15 @@ impl Listing {
             Ok(default) => (Some(default), Vec::new()),
             Err(refused) => (None, refused.faults),
         };
-        // What is wrong with each stands beside it.
+        // The first fault is the summary; the others repeat the reasons of the backends.
         let undecided: Vec<String> = faults.into_iter().take(1).collect();
         warnings.extend(undecided.iter().cloned());
         let trust = gate.level().word();
         Self { default, detected, trust, backends, refused, warnings, undecided }
     }
 
-    /// For a terminal, those that can work here first; `colour` for one that has it. Without `all`,
-    /// agents that are not installed are named in one line.
+    /// Formats a table with the available backends first. `colour` adds terminal colours. Without
+    /// `all`, agents that are not installed are listed in one line.
     pub(super) fn table(&self, colour: bool, all: bool) -> String {
         let paint = |code: &str, text: &str| {
             if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
@@ -293,7 +294,7 @@ impl Listing {
         if !absent.is_empty() {
             let names: Vec<&str> = absent.iter().map(|row| row.name.as_str()).collect();
             let line = format!(
-                "not installed: {} (`aetheel backend list --all` says more)",
+                "not installed: {} (`aetheel backend list --all` shows more)",
                 names.join(", ")
             );
             let _ = writeln!(out, "{}", paint("2", &line));
@@ -336,7 +337,7 @@ mod tests {
         }
 
         async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
-            Err(GuestFailure::Refused("nobody opens it".into()))
+            Err(GuestFailure::Refused("not opened in this test".into()))
         }
     }
 
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_who_is_ready_and_why_another_is_not() {
+    fn a_table_shows_available_backends_and_why_others_are_not() {
         let wanted = "\
 BACKEND  STATUS         RUNS      VERSION               AGENT
 first *  ready          live      1.0 (2@abababababab)  2.1 at /bin/one
@@ -401,14 +402,14 @@ second   not available  one-shot  1 (2@abababababab)    –
     }
 
     #[test]
-    fn agents_that_are_not_installed_share_a_line_unless_all_is_asked_for() {
+    fn missing_agents_share_one_line_unless_all_is_set() {
         let wanted = "\
 BACKEND  STATUS  RUNS  VERSION               AGENT
 first *  ready   live  1.0 (2@abababababab)  2.1 at /bin/one
   can: resume, plan
   efforts: high
   models: m
-not installed: second (`aetheel backend list --all` says more)
+not installed: second (`aetheel backend list --all` shows more)
 
 * first answers where nothing else was chosen
 ";
@@ -417,7 +418,7 @@ not installed: second (`aetheel backend list --all` says more)
         wanted.backends[1].default = true;
         assert!(
             wanted.table(false, false).contains("second *  not available"),
-            "who is to answer is no aside"
+            "the default backend is always listed in full"
         );
         let mut signed_out = listing();
         signed_out.backends[1].program_path = Some("/bin/two".into());

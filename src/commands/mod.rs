@@ -1,4 +1,4 @@
-//! The commands of the program: a room for each, and the exit codes.
+//! The commands of the program: one module per command, and the exit codes.
 
 mod backend;
 mod check;
@@ -34,7 +34,8 @@ pub fn run(cli: Cli) -> u8 {
     if matches!(cli.command, Command::Run(_) | Command::Hold(_)) {
         terminal::faults_join_the_log();
     }
-    // The scripted agent is found by what `/proc` says of it, like any other agent.
+    // Not for the demo agent: the gateway must be able to read its `/proc` files, like those of any
+    // other agent.
     if !matches!(cli.command, Command::DemoAgent { .. })
         && let Err(error) = process::seclude()
     {
@@ -123,7 +124,7 @@ pub fn run(cli: Cli) -> u8 {
             let wish = rehearse::Wish { recordings, json };
             with_settings(&common, None, |settings| block_on(rehearse::run(settings, wish)))
         }
-        // Its secrets stay in the environment, for the rehearsal.
+        // The settings are not read here: the secrets stay in the environment for the rehearsal.
         Command::Upgrade { common, binary, ignore_recordings } => {
             block_on(upgrade::run(&common, binary, ignore_recordings))
         }
@@ -133,8 +134,8 @@ pub fn run(cli: Cli) -> u8 {
     }
 }
 
-/// Reads the settings, and leaves no secret in the environment. Their faults are for `run` to tell,
-/// with all it finds.
+/// Reads the settings, removes secrets from the environment, and runs a command. The command
+/// reports faults of the settings itself, together with its other findings.
 fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Settings) -> u8) -> u8 {
     let mut settings = settings::read(common, backend);
     settings::forget_secrets(&settings);
@@ -146,7 +147,8 @@ fn with_settings(common: &Common, backend: Option<String>, run: impl FnOnce(Sett
     run(settings)
 }
 
-/// As [`with_settings`], for what looks at nothing else before it begins.
+/// Like [`with_settings`], but refuses settings with faults, for commands that do not report faults
+/// themselves.
 fn with_sound_settings(common: &Common, run: impl FnOnce(Settings) -> u8) -> u8 {
     with_settings(common, None, |settings| {
         if settings.faults.is_empty() {
@@ -156,8 +158,8 @@ fn with_sound_settings(common: &Common, run: impl FnOnce(Settings) -> u8) -> u8 
     })
 }
 
-/// Runs on a runtime of our own; what still blocks in the background when it is done does not hold
-/// the exit up.
+/// Runs a future on a new runtime. Blocking tasks that still run afterwards delay the exit by at
+/// most one second.
 fn block_on(future: impl Future<Output = u8>) -> u8 {
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
@@ -172,7 +174,7 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
     }
 }
 
-/// Runs `aetheel backend list`: the backends, and whether they can work. Returns the exit code.
+/// Runs `aetheel backend list` and returns the exit code.
 async fn list(settings: Settings, json: bool, all: bool) -> u8 {
     let Settings { config, variables, redactor, .. } = settings;
     if let Err(fault) =
@@ -196,12 +198,13 @@ async fn list(settings: Settings, json: bool, all: bool) -> u8 {
         Ok(text) if json => text + "\n",
         _ => listing.table(colour, all),
     };
-    // A closed stdout has nobody to tell.
+    // Write errors are ignored: stdout may be closed.
     let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
     exit::OK
 }
 
-/// Runs `aetheel backend ping`: asks a backend's agent whether it can work. Returns the exit code.
+/// Runs `aetheel backend ping`, which asks a backend's agent whether it can work. Returns the exit
+/// code.
 async fn ping(settings: Settings) -> u8 {
     if let Err(fault) =
         telemetry::start(LogFormat::Human, terminal::command_log_level(), settings.redactor.clone())
@@ -216,7 +219,7 @@ async fn ping(settings: Settings) -> u8 {
         }
     };
     let (name, redactor) = (prepared.config.agent_backend.clone(), prepared.redactor.clone());
-    // Nothing is answered: there are no prompts.
+    // The console prints nothing here, because there are no prompts.
     let (dispatcher, guard) =
         prepared.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())), None);
     let said = dispatcher.ping(&name).await;
@@ -224,7 +227,7 @@ async fn ping(settings: Settings) -> u8 {
     guard.close().await;
     match said {
         Ok(said) => {
-            // A closed stdout has nobody to tell; the exit code still does.
+            // Write errors are ignored: stdout may be closed. The exit code reports the result.
             let _ = writeln!(std::io::stdout(), "{}", redactor.clean(said));
             exit::OK
         }
@@ -235,11 +238,11 @@ async fn ping(settings: Settings) -> u8 {
     }
 }
 
-/// Runs `aetheel console`: a conversation at the terminal. Returns the exit code.
+/// Runs `aetheel console`, a conversation at the terminal. Returns the exit code.
 async fn talk(settings: Settings) -> u8 {
     let began = Instant::now();
-    // What goes wrong with a turn is told with its answer, so that the log has little to add;
-    // LOG_LEVEL overrides.
+    // Failures of a turn are shown with its answer, so the log needs to show little. LOG_LEVEL
+    // overrides this.
     let chosen = terminal::verbosity() != Verbosity::Usual;
     let filter = if chosen || settings.variables.contains_key("LOG_LEVEL") {
         settings.config.log_level.as_str()
@@ -258,7 +261,8 @@ async fn talk(settings: Settings) -> u8 {
             return refused.print();
         }
     };
-    // What is to be said at the first start is said where the gateway serves.
+    // The console ignores the instructions for the first start; only the gateway sends them to the
+    // agent.
     if let Err(refused) = prepared.boot().await {
         return refused.print();
     }
@@ -280,7 +284,7 @@ async fn talk(settings: Settings) -> u8 {
     console.leave();
     recovery.abort();
     let (grace, code) = match left {
-        // At a terminal the person has seen it; a script must be told.
+        // At a terminal the person saw the failures; a script gets an exit code.
         Ok(Leave::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
         Ok(Leave::Done { .. }) => (Duration::ZERO, exit::FAILED),
         Ok(Leave::Terminated) => (grace, exit::OK),

@@ -1,4 +1,4 @@
-//! `aetheel pages` and `aetheel completions`: man pages, and completions of shells.
+//! `aetheel pages` and `aetheel completions`: write man pages and shell completions.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use crate::cli::{Cli, exit};
 use crate::terminal::fail;
 
-/// The shells, each with the name its completions are looked for under.
+/// The supported shells, each with the path of its completion file.
 const SHELLS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/aetheel"),
     (Shell::Zsh, "zsh/site-functions/_aetheel"),
@@ -64,7 +64,8 @@ Personality, memory, schedules, channels and hooks.
 What the gateway remembers.
 "#;
 
-/// Writes them below a folder, laid out as `share` is. Returns the exit code.
+/// Writes man pages and completions below a folder with the layout of `share`. Returns the exit
+/// code.
 pub(super) fn run(share: &Path) -> u8 {
     match write(share) {
         Ok(()) => exit::OK,
@@ -79,12 +80,12 @@ pub(super) fn run(share: &Path) -> u8 {
 pub(super) fn completions(shell: Shell) -> u8 {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut described(), "aetheel", &mut text);
-    // A closed stdout has nobody to read them.
+    // Write errors are ignored: stdout may be closed.
     let _ = io::stdout().write_all(&text);
     exit::OK
 }
 
-/// The commands that people are shown.
+/// Returns the command line without hidden commands.
 fn described() -> Command {
     shown(&Cli::command()).version(env!("CARGO_PKG_VERSION"))
 }
@@ -96,7 +97,7 @@ fn write(share: &Path) -> io::Result<()> {
     clap_mangen::generate_to(command.clone(), &manual)?;
     for page in fs::read_dir(&manual)? {
         let path = page?.path();
-        // What stands below the help of a command are its examples.
+        // The text after the help of a command contains its examples.
         let text = fs::read_to_string(&path)?.replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n");
         fs::write(&path, text + SECTIONS)?;
     }
@@ -111,9 +112,10 @@ fn write(share: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A command as people are shown it: shells would be offered the hidden ones too.
+/// Returns a command without hidden subcommands and arguments, which shells would otherwise
+/// complete.
 fn shown(command: &Command) -> Command {
-    // It wants names that are there for ever; this program ends when they are written.
+    // `Command::new` needs a static name. The leak is harmless, because the program ends soon.
     let name: &'static str = command.get_name().to_owned().leak();
     Command::new(name)
         .about(Resettable::from(command.get_about().cloned()))
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shown_command_has_a_page_and_completes_in_every_shell_and_no_hidden_one_does() {
+    fn visible_commands_have_pages_and_completions_and_hidden_ones_do_not() {
         let share = tempfile::tempdir().expect("a folder");
         write(share.path()).expect("written");
         let read = |name: &str| fs::read_to_string(share.path().join(name)).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `aetheel recover`: reads lost replies again with the components as they are now, and has the
-//! gateway deliver them.
+//! `aetheel recover`: reads lost replies again with the current components, and makes the gateway
+//! deliver them.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -19,14 +19,14 @@ use crate::turn::reread::reread;
 use crate::turn::{Backend, Backends as _};
 use crate::workspace::{Held, LostState, LostTurn, LostTurns, Workspace};
 
-/// Longest wait for the gateway.
+/// Time limit for the gateway.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two looks at what it has done.
+/// Interval between two checks of the gateway's progress.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Characters of a reply that are shown.
+/// Largest number of characters of a reply that are shown.
 const WORDS: usize = 60;
 
-/// The outcome of reading a lost turn again.
+/// A lost turn, and the outcome of reading it again.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Row {
@@ -37,9 +37,9 @@ struct Row {
     backend: String,
     /// `delivered`, `readable` or `unreadable`.
     outcome: &'static str,
-    /// Why not, or what is to be done.
+    /// The reason for the outcome, or the next step.
     note: Option<String>,
-    /// The first words of the reply.
+    /// The beginning of the reply.
     text: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn run(settings: Settings, dry_run: bool, json: bool) -> u8 {
             table(&rows, std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         }
     };
-    // A closed stdout has nobody to tell; the exit code still does.
+    // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
     if rows.iter().any(|row| row.outcome == "unreadable") { exit::FAILED } else { exit::OK }
 }
@@ -114,7 +114,8 @@ fn row(turn: &LostTurn, read: Result<String, String>) -> Row {
     Row { turn: turn.turn.clone(), when: when.to_string(), lane, backend, outcome, note, text }
 }
 
-/// Has the gateway deliver what can be read: the one that runs, or the next to start.
+/// Makes the gateway deliver the readable replies. If none runs, the next one does it when it
+/// starts.
 async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], rows: &mut [Row]) {
     let at_terminal =
         |row: &Row| turns.iter().any(|turn| turn.turn == row.turn && turn.lane == Lane::Console);
@@ -122,7 +123,8 @@ async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], ro
     for row in rows.iter_mut().filter(|row| row.outcome == "readable") {
         if at_terminal(row) {
             row.note = Some(
-                "asked at the terminal: `/recover` in `aetheel console` delivers it".to_owned(),
+                "the prompt came from the terminal: `/recover` in `aetheel console` delivers it"
+                    .to_owned(),
             );
         } else {
             wanted.push(row.turn.clone());
@@ -132,7 +134,7 @@ async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], ro
         return;
     }
     let note = match ask(workspace, lost, &wanted).await {
-        Ok(()) => "not confirmed by the gateway in time; its log says why".to_owned(),
+        Ok(()) => "the gateway did not confirm the delivery in time; see its log".to_owned(),
         Err(note) => note,
     };
     let now = lost.all().await;
@@ -147,14 +149,15 @@ async fn deliver(workspace: &Workspace, lost: &LostTurns, turns: &[LostTurn], ro
     }
 }
 
-/// Asks, and waits until nothing of it is open any more, or nobody is there.
+/// Requests the delivery, and waits until all turns are done. Returns an error with a note if no
+/// gateway runs.
 async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Result<(), String> {
     let cannot = |error: &dyn std::error::Error| format!("not delivered: {}", with_causes(error));
     let until = Instant::now() + GATEWAY_TIMEOUT;
     let mut still = wanted.to_vec();
     while Instant::now() < until {
         if lost.requested().await.is_none() {
-            // A gateway that has not loaded the component yet is asked once more.
+            // Requested again if the gateway has not loaded the new component yet.
             lost.request(&still).await.map_err(|error| cannot(&error))?;
         }
         match workspace.lock() {
@@ -168,7 +171,7 @@ async fn ask(workspace: &Workspace, lost: &LostTurns, wanted: &[String]) -> Resu
         let now = lost.all().await;
         still.retain(|id| now.iter().any(|turn| turn.turn == *id && turn.state.is_open()));
         if still.is_empty() {
-            // What was asked for a second time is done as well.
+            // Removes a repeated request, whose turns are done.
             return lost.request_done().await.map_err(|error| cannot(&error));
         }
     }

@@ -198,7 +198,9 @@ async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
 
     let ended = installation.run(&["backend", "list"], "").await;
     assert!(
-        ended.stdout.contains("\nnot installed: locked (`aetheel backend list --all` says more)\n"),
+        ended
+            .stdout
+            .contains("\nnot installed: locked (`aetheel backend list --all` shows more)\n"),
         "{}",
         ended.stdout
     );

@@ -571,12 +571,12 @@ async fn with_signatures_only_what_is_signed_serves_and_the_signature_is_install
     let doctor = installation.run(&["doctor", "--offline"], "").await;
     assert!(doctor.stdout.contains("trust: only signed components serve"), "{}", doctor.stdout);
     assert!(
-        doctor.stdout.contains("is sound and signed by key 1: built in CI, run 7"),
+        doctor.stdout.contains("is valid and signed by key 1: built in CI, run 7"),
         "{}",
         doctor.stdout
     );
     assert!(
-        doctor.stdout.contains("compiled code: nobody else can put any in "),
+        doctor.stdout.contains("compiled code: only the gateway's user can write to "),
         "{}",
         doctor.stdout
     );

@@ -49,7 +49,7 @@ async fn by_its_lock_a_gateway_is_alive_until_it_is_stopped_silent_or_gone() {
     let long_ago = SystemTime::now() - Duration::from_secs(3600);
     lock.unwrap().set_modified(long_ago).unwrap();
     let silent = health(&installation).await;
-    assert!(silent.code == 1 && silent.stderr.contains("no sign of life for 36"), "{silent:?}");
+    assert!(silent.code == 1 && silent.stderr.contains("shown no activity for 36"), "{silent:?}");
 
     bot.signal(Signal::KILL);
     bot.ended().await;

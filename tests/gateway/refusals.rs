@@ -145,7 +145,7 @@ async fn check_tells_what_it_found_and_starts_nothing() {
     let installation = Installation::new();
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    for line in ["backends: demo", "answers: demo", "agent version: 0.1.0", "all is well"] {
+    for line in ["backends: demo", "answers: demo", "agent version: 0.1.0", "no problems found"] {
         assert!(
             ended.stdout.lines().any(|told| told == line),
             "{line:?} is missing in\n{}",
@@ -297,7 +297,8 @@ async fn all_is_not_well_where_a_start_would_leave_something_out() {
     let check = installation.run(&["check"], "").await;
     assert_eq!(check.code, 78, "{check:?}");
     assert!(
-        check.stdout.contains("2 faults: it would start") && !check.stdout.contains("all is well"),
+        check.stdout.contains("2 faults: it would start")
+            && !check.stdout.contains("no problems found"),
         "{}",
         check.stdout
     );

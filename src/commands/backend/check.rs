@@ -134,7 +134,7 @@ impl Checked {
         }
         let found: usize = self.areas.iter().map(|area| area.findings.len()).sum();
         terminal::line(&match found {
-            0 => page.good("all is well"),
+            0 => page.good("no problems found"),
             1 => page.bad("1 finding"),
             many => page.bad(&format!("{many} findings")),
         });

@@ -1,4 +1,4 @@
-//! `aetheel drain NODE`: has a machine give its channels to the others.
+//! `aetheel drain NODE`: makes a node hand its channels over to the other nodes.
 
 use std::time::Duration;
 
@@ -10,20 +10,21 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::startup::settings::Settings;
 use crate::terminal::{line, say};
 
-/// Between two looks at how far it is.
+/// Interval between two checks of the progress.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the operator wants.
+/// Options of the command.
 #[derive(Clone, Debug)]
 pub(in crate::commands) struct Wish {
     pub node: String,
-    /// It is to work again.
+    /// Whether the node is to accept channels again.
     pub undo: bool,
-    /// Says it and leaves.
+    /// Whether to return without waiting for the node to hand over its channels.
     pub no_wait: bool,
 }
 
-/// Returns once the node has no channels any more.
+/// Asks the node to hand over its channels, and waits until the last one is handed over. Returns
+/// the exit code.
 pub(in crate::commands) async fn run(settings: Settings, wish: Wish) -> u8 {
     let url = match url(&settings) {
         Ok(url) => url.expose_secret(),
@@ -33,17 +34,17 @@ pub(in crate::commands) async fn run(settings: Settings, wish: Wish) -> u8 {
     match Cluster::want_drain(url, node, !wish.undo).await {
         Ok(true) => {}
         Ok(false) => {
-            say(&format!("there is no node {node:?} that works; `aetheel nodes` names them"));
+            say(&format!("there is no working node {node:?}; `aetheel nodes` lists the nodes"));
             return exit::USAGE;
         }
         Err(error) => return refuse(&settings, &error),
     }
     if wish.undo {
-        line(&format!("{node} works again: it takes new channels"));
+        line(&format!("{node} works again: it accepts new channels"));
         return exit::OK;
     }
     if wish.no_wait {
-        line(&format!("{node} gives its channels away; `aetheel nodes` says how far it is"));
+        line(&format!("{node} hands its channels over; `aetheel nodes` shows the progress"));
         return exit::OK;
     }
     let mut told = None;
@@ -54,13 +55,15 @@ pub(in crate::commands) async fn run(settings: Settings, wish: Wish) -> u8 {
                 return exit::OK;
             }
             Ok(Some(lanes)) if told != Some(lanes) => {
-                say(&format!("{node} has {lanes} channels yet, where turns run or people wait"));
+                say(&format!(
+                    "{node} still has {lanes} channels with running turns or waiting messages"
+                ));
                 told = Some(lanes);
             }
-            // The database may be away for a while.
+            // The database may be unavailable for a while.
             Ok(Some(_)) | Err(ClusterError::Away(_)) => {}
             Ok(None) => {
-                say(&format!("{node} is gone; others take over what it had"));
+                say(&format!("{node} is gone; other nodes take over its channels"));
                 return exit::OK;
             }
             Err(error) => return refuse(&settings, &error),
@@ -69,7 +72,7 @@ pub(in crate::commands) async fn run(settings: Settings, wish: Wish) -> u8 {
     }
 }
 
-/// How many lanes the node has yet; none: it is gone.
+/// Returns the number of lanes that the node still has, or `None` if the node is gone.
 async fn left(url: &str, name: &str) -> Result<Option<u64>, ClusterError> {
     let nodes = Cluster::nodes(url).await?;
     let node = nodes.iter().find(|node| node.name == name && node.lease_ms > 0);

@@ -9,10 +9,10 @@ use crate::cluster::ClusterError;
 use crate::startup::settings::Settings;
 use crate::terminal::say;
 
-/// The address of the database; the exit code where there is none.
+/// Returns the address of the database, or the exit code if it is not set.
 fn url(settings: &Settings) -> Result<&secrecy::SecretString, u8> {
     settings.config.cluster_url.as_ref().ok_or_else(|| {
-        say("CLUSTER_URL is not set: this machine serves alone (docs/cluster.md)");
+        say("CLUSTER_URL is not set: this machine is not part of a cluster (docs/cluster.md)");
         exit::CONFIG
     })
 }

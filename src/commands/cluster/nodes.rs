@@ -1,4 +1,4 @@
-//! `aetheel nodes`: the machines of the cluster, and what each does.
+//! `aetheel nodes`: lists the nodes of the cluster and their state.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, Node};
 use crate::startup::settings::Settings;
 use crate::terminal::{self, line};
 
-/// Prints a line for each node, or JSON; returns the exit code.
+/// Prints one line per node, or JSON, and returns the exit code.
 pub(in crate::commands) async fn run(settings: Settings, json: bool) -> u8 {
     let url = match url(&settings) {
         Ok(url) => url,
@@ -31,14 +31,14 @@ pub(in crate::commands) async fn run(settings: Settings, json: bool) -> u8 {
     }
 }
 
-/// A node, as `--json` prints it. Only ever grows.
+/// A node as printed by `--json`. Fields may be added, but never change or disappear.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Row<'n> {
     name: &'n str,
     /// `works`, `drains`, `drained` or `gone`.
     state: &'static str,
-    /// For how long it has been gone, seconds.
+    /// Seconds since the lease ended, if the node is gone.
     gone_for: Option<i64>,
     version: &'n str,
     #[serde(serialize_with = "as_text")]
@@ -46,7 +46,7 @@ struct Row<'n> {
     channels: u64,
     turns: u64,
     waiting: u64,
-    /// Messages from other nodes that it has not taken yet.
+    /// Messages from other nodes that it has not imported yet.
     to_take: u64,
     logged_in: bool,
     labels: &'n [String],
@@ -107,7 +107,7 @@ fn lines(nodes: &[Node]) -> Vec<String> {
             parts.push(format!("{} waiting", row.waiting));
         }
         if row.to_take > 0 {
-            parts.push(format!("{} to take", count(row.to_take, "letter")));
+            parts.push(format!("{} to take", count(row.to_take, "message")));
         }
         if row.logged_in {
             parts.push("logged in to discord".to_owned());
@@ -131,7 +131,7 @@ fn count(number: impl Into<u64>, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// What most have; of as many the one that comes first.
+/// Returns the most common value. If several are equally common, returns the one that occurs first.
 pub(in crate::commands) fn usual<'a>(of: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut counts: HashMap<&str, (usize, usize)> = HashMap::new();
     for (place, value) in of.enumerate() {
@@ -147,7 +147,7 @@ mod tests {
     use crate::cluster::Load;
 
     #[test]
-    fn each_node_says_what_it_does_and_what_of_it_differs() {
+    fn lines_show_the_state_of_each_node_and_its_differences() {
         let node = |name: &str, lease_ms, lanes, files: &str| Node {
             name: name.to_owned(),
             bot: 1,
@@ -181,7 +181,7 @@ mod tests {
             lines(&nodes),
             [
                 format!("a     works    {since}  2 channels, 1 turn  logged in to discord"),
-                format!("long  works    {since}  1 channel, 1 turn  3 letters to take  gpu"),
+                format!("long  works    {since}  1 channel, 1 turn  3 messages to take  gpu"),
                 format!("c     drains   {since}  1 channel, 1 turn  its config/ differs"),
                 format!("d     drained  {since}  0 channels, 1 turn"),
                 format!("e     gone for 61 s  {since}  0 channels, 1 turn"),

@@ -1,4 +1,5 @@
-//! `aetheel cluster import` and `export`: between one machine and several.
+//! `aetheel cluster import` and `export`: move the pending work of one machine into the cluster,
+//! and back.
 
 use crate::cli::exit;
 use crate::startup::clustering;
@@ -9,7 +10,7 @@ pub(in crate::commands) async fn import(settings: Settings) -> u8 {
     match clustering::import(&settings.config).await {
         Ok(node) => {
             line(&format!(
-                "the cluster has what this machine had left to do; {node} goes on with it when it is started"
+                "the pending work of this machine is in the cluster now; {node} continues it when it is started"
             ));
             exit::OK
         }
@@ -21,7 +22,7 @@ pub(in crate::commands) async fn export(settings: Settings) -> u8 {
     match clustering::export(&settings.config).await {
         Ok(lines) => {
             line(&format!(
-                "state/queue.md has what is left to do ({lines} lines), and the database has nothing of the bot any more; unset CLUSTER_URL, and start"
+                "state/queue.md contains the pending work ({lines} lines), and the database contains no more data of the bot; unset CLUSTER_URL, then start the gateway"
             ));
             exit::OK
         }

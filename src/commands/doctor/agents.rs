@@ -1,4 +1,4 @@
-//! Components and their agents: what loads, what can work here.
+//! Checks the components and their agents.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::progress;
 use crate::startup::finding::{Finding, Level};
 use crate::startup::{LoadedBackends, survey, unknown};
 
-/// Compiling every component anew takes this long on a slow machine.
+/// Time limit; compiling all components takes this long on a slow machine.
 const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Loads every component as the gateway would, self-test included, and looks at every agent.
-/// Returns the backends there are.
+/// Loads all components like the gateway, including their self-tests, and examines all agents.
+/// Returns the backends.
 pub(super) async fn examine(
     report: &mut Report,
     config: &Config,
@@ -35,12 +35,12 @@ pub(super) async fn examine(
         Ok(Ok(looked)) => looked,
         Ok(Err(faults)) => {
             faults.into_iter().for_each(|fault| {
-                report.fault("backends", fault, "nothing can run until this is mended")
+                report.fault("backends", fault, "nothing can run until this is fixed")
             });
             return Vec::new();
         }
         Err(_) => {
-            let says = format!("not looked at within {} s", EXAMINE_TIMEOUT.as_secs());
+            let says = format!("not finished within {} s", EXAMINE_TIMEOUT.as_secs());
             report.fault(
                 "backends",
                 says,
@@ -50,7 +50,7 @@ pub(super) async fn examine(
         }
     };
     for stranger in strangers {
-        report.warning("settings", stranger, "take it out, or name it in AGENT_ENV");
+        report.warning("settings", stranger, "remove it, or name it in AGENT_ENV");
     }
     for fault in lanes {
         report.add(Finding::from_message(
@@ -61,10 +61,10 @@ pub(super) async fn examine(
         ));
     }
     if cgroups {
-        report.ok("cgroups", "every run gets one of its own");
+        report.ok("cgroups", "each run gets its own cgroup");
     } else {
-        let hint = "under systemd, add `Delegate=cpu memory pids` to the unit; elsewhere, nothing is to be done";
-        let says = "none of its own: leftover processes of agents are found by their parent";
+        let hint = "under systemd, add `Delegate=cpu memory pids` to the unit; otherwise no action is needed";
+        let says = "no own cgroup: leftover processes of agents are found by their parent process";
         report.warning("cgroups", says, hint);
     }
     report.ok(
@@ -84,7 +84,7 @@ pub(super) async fn examine(
             row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
         let digest = row.digest.get(..12).unwrap_or(&row.digest);
         let component =
-            format!("component {} {} ({digest}) is sound{standing}", row.component, row.version);
+            format!("component {} {} ({digest}) is valid{standing}", row.component, row.version);
         if let Some(choice) = row.choice() {
             report.ok(about.as_str(), format!("serves from {choice}"));
         }
@@ -98,7 +98,7 @@ pub(super) async fn examine(
         } else if row.default {
             report.fault(
                 about.as_str(),
-                format!("{component}, but it answers by default and cannot work"),
+                format!("{component}, but it is the default backend and cannot work"),
                 row.reasons.join("; "),
             );
         } else if row.name != row.component {
@@ -109,12 +109,12 @@ pub(super) async fn examine(
                 format!("{component}; not in use here: {}", row.reasons.join("; ")),
             );
         }
-        // Of agents nobody can use here, nobody wants to know more.
+        // Warnings about unusable agents are left out.
         for warning in row.warnings.iter().filter(|_| row.available) {
             report.warning(
                 about.as_str(),
                 warning.as_str(),
-                "docs/backends.md says what each backend can do",
+                "docs/backends.md describes the features of each backend",
             );
         }
     }
@@ -122,7 +122,9 @@ pub(super) async fn examine(
         let names = unused.join(", ");
         report.ok(
             "profiles",
-            format!("of agents that cannot work here, `aetheel backend list` says why: {names}"),
+            format!(
+                "these agents cannot work here: {names}; `aetheel backend list` shows the reasons"
+            ),
         );
     }
     match listing.default {
@@ -132,12 +134,13 @@ pub(super) async fn examine(
         ),
         None => {
             let hint = "set AGENT_BACKEND to one of the backends above, or to `auto`";
-            let fault = listing.undecided.first().map_or("there is none", String::as_str);
+            let fault =
+                listing.undecided.first().map_or("there is no default backend", String::as_str);
             report.fault("default backend", fault, hint);
         }
     }
     for warning in listing.warnings.into_iter().filter(|text| !listing.undecided.contains(text)) {
-        report.warning("backends", warning, "docs/configuration.md has the settings");
+        report.warning("backends", warning, "docs/configuration.md describes the settings");
     }
     listing.backends
 }

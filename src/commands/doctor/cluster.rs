@@ -1,4 +1,4 @@
-//! The cluster, as its database has it. It takes no part in it.
+//! Checks the cluster by reading its database, without joining it.
 
 use secrecy::ExposeSecret as _;
 
@@ -9,10 +9,10 @@ use crate::config::Config;
 use crate::discord::bot_of;
 use crate::startup::clustering;
 
-/// The next step for whoever has two machines of one name.
+/// Hint if two machines have the same name.
 const RENAME: &str = "give this one another `NODE_NAME`";
 
-/// Tells of the database and the nodes, where there is a cluster.
+/// Checks the database and the nodes, if a cluster is configured.
 pub(super) async fn examine(report: &mut Report, config: &Config, offline: bool) {
     let Some(url) = &config.cluster_url else { return };
     if Cluster::check(url.expose_secret()).is_err() {
@@ -27,7 +27,7 @@ pub(super) async fn examine(report: &mut Report, config: &Config, offline: bool)
             return report.fault(
                 "cluster database",
                 error.to_string(),
-                "without it no node serves: look at CLUSTER_URL, at the server, and at the network between",
+                "without it no node can serve: check CLUSTER_URL, the server and the network",
             );
         }
     };
@@ -55,10 +55,10 @@ fn database(report: &mut Report, look: &Look) {
 
 fn clock(report: &mut Report, look: &Look) {
     let about = "cluster clock";
-    let says = format!("{} s apart from the database's", look.apart.as_secs());
+    let says = format!("differs from the database's clock by {} s", look.apart.as_secs());
     let hint = "set both by NTP (`timedatectl set-ntp true`)";
     match look.skew() {
-        Skew::Fine => report.ok(about, "that of the database"),
+        Skew::Fine => report.ok(about, "agrees with the database"),
         Skew::Told => report.warning(about, says, hint),
         Skew::Refused => report.fault(about, format!("{says}: this node cannot join"), hint),
     }
@@ -67,30 +67,33 @@ fn clock(report: &mut Report, look: &Look) {
 fn tables(report: &mut Report, tables: Tables) {
     let about = "cluster tables";
     match tables {
-        Tables::None => report.ok(about, "none yet: the first node makes them"),
-        Tables::Ours => report.ok(about, "of this version"),
+        Tables::None => report.ok(about, "none yet: the first node creates them"),
+        Tables::Ours => report.ok(about, "have this version"),
         Tables::Older(form) => report.ok(
             about,
-            format!("of an older version (form {form}): the next start of this node changes them"),
+            format!(
+                "have an older version (form {form}): the next start of this node upgrades them"
+            ),
         ),
-        Tables::Newer(form) => report
-            .ok(about, format!("of a newer version (form {form}) that goes on beside this one")),
+        Tables::Newer(form) => {
+            report.ok(about, format!("have a newer version (form {form}) that works with this one"))
+        }
         Tables::TooNew(form) => report.fault(
             about,
-            format!("of a newer version (form {form}) that this one cannot share them with"),
+            format!("have a newer version (form {form}) that does not work with this one"),
             "upgrade this node",
         ),
     }
 }
 
-/// Whether this machine may have its name.
+/// Checks that no other machine uses the name of this one.
 fn name(report: &mut Report, config: &Config, nodes: &[&Node]) {
     let name = clustering::node_name(config);
     let about = format!("node {name}");
     let own = match clustering::known_identity(&config.config_dir) {
         Ok(own) => own,
         Err(error) => {
-            let says = format!("cannot read which machine this is: {error}");
+            let says = format!("cannot read the identity of this machine: {error}");
             return report.fault(about, says, "make state/node.md readable");
         }
     };
@@ -98,24 +101,24 @@ fn name(report: &mut Report, config: &Config, nodes: &[&Node]) {
         return report.ok(about, "the name is free");
     };
     match (own.as_deref() == Some(&node.identity), node.lease_ms > 0) {
-        (true, true) => report.ok(about, "this machine, which takes part now"),
-        (true, false) => report.ok(about, "this machine, which does not take part now"),
-        (false, true) => report.fault(about, "another machine takes part under this name", RENAME),
+        (true, true) => report.ok(about, "this machine, which is running"),
+        (true, false) => report.ok(about, "this machine, which is not running"),
+        (false, true) => report.fault(about, "another running machine has this name", RENAME),
         (false, false) => report.warning(
             about,
-            "another machine had this name, and this one would go on with what it left",
-            format!("that is right where it took its place; else {RENAME}"),
+            "another machine had this name, and this one would continue its work",
+            format!("this is correct if this machine replaces it; otherwise {RENAME}"),
         ),
     }
 }
 
-/// Who works, and what of them is not the same.
+/// Lists the running nodes, and warns if their configuration or components differ.
 fn living(report: &mut Report, nodes: &[&Node]) {
     let living: Vec<&&Node> = nodes.iter().filter(|node| node.lease_ms > 0).collect();
     let names: Vec<&str> = living.iter().map(|node| node.name.as_str()).collect();
     let says = match names.is_empty() {
-        true => "none takes part now".to_owned(),
-        false => format!("{} take part: {}", names.len(), names.join(", ")),
+        true => "no node is running".to_owned(),
+        false => format!("{} running: {}", names.len(), names.join(", ")),
     };
     report.ok("cluster nodes", says);
     differing(
@@ -123,14 +126,14 @@ fn living(report: &mut Report, nodes: &[&Node]) {
         &living,
         |node| &node.load.files,
         "its config/ differs from most nodes'",
-        "make the files of both the same, or people are answered by another soul",
+        "make the files equal, so that all nodes answer alike",
     );
     differing(
         report,
         &living,
         |node| &node.load.components,
         "its components differ from most nodes'",
-        "`aetheel backend install FILE --all-nodes` hands one to all; the log of the node says what it did not take",
+        "`aetheel backend install FILE --all-nodes` sends one to all nodes; the log of a node shows why it refused a component",
     );
 }
 
@@ -147,19 +150,17 @@ fn differing(
     }
 }
 
-/// Nodes that are gone, and nobody took over what they had.
+/// Warns about nodes that are gone and whose channels no other node took over.
 fn left(report: &mut Report, nodes: &[&Node]) {
     let some_work = nodes.iter().any(|node| node.lease_ms > 0);
     for node in nodes.iter().filter(|node| node.lease_ms <= 0 && node.has_something) {
         let says = format!(
-            "gone for {} s, with {} channels that nobody serves",
+            "gone for {} s; nobody serves its {} channels",
             -node.lease_ms / 1_000,
             node.lanes
         );
         let hint = match some_work {
-            true => {
-                "a node that works takes over within seconds: look into its log, and `aetheel nodes`"
-            }
+            true => "a running node takes over within seconds: check its log and `aetheel nodes`",
             false => "start it, or any other node",
         };
         report.warning(format!("node {}", node.name), says, hint);

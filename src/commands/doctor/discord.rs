@@ -1,4 +1,4 @@
-//! Discord: the token, what the bot may do where it is used, the clock.
+//! Checks Discord: the token, the bot's permissions in the channels that it uses, and the clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,32 +13,33 @@ use crate::startup::finding::{Finding, Level};
 use crate::startup::survey;
 use crate::workspace::Channels;
 
-/// Longest look at all of it.
+/// Time limit for all checks.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most channels that are looked at; Discord is asked for each.
+/// Largest number of channels that are checked; each needs a request.
 const CHANNELS: usize = 50;
-/// Webhooks and cron jobs depend on a clock that is right.
+/// Largest difference to Discord's clock that is accepted, in seconds. Webhooks and cron jobs need
+/// the right time.
 const CLOCK: i64 = 30;
-/// Largest of the files that name channels, bytes.
+/// Largest size of a file that names channels, in bytes.
 const NOTES: u64 = 1 << 24;
-/// Most people of a list that Discord is asked for.
+/// Largest number of people of a list that are looked up.
 const PEOPLE: usize = 50;
-/// Most servers that are named.
+/// Largest number of servers that are listed by name.
 const SERVERS: usize = 5;
-/// Logins left below which a crash loop would cost the token.
+/// Number of remaining logins below which a restart loop could make Discord reset the token.
 const LOGINS: u64 = 100;
 
-/// Asks Discord, and says so where it does not answer.
+/// Runs all checks, and reports if Discord does not answer in time.
 pub(super) async fn examine(report: &mut Report, config: &Config, redactor: &Redactor) {
     let looked = tokio::time::timeout(CHECK_TIMEOUT, look(report, config, redactor)).await;
     if looked.is_err() {
-        let says = format!("not everything was looked at within {} s", CHECK_TIMEOUT.as_secs());
+        let says = format!("not finished within {} s", CHECK_TIMEOUT.as_secs());
         report.fault("discord", says, "discord is slow or hard to reach; try again");
     }
 }
 
 async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
-    // What is wrong with the token itself is reported already.
+    // Errors of the token itself are already reported.
     let Ok(options) = Options::from_config(config, redactor.clone()) else { return };
     let Ok(mut checkup) = Checkup::new(&options) else { return };
     let known = checkup.bot(&options).await;
@@ -59,7 +60,7 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
         None => report.warning(
             "clock",
             "could not be compared with discord's",
-            "see what is said about discord",
+            "see the line about discord",
         ),
     }
     let bot = match known {
@@ -68,7 +69,7 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
             report.add(intent(config, &known));
             report.add(servers(&known));
             let (left, all) = known.logins;
-            let says = format!("{left} of {all} are left today");
+            let says = format!("{left} of {all} remain today");
             if left < LOGINS {
                 report.warning(
                     "discord logins",
@@ -87,20 +88,21 @@ async fn look(report: &mut Report, config: &Config, redactor: &Redactor) {
     people(report, config, &checkup).await;
     let channels = channels(config);
     if channels.is_empty() {
-        report.ok("discord channels", "none is named in a setting or has a conversation yet");
+        report.ok(
+            "discord channels",
+            "no setting names a channel, and no channel has a conversation yet",
+        );
     }
     for (channel, why) in channels.iter().take(CHANNELS) {
         place(report, *channel, why, checkup.place(*channel, bot).await);
     }
     if channels.len() > CHANNELS {
-        report.ok(
-            "discord channels",
-            format!("{} more were not looked at", channels.len() - CHANNELS),
-        );
+        report
+            .ok("discord channels", format!("{} more were not checked", channels.len() - CHANNELS));
     }
 }
 
-/// Whether the bot may read what it has to read.
+/// Checks that the bot has the Message Content Intent if the settings need it.
 fn intent(config: &Config, known: &Known) -> Finding {
     let about = "message content intent";
     if known.message_content {
@@ -108,7 +110,7 @@ fn intent(config: &Config, known: &Known) -> Finding {
     }
     let open = survey::without_mention(config);
     if open.is_empty() {
-        let says = "off. Fine, unless a channel has `require-mention: no` (none has)";
+        let says = "off. This is fine, because no channel has `require-mention: no`";
         return Finding::ok(about, says);
     }
     let open: Vec<String> = open.iter().map(u64::to_string).collect();
@@ -119,7 +121,7 @@ fn intent(config: &Config, known: &Known) -> Finding {
     Finding::new(Level::LeftOut, about, says, hint)
 }
 
-/// Whether the bot is anywhere.
+/// Checks that the bot is in at least one server.
 fn servers(known: &Known) -> Finding {
     let about = "discord servers";
     let names: Vec<&str> = known.servers.iter().map(|(_, name)| name.as_str()).collect();
@@ -133,7 +135,7 @@ fn servers(known: &Known) -> Finding {
     Finding::ok(about, format!("{shown}{more}"))
 }
 
-/// Looks for the servers of `ALLOWED_GUILDS` among those the bot is in.
+/// Warns about servers in `ALLOWED_GUILDS` that the bot is not in.
 fn listed_servers(report: &mut Report, config: &Config, known: &Known) {
     for id in &config.allowed.guilds {
         if !known.servers.iter().any(|(server, _)| server == id) {
@@ -143,7 +145,7 @@ fn listed_servers(report: &mut Report, config: &Config, known: &Known) {
     }
 }
 
-/// Asks Discord for the names of the listed people, so that a mistyped id is seen.
+/// Looks up the names of the listed people, to find mistyped ids.
 async fn people(report: &mut Report, config: &Config, checkup: &Checkup) {
     let lists = [("ALLOWED_USERS", &config.allowed.users), ("OWNERS", &config.owners)];
     for (name, ids) in lists {
@@ -190,16 +192,17 @@ fn place(report: &mut Report, channel: u64, why: &str, place: Place) {
         }
         Place::Unseen => report.fault(
             about,
-            format!("there is none, or the bot cannot see it ({why})"),
-            "invite the bot, give it View Channel, or take the channel out",
+            format!("it does not exist, or the bot cannot see it ({why})"),
+            "invite the bot, give it View Channel, or remove the channel from the setting",
         ),
         Place::Unknown(error) => {
-            report.warning(about, format!("not looked at ({why}): {error}"), "try again")
+            report.warning(about, format!("not checked ({why}): {error}"), "try again")
         }
     }
 }
 
-/// The channels that are in use, each with where it is named: the most binding place counts.
+/// Returns the channels in use, each with the place that names it. If there are several places, the
+/// most explicit one is used.
 fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
     let text = |name: &str| {
         let read = read_ordinary(&config.config_dir.join(name), NOTES);
@@ -220,7 +223,8 @@ fn channels(config: &Config) -> BTreeMap<u64, &'static str> {
     all
 }
 
-/// The Discord channels among the lanes of `state/sessions.md`, which a person may have changed.
+/// Returns the Discord channels in `state/sessions.md`. The file is read leniently, because people
+/// may have edited it.
 fn lanes_in(text: &str) -> Vec<u64> {
     let after = text.split("channel:").skip(1);
     after
@@ -234,7 +238,7 @@ fn tell(report: &mut Report, about: &str, error: &StartError) {
     report.fault(about, says, hint);
 }
 
-/// Compares the shards of the settings with what Discord recommends.
+/// Compares the number of shards in the settings with Discord's recommendation.
 fn shards(report: &mut Report, set: Option<u32>, recommended: u32) {
     let says = format!("discord recommends {recommended}");
     match set {
@@ -255,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_come_from_every_place_that_names_one() {
+    fn channels_are_collected_from_all_settings_and_files() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("state")).unwrap();
         fs::write(

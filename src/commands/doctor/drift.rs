@@ -1,4 +1,4 @@
-//! Drift: what agents said that their backends did not know, as a gateway wrote it down.
+//! Reports drift that the gateway recorded: output of agents that their backends do not know.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,12 @@ use crate::config::Config;
 use crate::plain::with_causes;
 use crate::workspace::{Drift, DriftNotes};
 
-/// Kinds named a backend.
+/// Largest number of kinds that are listed per backend.
 const NAMED: usize = 5;
-const HINT: &str = "docs/drift.md says what to do; a line taken out of state/drift.md is told of again when it comes again";
+const HINT: &str = "docs/drift.md describes what to do; remove a line from state/drift.md to be notified of it again";
 
-/// Tells it, newest first: a warning where the agent and the component are still the same.
+/// Reports the drift of each backend, newest first. It is a warning if the versions of the agent
+/// and the component have not changed since.
 pub(super) fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
     let met = match DriftNotes::look(&config.config_dir) {
         Ok(met) => met,
@@ -29,7 +30,7 @@ pub(super) fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
         by_backend.entry(drift.key.backend.clone()).or_default().push(drift);
     }
     if by_backend.is_empty() {
-        return report.ok("drift", "no agent said anything that its backend does not know");
+        return report.ok("drift", "no agent printed anything that its backend does not know");
     }
     for (name, mut met) in by_backend {
         met.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.key.cmp(&b.key)));
@@ -44,7 +45,7 @@ pub(super) fn examine(report: &mut Report, config: &Config, backends: &[Row]) {
         if met.iter().any(is_present) {
             report.warning(about, says, HINT);
         } else {
-            report.ok(about, format!("with other versions than today's: {says}"));
+            report.ok(about, format!("with earlier versions: {says}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Replies that no backend could read, as a gateway wrote them down.
+//! Reports lost replies that the gateway recorded: replies that no backend could read.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::plain::with_causes;
 use crate::workspace::{LostTurn, LostTurns};
 
-/// Tells of each backend whose replies wait: a warning.
+/// Adds a warning for each backend with lost replies.
 pub(super) fn examine(report: &mut Report, config: &Config) {
     let turns = match LostTurns::kept(&config.config_dir) {
         Ok(turns) => turns,
@@ -25,14 +25,14 @@ pub(super) fn examine(report: &mut Report, config: &Config) {
         .map(|turn| turn.backend.as_str())
         .collect();
     if open.is_empty() {
-        return report.ok("lost replies", "none waits for a newer backend");
+        return report.ok("lost replies", "no lost replies");
     }
     for backend in open {
         let (lost, readable) = LostTurn::count(&turns, backend);
         let says = format!(
-            "{lost} could not be read by any backend so far, {readable} can be read and were not delivered"
+            "{lost} could not be read by any backend so far, {readable} can be read and are not delivered yet"
         );
-        let hint = "get a newer backend, then `aetheel recover`; docs/recovery.md";
+        let hint = "install a newer backend, then run `aetheel recover`; see docs/recovery.md";
         report.warning(format!("lost replies of {backend}"), says, hint);
     }
 }

@@ -1,4 +1,4 @@
-//! The machine: user, folders, secrets on the disk, limits, room.
+//! Checks the machine: the user, folders, permissions of files with secrets, limits and disk space.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,18 +15,18 @@ use crate::startup::running::gateway_of;
 use crate::startup::surroundings::nearest;
 use crate::startup::{confinement, shipped};
 
-/// Open files of a busy gateway: connections, pipes and pidfds of agents, watches.
+/// Open files that a busy gateway needs for connections, pipes and pidfds of agents, and watches.
 const FILES: u64 = 1_024;
-/// Watches and watchers of one user that others may need too.
+/// Inotify watches and instances that one user should have, because other programs need them too.
 const WATCHES: u64 = 8_192;
 const WATCHERS: u64 = 64;
-/// Share of a file system that should be free, in percent, and the least that must be, bytes.
+/// Share of a file system that should be free, in percent, and the minimum, in bytes.
 const FREE_PERCENT: u64 = 5;
 const FREE_LEAST: u64 = 64 << 20;
-/// Files looked at when the recordings are measured.
+/// Largest number of files that are counted to measure the size of the recordings.
 const RECORDINGS: usize = 200_000;
 
-/// Looks at everything but the network and the agents.
+/// Runs all checks that need neither the network nor the agents.
 pub(super) fn examine(
     report: &mut Report,
     config: &Config,
@@ -65,8 +65,8 @@ fn user(report: &mut Report, home: Option<&str>, root: bool) {
         Some(home) if !Path::new(home).is_dir() => {
             report.warning(
                 "home",
-                format!("{home} is no folder"),
-                "agents look for their sign-in there; make it or set HOME",
+                format!("{home} is not a folder"),
+                "agents look for their sign-in there; create it, or set HOME",
             );
         }
         Some(home) => report.ok("home", home),
@@ -76,7 +76,7 @@ fn user(report: &mut Report, home: Option<&str>, root: bool) {
 fn sandbox(report: &mut Report, config: &Config) {
     match confinement::raise(config) {
         Err(faults) => faults.into_iter().for_each(|fault| {
-            report.fault("sandbox", fault, "docs/operating.md says how agents are confined")
+            report.fault("sandbox", fault, "docs/operating.md describes how agents are confined")
         }),
         Ok(sandbox) => {
             let missing = confinement::warnings(config, &sandbox);
@@ -84,7 +84,11 @@ fn sandbox(report: &mut Report, config: &Config) {
                 report.ok("sandbox", sandbox.words());
             }
             for line in missing {
-                report.warning("sandbox", line, "SECURITY.md says what holds with it and without");
+                report.warning(
+                    "sandbox",
+                    line,
+                    "SECURITY.md describes the protection with and without it",
+                );
             }
         }
     }
@@ -95,11 +99,11 @@ fn folders(report: &mut Report, config: &Config) {
         Some(fault) => report.fault(
             "compiled code",
             fault,
-            "what lies there runs unchecked: it must be a folder of the gateway's user alone",
+            "code in this folder runs without checks: only the gateway's user may have access to it",
         ),
         None => report.ok(
             "compiled code",
-            format!("nobody else can put any in {}", config.cache_dir.display()),
+            format!("only the gateway's user can write to {}", config.cache_dir.display()),
         ),
     }
     let backends = shipped::serving(config);
@@ -111,7 +115,7 @@ fn folders(report: &mut Report, config: &Config) {
         Ok(_) if backends != config.backends_dir => report.ok(
             "BACKENDS_DIR",
             format!(
-                "the first start makes {} and puts the components of {} there",
+                "the first start creates {} and copies the components of {} into it",
                 config.backends_dir.display(),
                 backends.display()
             ),
@@ -206,9 +210,9 @@ fn room(report: &mut Report, config: &Config) {
                 );
                 let says = format!("{} MiB of {} MiB are free", free >> 20, all >> 20);
                 if free < FREE_LEAST {
-                    report.fault(about, says, "make room: what people write cannot be kept");
+                    report.fault(about, says, "free some space: messages cannot be saved");
                 } else if free / 100 < all / 10_000 * FREE_PERCENT {
-                    report.warning(about, says, "make room, or lower RECORDINGS_MAX_MIB");
+                    report.warning(about, says, "free some space, or lower RECORDINGS_MAX_MIB");
                 } else {
                     report.ok(about, says);
                 }
@@ -244,7 +248,7 @@ fn neighbour(report: &mut Report, config: &Config) {
     }
 }
 
-/// Bytes of the files of a folder and its folders; false: there are more than were counted.
+/// Returns the size of all files below a folder in bytes, and whether all files were counted.
 fn size_of(folder: &Path) -> (u64, bool) {
     let (mut folders, mut bytes, mut left) = (vec![folder.to_owned()], 0_u64, RECORDINGS);
     while let Some(folder) = folders.pop() {
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn root_and_a_home_that_does_not_last_are_warned_about() {
+    fn root_and_a_temporary_home_are_warned_about() {
         let mut report = Report::default();
         user(&mut report, Some("/tmp/x"), true);
         assert_eq!(levels(&report), [("user", Level::Warning), ("home", Level::Warning)]);

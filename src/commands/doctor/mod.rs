@@ -1,8 +1,8 @@
-//! `aetheel doctor`: `check` looks at the settings, this at what surrounds them. Changes nothing
-//! and prints no secret.
+//! `aetheel doctor`: checks the settings and the environment of the gateway (`check` covers only
+//! the settings). It changes nothing and prints no secrets.
 //!
-//! Every line is ok, a warning or a fault, the last two with what to do. Discord out of reach is a
-//! fault, and everything else is looked at all the same. Pinned by `tests/gateway/doctor.rs`.
+//! Every line is ok, a warning or a fault; warnings and faults have a hint. Unreachable Discord is
+//! a fault, but all other checks still run. Pinned by `tests/gateway/doctor.rs`.
 
 mod agents;
 mod cluster;
@@ -24,15 +24,15 @@ use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
 use crate::telemetry;
 use crate::terminal::{Paper, say};
 
-/// The operator's choice of what to look at, and how to print it.
+/// Options of the command.
 pub(super) struct Wish {
-    /// Print the report as JSON.
+    /// Whether to print the report as JSON.
     pub json: bool,
-    /// Ask nobody over the network.
+    /// Whether to skip all checks that need the network.
     pub offline: bool,
 }
 
-/// Looks at everything and tells it; returns the exit code.
+/// Runs all checks, prints the report, and returns the exit code.
 pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
     let Settings { config, variables, redactor, .. } = &settings;
     if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
@@ -48,7 +48,7 @@ pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
     let found = surroundings::examine(config, variables, redactor, Purpose::Look);
     found.into_iter().for_each(|finding| report.add(finding));
     for fault in survey::files(config, &settings.webhook_secrets) {
-        report.warning("files", fault, "mend the line: what it is about is left out");
+        report.warning("files", fault, "correct the line; until then, that entry is ignored");
     }
     for warning in survey::unplaced(config) {
         let hint = "name one with `channel`, or set OUTPUT_CHANNEL_ID";
@@ -68,25 +68,25 @@ pub(super) async fn examine(settings: Settings, wish: Wish) -> u8 {
 
 fn print(report: &Report, json: bool, redactor: &Redactor) -> u8 {
     let text = report.text(json, Paper::of_stdout(), redactor);
-    // A closed stdout has nobody to tell; the exit code still does.
+    // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let _ = std::io::stdout().write_all(text.as_bytes());
     report.code()
 }
 
-/// Reports what is wrong with the settings themselves, and who else can read them.
+/// Reports faults and warnings of the settings, and other users who can read them.
 fn settings(report: &mut Report, settings: &Settings) {
     for fault in &settings.faults {
         report.fault(
             "settings",
             fault.as_str(),
-            "what follows was looked at with the defaults of these; docs/configuration.md describes every setting",
+            "the checks below use the default values of these settings; docs/configuration.md describes every setting",
         );
     }
     for warning in &settings.warnings {
         report.warning(
             "settings",
             warning.as_str(),
-            "docs/configuration.md says how env files are read",
+            "docs/configuration.md describes how env files are read",
         );
     }
     let folder = &settings.folder;

@@ -1,4 +1,4 @@
-//! The doctor's report, line by line, and how it is printed.
+//! The doctor's report, as text and as JSON.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::redact::Redactor;
 use crate::startup::finding::{Finding, Level};
 use crate::terminal::Paper;
 
-/// All of it. The JSON form only ever grows.
+/// All findings. Fields of the JSON form may be added, but never change or disappear.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Report {
@@ -45,7 +45,7 @@ impl Report {
         self.lines.push(finding);
     }
 
-    /// 0 all is well, 1 there are warnings, 2 something is broken.
+    /// Returns the exit code: 0 without problems, 1 with warnings, 2 with faults.
     pub(super) fn code(&self) -> u8 {
         match (self.faults, self.warnings) {
             (0, 0) => exit::OK,
@@ -54,7 +54,7 @@ impl Report {
         }
     }
 
-    /// The report for people, or for programs, without secrets.
+    /// Returns the report as text or JSON, without secrets.
     pub(super) fn text(&self, json: bool, paper: Paper, redactor: &Redactor) -> String {
         if json {
             return redactor.clean(serde_json::to_string_pretty(self).unwrap_or_default()) + "\n";
@@ -67,7 +67,7 @@ impl Report {
                 _ => paper.bad("FAULT  "),
             };
             text.push_str(&format!("{level}  {about}: {}\n", says.replace('\n', "; ")));
-            // The same hint for several lines stands below the last of them.
+            // If consecutive lines have the same hint, it is printed once, after the last of them.
             let next = self.lines.get(at + 1).and_then(|next| next.hint.as_ref());
             if let Some(hint) = hint.as_ref().filter(|hint| Some(*hint) != next) {
                 text.push_str(&format!("         hint: {}\n", hint.replace('\n', "; ")));
@@ -77,7 +77,7 @@ impl Report {
             format!("{count} {what}{}", if count == 1 { "" } else { "s" })
         };
         let sum = match (self.faults, self.warnings) {
-            (0, 0) => "all is well".to_owned(),
+            (0, 0) => "no problems found".to_owned(),
             (faults, warnings) => {
                 format!("{}, {}", some(faults, "fault"), some(warnings, "warning"))
             }
@@ -99,7 +99,7 @@ mod tests {
                 report.code(),
                 report.text(false, Paper::plain(), &Redactor::default()).lines().last()
             ),
-            (0, Some("all is well"))
+            (0, Some("no problems found"))
         );
         report.warning("user", "root", "use another");
         assert_eq!(report.code(), 1);
