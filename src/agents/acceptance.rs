@@ -1,8 +1,9 @@
-//! Telling the operator of components that wait for what they may do to be accepted, and taking an
-//! owner's word by a button.
+//! Notifies the operator of components whose capabilities wait for approval, and lets an owner
+//! approve them with a button.
 //!
-//! The button says which wishes of which backend it is about, so that it works after a restart and
-//! never for other ones than its message names. Pinned by `tests/gateway/capabilities.rs`.
+//! The id of the button identifies the backend and the capabilities. So the button works after a
+//! restart, and never approves other capabilities than its message shows. Pinned by
+//! `tests/gateway/capabilities.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +17,14 @@ use crate::dispatch::{Again, AgainRefusal, Notice, Offer, Outlet, Person};
 use crate::plain::with_causes;
 use crate::workspace::BackendFile;
 
-/// The beginning of an offer's id.
+/// Prefix of the ids of offers.
 const PREFIX: &str = "approve-";
 const LABEL: &str = "Accept";
-/// Characters of a difference that a notice has room for.
+/// Largest number of characters of a notice's list of capabilities.
 const SHOWN: usize = 1_700;
 
-/// Follows what comes, for ever: those that wait already, then each one that is refused.
+/// Posts a notice about each component that waits for approval now, and about each one that is
+/// refused for that reason later. Runs until the registry of components is dropped.
 pub async fn follow(agents: Arc<AgentRegistry>, outlet: Arc<dyn Outlet>) {
     let mut news = agents.news();
     for (path, wants) in agents.waiting() {
@@ -44,7 +46,7 @@ pub async fn follow(agents: Arc<AgentRegistry>, outlet: Arc<dyn Outlet>) {
 async fn tell(path: &Path, wants: &Wants, outlet: &dyn Outlet) {
     let (name, file) = (&wants.descriptor.name, path.file_name().unwrap_or_default().display());
     let said = format!("`{file}` {wants}");
-    // Nobody agrees to more than is before their eyes.
+    // A button is offered only if the notice shows all capabilities.
     let offer = (wants.is_told_whole() && said.chars().count() <= SHOWN)
         .then(|| Offer { id: id_of(wants), label: LABEL.to_owned() });
     let text: String = said.chars().take(SHOWN).collect();
@@ -52,29 +54,30 @@ async fn tell(path: &Path, wants: &Wants, outlet: &dyn Outlet) {
     let text = format!(
         "{text}.\nIt will not run until my owner {button}runs `aetheel backend approve {name}`."
     );
-    // Without a channel for it the log says it.
+    // Without a channel for notices, the log has the refusal.
     let _ = outlet.notify(Notice { channel: None, about: None, text, offer }).await;
 }
 
-/// The wishes come first: what keeps a notice from being posted twice is the beginning of it.
+/// Returns the id of the offer. The digest of the capabilities comes first, because only the
+/// beginning of an id is compared to prevent a second post of the same notice.
 fn id_of(wants: &Wants) -> String {
     format!("{PREFIX}{}-{}", wants.id(), wants.descriptor.name)
 }
 
-/// Carries out owners' decisions about waiting components: their word goes into `backends.md`.
+/// Saves the approvals of owners to `backends.md`.
 pub struct Acceptance {
     agents: Arc<AgentRegistry>,
     file: BackendFile,
 }
 
 impl Acceptance {
-    /// For the components of a agents; `config_dir` has `backends.md`.
+    /// Creates the handler for the components of `agents`. `config_dir` contains `backends.md`.
     pub fn new(agents: Arc<AgentRegistry>, config_dir: &Path) -> Self {
         Self { agents, file: BackendFile::new(config_dir) }
     }
 
-    /// Returns the action of the button in Discord: it accepts what its offer is about, if this
-    /// person may; the loader takes it up from `backends.md`.
+    /// Returns the handler of the button in Discord. It approves the capabilities of its offer if
+    /// the person is an owner. The loader then reads the approval from `backends.md`.
     pub fn by_button(self) -> Accept {
         let this = Arc::new(self);
         Accept::new(move |id, person| {
@@ -87,7 +90,7 @@ impl Acceptance {
 
     async fn accept(&self, id: &str, person: &Person) -> Result<Again, AgainRefusal> {
         if !matches!(person, Person::User { owner: true, .. }) {
-            tracing::warn!(?person, "refused to accept what a component may do: not an owner");
+            tracing::warn!(?person, "refused to accept a component's capabilities: not an owner");
             return Err(AgainRefusal::NotOwner);
         }
         let waiting = self.agents.waiting().into_iter().find(|(_, wants)| id_of(wants) == id);
@@ -96,12 +99,12 @@ impl Acceptance {
         if let Err(error) = self.file.accept(name, &wants.more).await {
             tracing::error!(
                 backend = name,
-                "an owner's word cannot be kept: {}",
+                "cannot save an owner's approval: {}",
                 with_causes(&error)
             );
             return Err(AgainRefusal::NotSaved);
         }
-        tracing::warn!(backend = name, path = %path.display(), ?person, "an owner accepted by a button: it {wants}");
+        tracing::warn!(backend = name, path = %path.display(), ?person, "an owner accepted with a button: it {wants}");
         Ok(Again::Accepted)
     }
 }
@@ -112,7 +115,7 @@ mod tests {
     use crate::agent::Descriptor;
 
     #[test]
-    fn an_offer_names_these_wishes_of_this_backend_and_no_others() {
+    fn an_offers_id_identifies_the_capabilities_and_the_backend() {
         let of = |name: &str, program: &str| {
             let json =
                 format!(r#"{{"name":"{name}","version":"1","programs":[{{"name":"{program}"}}]}}"#);
@@ -128,7 +131,7 @@ mod tests {
             "{long}"
         );
         assert_eq!(of("mini", "a"), of("mini", "a"));
-        // The beginning alone tells them apart.
+        // The beginnings differ, too.
         let beginnings =
             [of("mini", "a"), of("mini", "b"), of("other", "a")].map(|id| id[..18].to_owned());
         assert!(beginnings[0] != beginnings[1] && beginnings[0] != beginnings[2], "{beginnings:?}");

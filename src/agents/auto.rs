@@ -1,25 +1,25 @@
-//! `AGENT_BACKEND=auto`: which backend answers when the operator leaves it to the start.
+//! `AGENT_BACKEND=auto`: detects the default backend at the start.
 
 use crate::agents::{AgentRegistry, is_demo};
 use crate::config::AUTO;
 use crate::turn::Backends as _;
 
-/// The backends tried first, in this order; the others follow by name, profiles last.
+/// The backends that are tried first, in this order. The others follow by name, profiles last.
 const FIRST: [&str; 2] = ["droid", "opencode"];
 
-/// The result of looking for a backend.
+/// Result of the detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detected {
     /// The first backend that can work here.
     pub name: Option<String>,
-    /// Those before it, each with why it cannot.
+    /// The backends before it, each with the reason why it cannot work.
     pub skipped: Vec<(String, String)>,
-    /// Profiles before it whose programs are not there.
+    /// Number of profiles before it whose programs are not installed.
     pub uninstalled: usize,
 }
 
 impl Detected {
-    /// Why it came to this, as one line; profiles of agents that nobody installed are only counted.
+    /// Explains the result in one line. Profiles without an installed program are only counted.
     pub fn why(&self) -> String {
         let skipped: Vec<String> =
             self.skipped.iter().map(|(name, reason)| format!("; not {name}: {reason}")).collect();
@@ -33,19 +33,18 @@ impl Detected {
         }
     }
 
-    /// The faults to report where no backend was found.
+    /// Returns the problems to report if no backend can work here.
     pub fn faults(&self) -> Vec<String> {
-        let first = format!(
-            "AGENT_BACKEND {AUTO:?}: no backend can work here; `aetheel backend list` says more"
-        );
+        let first =
+            format!("AGENT_BACKEND {AUTO:?}: no backend can work here; run `aetheel backend list`");
         let skipped =
             self.skipped.iter().map(|(name, reason)| format!("backend `{name}`: {reason}"));
         std::iter::once(first).chain(skipped).collect()
     }
 }
 
-/// Looks at the agents on this machine, and asks those that look well for their versions, one after
-/// the other until one answers.
+/// Inspects the agents in order, and runs each one without a problem to get its version. Stops at
+/// the first agent that responds.
 pub async fn detect(agents: &AgentRegistry) -> Detected {
     let (profiles, components): (Vec<String>, Vec<String>) =
         agents.names().into_iter().partition(|name| agents.is_profile(name));
@@ -67,7 +66,7 @@ pub async fn detect(agents: &AgentRegistry) -> Detected {
     detected
 }
 
-/// Why a backend cannot work here; none: its agent answered.
+/// Returns the reason why a backend cannot work here, or `None` if its agent responded.
 async fn against(agents: &AgentRegistry, name: &str) -> Option<String> {
     let Some(backend) = agents.get(name) else { return Some("it is not loaded".to_owned()) };
     if is_demo(&*backend) {
@@ -84,7 +83,7 @@ async fn against(agents: &AgentRegistry, name: &str) -> Option<String> {
         .filter(|reasons| !reasons.is_empty())
 }
 
-/// The order in which backends are tried.
+/// Returns the order in which backends are tried.
 fn in_order(components: Vec<String>, profiles: Vec<String>) -> Vec<String> {
     let others =
         components.into_iter().chain(profiles).filter(|name| !FIRST.contains(&name.as_str()));
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_skipped_one_is_named_with_its_reason() {
+    fn every_skipped_backend_is_listed_with_its_reason() {
         let skipped =
             ["droid", "opencode", "claude"].map(|name| (name.to_owned(), "no".to_owned())).to_vec();
         let found = Detected { name: Some("codex".to_owned()), skipped, uninstalled: 0 };

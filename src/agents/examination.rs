@@ -1,4 +1,4 @@
-//! Looking at an agent, and asking it for its version.
+//! Examines agents: inspects their programs and asks them for their versions.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use crate::disk::Stamp;
 use crate::turn::{Agent, Backends as _};
 
 impl AgentRegistry {
-    /// Looks at a backend's agent without starting anything.
+    /// Inspects a backend's agent without starting it. Returns `None` for an unknown backend.
     pub fn look(&self, name: &str) -> Option<Findings> {
         let backend = self.get(name)?;
         Some(self.examiner.look(backend.descriptor(), &self.place(name)))
     }
 
-    /// Looks at a backend's agent and asks for its version, for which another component may serve
-    /// from then on.
+    /// Inspects a backend's agent and asks it for its version. If another component fits that
+    /// version better, it serves from then on. Returns `None` for an unknown backend.
     pub async fn examine(&self, name: &str) -> Option<Arc<Findings>> {
         let mut findings = self.ask(name).await?;
         if let (Some(version), None) = (&findings.version, self.profile(name))
             && self.components.agent_is(name, version).await
         {
-            // What the other one says of its agent counts.
+            // The other component may describe its agent differently.
             findings = self.ask(name).await?;
         }
         let backend = self.get(name)?;
@@ -51,15 +51,15 @@ impl AgentRegistry {
         Some(findings)
     }
 
-    /// Looks at the agent of the backend that was decided on. One that told its version for that is
-    /// not asked again.
+    /// Examines the agent of the default backend. If the detection has already asked it for its
+    /// version, it is not asked again.
     pub async fn examine_decided(&self, name: &str) -> Option<Arc<Findings>> {
         let (backend, looked) = (self.get(name)?, self.look(name)?);
         let told = self.findings(name).filter(|known| {
             known.faults.is_empty() && known.version.is_some() && known.program == looked.program
         });
         let Some(told) = told else { return self.examine(name).await };
-        // What is set for the default backend is meant for it from now on.
+        // Settings for the default backend apply to it from now on.
         let mut findings = Examiner::answered(backend.descriptor(), looked, told.version.clone());
         findings.warnings.extend(self.sign_in_warning(name));
         let findings = Arc::new(findings);
@@ -69,7 +69,7 @@ impl AgentRegistry {
 
     async fn ask(&self, name: &str) -> Option<Findings> {
         let (backend, place) = (self.get(name)?, self.place(name));
-        // Before it is asked: what changes meanwhile is noticed.
+        // Before the agent is asked, so that a change in the meantime is detected.
         let program = self.examiner.look(backend.descriptor(), &place).program;
         self.programs.note(name, program.map(|path| (path.clone(), Stamp::of(&path))));
         let mut findings = self.examiner.examine(backend.descriptor(), &place).await;

@@ -1,5 +1,5 @@
-//! Looking at an agent before anything starts: its program, version, credentials, and what it
-//! cannot do here.
+//! Examines agents before they are used: program, version, credentials, and settings that they do
+//! not support.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -14,35 +14,35 @@ use crate::plain::{one_line, with_causes};
 use crate::process::{Custody, ProbeError, find_program};
 use crate::turn::Fence;
 
-/// How long a program may take to say its version; `QUERY_TIMEOUT_MS` where that is less. Slow ones
+/// Time limit for a program to print its version; `QUERY_TIMEOUT_MS` if that is less. Some programs
 /// take seconds on a busy machine.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Bytes that are told of a program's last words.
+/// Largest length of a quotation of a program's stderr, in bytes.
 const WORDS: usize = 300;
 
-/// The result of looking at a backend's agent on this machine.
+/// Result of the examination of a backend's agent on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The path of its program; none: it was not found.
+    /// The path of its program, or `None` if it was not found.
     pub program: Option<PathBuf>,
-    /// The version its program reports, for example `2.1.197`.
+    /// The version that its program reports, for example `2.1.197`.
     pub version: Option<String>,
     /// Reasons why it cannot work.
     pub faults: Vec<Fault>,
-    /// Warnings about its version and about settings that work otherwise than set, one line each.
+    /// Warnings about its version and about settings that have another effect, one line each.
     pub warnings: Vec<String>,
 }
 
 impl Findings {
-    /// All reasons as one line; empty when there are none.
+    /// Returns all reasons as one line. Empty if the agent can work.
     pub fn reasons(&self) -> String {
         let reasons: Vec<&str> = self.faults.iter().map(|fault| fault.text.as_str()).collect();
         reasons.join("; ")
     }
 
-    /// Sorts the faults of the default backend: those nothing can be started with go to `missing`,
-    /// those that are only to be told go to `told`.
+    /// Adds the problems of the default backend: those that prevent a start to `missing`, temporary
+    /// ones to `told`.
     pub fn of_default(&self, name: &str, missing: &mut Vec<String>, told: &mut Vec<String>) {
         for Fault { text, passing, .. } in &self.faults {
             match passing {
@@ -56,40 +56,39 @@ impl Findings {
 /// A reason why an agent cannot work here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// For people who would like to use it: a few words without paths.
+    /// A few words without paths, for people who want to use the agent.
     pub brief: &'static str,
-    /// For the operator: what is wrong and what to do.
+    /// The problem and the next step, for the operator.
     pub text: String,
-    /// It may be over by the time that the agent is wanted: no reason not to start.
+    /// Whether the problem may be temporary, so that it does not prevent a start.
     pub passing: bool,
 }
 
-/// Looks at agents on this machine.
+/// Examines agents on this machine.
 pub struct Examiner {
-    /// The operator's settings, which decide where programs are and what is warned of.
+    /// The operator's settings.
     pub config: Config,
     /// The gateway's own environment.
     pub variables: HashMap<String, String>,
-    /// Starts the programs that are asked for their version.
+    /// Starts programs to ask them for their version.
     pub custody: Custody,
-    /// The places confined agents may reach; none: they are not confined.
+    /// The paths that confined agents may access, or `None` if agents are not confined.
     pub fence: Option<Fence>,
 }
 
-/// Where a backend's first program is looked for.
+/// Where to find a backend's first program.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// This path rather than `PATH`.
+    /// Path of the program. Without one, it is searched for in `PATH`.
     pub path: Option<PathBuf>,
-    /// How the operator could name another path.
+    /// How the operator can set another path.
     pub hint: Option<&'static str>,
-    /// It is the backend of lanes without a choice, so that `BACKEND_MODEL` and the like are meant
-    /// for it.
+    /// Whether it is the default backend, to which settings such as `BACKEND_MODEL` apply.
     pub default: bool,
 }
 
 impl Examiner {
-    /// Looks at an agent without starting anything.
+    /// Inspects an agent without starting it.
     pub fn look(&self, descriptor: &Descriptor, place: &Place) -> Findings {
         let mut findings = Findings {
             warnings: unsupported(descriptor, &self.config, &self.variables, place.default),
@@ -124,8 +123,8 @@ impl Examiner {
         findings
     }
 
-    /// Looks at an agent and asks it for its version; takes as long as the agent, at most
-    /// [`VERSION_TIMEOUT`]. One that does not answer cannot work.
+    /// Inspects an agent and runs its program to get its version, for at most [`VERSION_TIMEOUT`].
+    /// A program that fails or does not respond is a reason why the agent cannot work.
     pub async fn examine(&self, descriptor: &Descriptor, place: &Place) -> Findings {
         let mut findings = self.look(descriptor, place);
         let arguments = descriptor
@@ -159,7 +158,7 @@ impl Examiner {
         findings
     }
 
-    /// Completes the findings of an agent that answered when it was asked for its version.
+    /// Completes the findings about an agent whose program ran, with the version in its output.
     pub fn answered(
         descriptor: &Descriptor,
         mut findings: Findings,
@@ -172,7 +171,7 @@ impl Examiner {
     }
 }
 
-/// The fault of a program that is there and does not say which version it is.
+/// Returns the problem of a program that failed when it was asked for its version.
 fn silent(path: &Path, arguments: &[&str], error: &ProbeError, place: &Place) -> Fault {
     let what = match error {
         ProbeError::Launch(error) => format!(
@@ -186,7 +185,7 @@ fn silent(path: &Path, arguments: &[&str], error: &ProbeError, place: &Place) ->
             let how = code.map_or("was ended by a signal".to_owned(), |code| {
                 format!("ended with code {code}")
             });
-            // The end of what it said is nearest to the reason.
+            // The last line of stderr is most likely to contain the reason.
             let last =
                 stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(one_line);
             let last = last.map(|last| format!(": {}", &last[..last.floor_char_boundary(WORDS)]));
@@ -200,12 +199,13 @@ fn silent(path: &Path, arguments: &[&str], error: &ProbeError, place: &Place) ->
     let passing = matches!(error, ProbeError::Timeout { .. });
     Fault {
         brief: "its program does not run",
-        text: format!("`{asked}` {what}; run it by hand, and install the agent anew{or}"),
+        text: format!("`{asked}` {what}; run it by hand, and reinstall the agent{or}"),
         passing,
     }
 }
 
-/// Finds a backend's program: at the operator's path, ourselves, or in `PATH`.
+/// Finds a backend's program: at the operator's path, or in `PATH`. A program named `aetheel` is
+/// this one.
 fn locate(
     name: &str,
     operators: Option<&Path>,
@@ -222,7 +222,7 @@ fn locate(
     find_program(&wanted, OsStr::new(path)).map_err(|error| error.to_string())
 }
 
-/// Whether an agent is signed in by this.
+/// Returns whether a credential exists on this machine.
 pub fn is_there(credential: &Credential, variables: &HashMap<String, String>) -> bool {
     let home = || variables.get("HOME").map(PathBuf::from).unwrap_or_default();
     match credential {
@@ -262,7 +262,7 @@ fn missing_credentials(
     })
 }
 
-/// `a, b or c`; none of nothing.
+/// Joins names as `a, b or c`. Returns `None` without names.
 fn one_of<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut names: Vec<&str> = names.collect();
     let last = names.pop()?;
@@ -330,23 +330,23 @@ fn unsupported(
         })
     {
         let known: Vec<&str> = descriptor.efforts.iter().map(|choice| choice.id.as_str()).collect();
-        warnings.push(format!("BACKEND_EFFORT {effort:?} is no level of backend `{name}`, which has {}; it is ignored", known.join(", ")));
+        warnings.push(format!("BACKEND_EFFORT {effort:?} is not a level of backend `{name}`, which has {}; it is ignored", known.join(", ")));
     }
     warnings
 }
 
-/// That an agent which was asked told no version, so that nothing can be said of it.
+/// Returns a warning if an agent printed no version, so that its compatibility is unknown.
 fn numberless(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
     (version.is_none() && !descriptor.understands.is_empty()).then(|| {
         format!(
-            "the agent of backend `{}` tells no version number: whether it is one the backend was made for ({}) is not known",
+            "the agent of backend `{}` reports no version number: it is unknown whether it is one that the backend was made for ({})",
             descriptor.name,
             descriptor.understands.join(" or ")
         )
     })
 }
 
-/// Whether the installed version is one the backend was made for.
+/// Returns a warning if the backend was not made for the installed version.
 fn untested(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
     let installed = version?;
     (descriptor.fits(installed) == Some(false)).then(|| {
@@ -358,7 +358,7 @@ fn untested(descriptor: &Descriptor, version: Option<&str>) -> Option<String> {
     })
 }
 
-/// The first `number.number.number…` in what a program said.
+/// Finds the first `number.number…` in a program's output.
 fn version_in(said: &str) -> Option<String> {
     let said = said.split(|c: char| c.is_whitespace() || "(),/@".contains(c));
     said.map(|word| word.trim_start_matches('v'))
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_version_nobody_tried_is_warned_about() {
+    fn untested_and_missing_agent_versions_cause_warnings() {
         let descriptor = descriptor(r#","understands":[">=2.0.0, <3.0.0"]"#);
         assert_eq!(untested(&descriptor, Some("2.1.197")), None);
         assert!(untested(&descriptor, Some("3.0.1")).expect("a warning").contains("3.0.1"));
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(
             numberless(&self::descriptor(""), None),
             None,
-            "it would say nothing of any version"
+            "the backend declares no versions"
         );
     }
 
@@ -447,7 +447,7 @@ mod tests {
         let told = warnings(&set, &descriptor(""), true);
         assert_eq!(told.len(), 3, "{told:?}");
         let told = warnings(&set, &descriptor(""), false);
-        assert_eq!(told.len(), 1, "a model is meant for the default backend: {told:?}");
+        assert_eq!(told.len(), 1, "BACKEND_MODEL is for the default backend only: {told:?}");
         let able = descriptor(
             r#","features":["model","allowed-tools","max-turns","effort"],"efforts":[{"id":"high","label":"High"}]"#,
         );

@@ -1,10 +1,10 @@
-//! The backends as the operator set them up: which there are, how they run, and whether they can
-//! work here.
+//! The backends as the operator configured them: which exist, how they run, and whether their
+//! agents work on this machine.
 //!
-//! Stands between the loaded components and whoever asks for a backend. It makes one backend a
-//! launch profile of the component for ACP agents, has an agent run live or once a turn, and looks
-//! at every agent, again when a component or a profile comes. It loads no component and starts no
-//! turn. Pinned by `tests/gateway/backends.rs`.
+//! [`AgentRegistry`] builds a backend from a loaded component and the operator's configuration: a
+//! launch profile makes a backend from the component for ACP agents, and a backend can run live or
+//! once a turn. It examines every agent, and again when its component, profile or program changes.
+//! It does not load components or start turns. Pinned by `tests/gateway/backends.rs`.
 
 pub mod acceptance;
 pub mod auto;
@@ -35,21 +35,22 @@ use options::Options;
 use programs::Programs;
 use variant::{Variant, With};
 
-/// The component that many agents are understood by; it has no agent of its own.
+/// The component for ACP agents. It has no agent of its own; each launch profile provides one.
 pub const PROFILED: &str = "acp";
 
-/// How often the file of profiles and the agents' programs are looked at.
+/// How often the configuration files and the agents' programs are checked for changes.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The backends of this gateway, components and profiles, each with what is known of its agent.
+/// The backends of this gateway, from components and profiles, with the findings about their
+/// agents.
 pub struct AgentRegistry {
     components: Arc<Registry>,
     examiner: Examiner,
-    /// Shared with those who start agents.
+    /// The examined agents, shared with the code that starts agents.
     agents: Agents,
     file: ProfileFile,
     options: Options,
-    /// The backend of lanes without a choice, once it is decided.
+    /// The backend of lanes that have not chosen one. Unset until it is determined.
     default: OnceLock<String>,
     known: RwLock<Known>,
     programs: Programs,
@@ -58,17 +59,17 @@ pub struct AgentRegistry {
 #[derive(Default)]
 struct Known {
     profiles: BTreeMap<String, Arc<Kept>>,
-    /// The parts of the file of profiles that were left out, one line each.
+    /// Warnings about `acp.md`, one line each.
     warnings: Vec<String>,
     findings: BTreeMap<String, Arc<Findings>>,
 }
 
-/// A component, and the profile it runs with.
+/// A component, and the profile that it runs with.
 type Base = (Arc<dyn Backend>, Option<Arc<Kept>>);
 
 struct Kept {
     profile: Profile,
-    /// Counts how often it was another one.
+    /// Number of changes of the profile since the start.
     revision: u32,
 }
 
@@ -102,52 +103,52 @@ impl AgentRegistry {
         Ok(registry)
     }
 
-    /// Says which backend answers where nothing else was chosen. Counts once.
+    /// Sets the backend of lanes that have not chosen one. Later calls have no effect.
     pub fn decide(&self, default: &str) {
         let _ = self.default.set(default.to_owned());
     }
 
-    /// The current findings about all agents, shared.
+    /// Returns the examined agents. Clones share their content.
     pub fn agents(&self) -> Agents {
         self.agents.clone()
     }
 
-    /// Has components that serve be kept from now on, for rollbacks.
+    /// Saves each serving component from now on, for rollbacks.
     pub fn keep_components(&self) {
         self.components.keep();
     }
 
-    /// The parts of the file of profiles that were left out, one line each.
+    /// Returns the warnings about `acp.md`, one line each.
     pub fn warnings(&self) -> Vec<String> {
         self.read().warnings.clone()
     }
 
-    /// Whether a name is that of a profile, whether or not there is the component for it.
+    /// Returns whether a profile has this name, even if the component for profiles is missing.
     pub fn is_profile(&self, name: &str) -> bool {
         self.read().profiles.contains_key(name)
     }
 
-    /// The component that understands a backend's agent.
+    /// Returns the name of a backend's component.
     pub fn component_of(&self, name: &str) -> String {
         (if self.profile(name).is_some() { PROFILED } else { name }).to_owned()
     }
 
-    /// The news about components from now on.
+    /// Subscribes to the reports about loads of components.
     pub fn news(&self) -> broadcast::Receiver<LoadReport> {
         self.components.subscribe()
     }
 
-    /// The backends whose agents a component understands.
+    /// Returns the names of the backends that use a component.
     pub fn served_by(&self, component: &str) -> Vec<String> {
         self.names().into_iter().filter(|name| self.component_of(name) == component).collect()
     }
 
-    /// The findings about a backend's agent when it was last looked at.
+    /// Returns the findings of the last examination of a backend's agent.
     pub fn findings(&self, name: &str) -> Option<Arc<Findings>> {
         self.read().findings.get(name).cloned()
     }
 
-    /// Examines all agents not examined yet, side by side.
+    /// Examines all agents that were not examined yet, concurrently.
     pub async fn examine_others(self: &Arc<Self>) {
         let mut examinations = JoinSet::new();
         for name in self.names().into_iter().filter(|name| self.findings(name).is_none()) {
@@ -162,8 +163,9 @@ impl AgentRegistry {
         }
     }
 
-    /// Follows what comes, for ever: examines what was not examined yet, then components, profiles
-    /// and agents as they change. The operator is told of agents that are others by now.
+    /// Examines the remaining agents, and then examines agents again whenever their components,
+    /// profiles or programs change. Notifies the operator of new versions of agents. Runs until the
+    /// registry of components is dropped.
     pub async fn follow(self: Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut reports = self.components.subscribe();
         self.examine_others().await;
@@ -211,13 +213,13 @@ impl AgentRegistry {
             let text = format!(
                 "The agent of `{name}` is now version {now} (was {was}); version {component} of the backend reads it."
             );
-            // Without a channel for it the log says it.
+            // Without a channel for notices, the log has the version.
             let _ = outlet.notify(Notice { channel: None, about: None, text, offer: None }).await;
         }
     }
 
-    /// Logs what was found out about an agent. At the start, one that is not installed is not worth
-    /// more than a line for debugging: there are backends for many more agents than anybody has.
+    /// Logs the findings about an agent. At the start, agents that are not installed are logged at
+    /// debug level only, because nobody installs all of them.
     fn log_findings(&self, name: &str, findings: &Findings, at_start: bool) {
         let program = findings.program.as_deref().map(Path::display).map(tracing::field::display);
         let reason = findings.reasons();
@@ -231,7 +233,7 @@ impl AgentRegistry {
         }
     }
 
-    /// Reads the profiles again if their file changed; returns the names of those that did.
+    /// Reads the profiles again if their file changed. Returns the names of the changed profiles.
     async fn read_profiles(&self) -> Vec<String> {
         let (read, changed) = self.file.refresh().await;
         if !changed {
@@ -244,7 +246,7 @@ impl AgentRegistry {
         for (name, profile) in &read.all {
             if name != PROFILED && self.components.get(name).is_some() {
                 warnings.push(format!(
-                    "acp.md: profile `{name}` is left out: there is a backend of that name"
+                    "acp.md: profile `{name}` is left out: a backend has the same name"
                 ));
                 continue;
             }
@@ -269,8 +271,8 @@ impl AgentRegistry {
         news
     }
 
-    /// Reads the chosen options of backends again if they changed, and logs what of them is left
-    /// out.
+    /// Reads the options of backends again if their file changed, and logs warnings about options
+    /// that are ignored.
     async fn read_options(&self) {
         if self.options.refresh().await {
             for fault in self.option_warnings() {
@@ -279,7 +281,7 @@ impl AgentRegistry {
         }
     }
 
-    /// The component behind a name, and the profile it runs with.
+    /// Returns the component of a backend, and the profile that it runs with.
     fn base(&self, name: &str) -> Option<Base> {
         if let Some(profile) = self.profile(name) {
             return Some((self.components.get(PROFILED)?, Some(profile)));
@@ -287,7 +289,7 @@ impl AgentRegistry {
         self.components.get(name).filter(|_| name != PROFILED).map(|backend| (backend, None))
     }
 
-    /// The backend of a name as it runs here, made of a component.
+    /// Builds a backend from a component, with the operator's choices for it.
     fn made_of(
         &self,
         name: &str,
@@ -312,7 +314,7 @@ impl AgentRegistry {
         }
     }
 
-    /// The profile of this name, where there is no component of it.
+    /// Returns the profile with this name, unless a component has the same name.
     fn profile(&self, name: &str) -> Option<Arc<Kept>> {
         let free = name == PROFILED || self.components.get(name).is_none();
         self.read().profiles.get(name).filter(|_| free).cloned()
@@ -365,7 +367,7 @@ impl Backends for AgentRegistry {
     }
 
     async fn components(&self, name: &str) -> Vec<KnownComponent> {
-        // A name that somebody wrote into a file is never made a path.
+        // The name may come from a file, and must not become a part of a path unchecked.
         if !self.names().iter().any(|known| known == name) {
             return Vec::new();
         }
@@ -406,7 +408,7 @@ impl Backends for AgentRegistry {
     }
 
     async fn unavailable(&self, name: &str) -> Option<String> {
-        // What was wrong may have been mended since.
+        // The operator may have fixed the problem since the last examination.
         let findings = match self.findings(name) {
             Some(findings) if findings.faults.is_empty() => findings,
             _ => self.examine(name).await?,
@@ -422,7 +424,7 @@ impl Backends for AgentRegistry {
                 serves.map_or("nothing".to_owned(), |serves| format!("generation {serves}"));
             return Err(format!("{serves} serves `{name}` by now; nothing was changed"));
         }
-        // A profile's generation has a digest of its own.
+        // The digest of a profile's generation differs from that of its component.
         let component = self.component_of(name);
         let beneath = self
             .components
@@ -433,8 +435,8 @@ impl Backends for AgentRegistry {
     }
 }
 
-/// Whether a program is this one: the scripted agent of the demo, which nobody means unless they
-/// name it.
+/// Returns whether the agent of a backend is this program, as for the scripted agent of `demo`.
+/// Such a backend is used only if it is named.
 pub fn is_demo(backend: &dyn Backend) -> bool {
     backend
         .descriptor()

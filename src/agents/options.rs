@@ -1,5 +1,5 @@
-//! The options of backends' own that the operator chose in `backends.md`, as far as their
-//! descriptors have them.
+//! The options of backends that the operator set in `backends.md`, checked against the backends'
+//! descriptors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,12 +20,12 @@ pub(super) struct Options {
 #[derive(Default)]
 struct Known {
     notes: Arc<BackendNotes>,
-    /// How often those of a backend were others.
+    /// Number of changes of each backend's options since the start.
     revisions: BTreeMap<String, u32>,
 }
 
 impl Options {
-    /// Those of a configuration folder; not read yet.
+    /// Creates the options of a configuration folder. The file is not read yet.
     pub(super) fn new(config_dir: &Path) -> Self {
         Self { file: BackendFile::new(config_dir), known: RwLock::default() }
     }
@@ -38,7 +38,7 @@ impl Options {
         self.file.require().await
     }
 
-    /// Reads them again if their file changed; returns whether any are others than before.
+    /// Reads the file again if it changed. Returns whether any option changed.
     pub(super) async fn refresh(&self) -> bool {
         let (notes, changed) = self.file.refresh().await;
         if !changed {
@@ -56,8 +56,8 @@ impl Options {
         others
     }
 
-    /// Those of a backend, as the JSON object that its guests are told, and how often they were
-    /// others; none: it has none and never had.
+    /// Returns the valid options of a backend as a JSON object for its guests, with the number of
+    /// changes since the start. Returns `None` if the backend never had options.
     pub(super) fn of(&self, descriptor: &Descriptor) -> Option<(String, u32)> {
         let known = self.known.read();
         let revision = *known.revisions.get(&descriptor.name)?;
@@ -69,8 +69,8 @@ impl Options {
         Some((Value::Object(sound.collect::<Map<_, _>>()).to_string(), revision))
     }
 
-    /// Lists what is wrong with the options of the backends for which there is a descriptor, or,
-    /// where there is none, why.
+    /// Returns the problems of all options, one line each. `descriptor` returns the descriptor of a
+    /// backend, or the reason why it cannot have options.
     pub(super) fn faults(
         &self,
         descriptor: impl Fn(&str) -> Result<Descriptor, String>,
@@ -101,7 +101,7 @@ fn read(descriptor: &Descriptor, chosen: &ChosenOption) -> Result<Value, String>
     options::option(&descriptor.options, &chosen.name, &chosen.value)
 }
 
-/// Returns the options chosen for a backend, wherever they stand.
+/// Returns the names and values of a backend's options, without their lines in the file.
 fn meant<'a>(notes: &'a BackendNotes, backend: &str) -> Option<Vec<(&'a str, &'a str)>> {
     notes
         .options()
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn options_follow_their_file_and_what_cannot_be_meant_is_named_with_its_place() {
+    async fn options_follow_their_file_and_invalid_ones_are_reported_with_their_line() {
         let json = r#"{"name":"x","version":"1","programs":[{"name":"x"}],"options":{"type":"object","properties":{"level":{"enum":["low","high"]}}}}"#;
         let descriptor = Descriptor::parse(json).expect("valid");
         let folder = tempfile::tempdir().expect("a folder");
@@ -129,20 +129,20 @@ mod tests {
             if name == "x" {
                 Ok(descriptor.clone())
             } else {
-                Err("is of a backend that is not here".to_owned())
+                Err("belongs to a backend that is not here".to_owned())
             }
         };
         let wanted = [
             "backends.md line 4: option `colour` of `x` is no option of this backend; it has `level`; it is left out",
-            "backends.md line 7: option `a` of `y` is of a backend that is not here; it is left out",
+            "backends.md line 7: option `a` of `y` belongs to a backend that is not here; it is left out",
         ];
         assert_eq!(options.faults(known), wanted);
         write("words\n\n## x\n\n- option: level = high\n- option: colour = blue\n");
-        assert!(options.refresh().await, "those of y are gone");
+        assert!(options.refresh().await, "the options of y were removed");
         assert_eq!(
             options.of(&descriptor).map(|(_, revision)| revision),
             Some(1),
-            "those of x are the same"
+            "the options of x did not change"
         );
         write("## x\n");
         assert!(options.refresh().await);

@@ -1,5 +1,4 @@
-//! The programs of agents as they were when they were last asked for their version, so that a new
-//! one is noticed.
+//! Detects when the program of an agent is replaced, for example by an update.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,17 +8,15 @@ use parking_lot::Mutex;
 
 use crate::disk::Stamp;
 
-/// How long a changed program must be left alone before it is asked: whoever replaces it is then
-/// done.
+/// Time without a change after which the replacement of a program counts as complete.
 const REST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// By backend: where its program is, and what it was.
+/// The path and the stamp of each backend's program at its last examination, by backend.
 #[derive(Debug, Default)]
 pub(super) struct Programs(Mutex<BTreeMap<String, (PathBuf, Option<Stamp>)>>);
 
 impl Programs {
-    /// Notes what a backend's program was before it was asked; without one there is nothing to look
-    /// at.
+    /// Sets the program of a backend and its stamp. `None` means that no program was found.
     pub(super) fn note(&self, backend: &str, program: Option<(PathBuf, Option<Stamp>)>) {
         let mut all = self.0.lock();
         match program {
@@ -28,8 +25,8 @@ impl Programs {
         }
     }
 
-    /// Backends whose programs are others by now and at rest. One that is gone is being replaced,
-    /// or missed when it is wanted.
+    /// Returns the backends whose programs were replaced, once the replacement is complete. Ignores
+    /// programs that do not exist: they are being replaced, or the next turn reports them.
     pub(super) fn changed(&self, now: SystemTime) -> Vec<String> {
         let all = self.0.lock();
         let is_other = |(path, before): &(PathBuf, Option<Stamp>)| {
@@ -42,7 +39,8 @@ impl Programs {
     }
 }
 
-/// A clock that went back is no reason never to ask.
+/// Returns whether a program was not changed for [`REST_TIMEOUT`]. Returns `true` if its time is in
+/// the future, because the clock may have been set back.
 fn at_rest(stamp: &Stamp, now: SystemTime) -> bool {
     stamp.age(now).is_none_or(|age| age >= REST_TIMEOUT)
 }
@@ -52,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replaced_program_is_noticed_once_it_is_left_alone() {
+    fn a_replaced_program_is_detected_when_the_replacement_is_complete() {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("agent");
         std::fs::write(&program, "1").expect("written");
@@ -74,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_of_a_link_counts() {
+    fn a_change_of_a_links_target_is_detected() {
         let folder = tempfile::tempdir().expect("a folder");
         let (target, link) = (folder.path().join("target"), folder.path().join("agent"));
         std::fs::write(&target, "1").expect("written");

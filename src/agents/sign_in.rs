@@ -1,5 +1,6 @@
-//! Agents that a key in a variable signs in only where they run once a turn (the feature
-//! `own-sign-in`): those run so, unless the operator says otherwise.
+//! Agents with the feature `own-sign-in`: a key in a variable signs them in only if they run once a
+//! turn. With such a key and no other credential, they run once a turn unless the operator chooses
+//! otherwise.
 
 use super::AgentRegistry;
 use super::findings::is_there;
@@ -8,14 +9,14 @@ use crate::agent::descriptor::{Credential, Feature, OneShot, Sharing};
 use crate::config::Run;
 
 impl AgentRegistry {
-    /// How a backend is to run: as the operator says, or else once a turn where it is signed in for
-    /// nothing else.
+    /// Returns how a backend is to run: the operator's choice, otherwise once a turn if its agent
+    /// is signed in for that only. Returns `None` if the backend may decide.
     pub(super) fn wanted_run(&self, name: &str, declared: &Descriptor) -> Option<Run> {
         let once = || declared.one_shot != OneShot::Never && self.key_alone(declared).is_some();
         self.examiner.config.backend_run.of(name).or_else(|| once().then_some(Run::OneShot))
     }
 
-    /// Says that a key signs the agent in for one way to run alone, and what follows.
+    /// Returns a warning if a key signs the agent in for runs of one turn only.
     pub(super) fn sign_in_warning(&self, name: &str) -> Option<String> {
         let (component, _) = self.base(name)?;
         let declared = component.descriptor();
@@ -30,7 +31,7 @@ impl AgentRegistry {
             )
         } else if self.examiner.config.backend_run.of(name).is_none() {
             format!(
-                "backend `{name}` runs once a turn, because {key} signs it in for nothing else; to run it live {sign_in}, or set \
+                "backend `{name}` runs once a turn, because {key} signs it in only for that; to run it live {sign_in}, or set \
                  BACKEND_RUN={name}=live if its model provider needs no sign-in"
             )
         } else {
@@ -38,8 +39,8 @@ impl AgentRegistry {
         })
     }
 
-    /// The variable that is all the agent is signed in with, and the file that would count also
-    /// where it runs live.
+    /// Returns the variable with the agent's only credential, and the file that would also sign in
+    /// a live run. Returns `None` if the agent is signed in for both or for neither.
     fn key_alone<'a>(&self, declared: &'a Descriptor) -> Option<(&'a str, &'a str)> {
         if declared.sharing == Sharing::Turn || !declared.has(Feature::OwnSignIn) {
             return None;

@@ -1,4 +1,5 @@
-//! A backend as it is run here: live or once a turn, and with the agent of a profile.
+//! A component with the operator's choices: live or once a turn, and with options or the agent of a
+//! profile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::plain::hex;
 use crate::turn::{Backend, Generation, Guest, GuestFailure};
 use crate::workspace::Profile;
 
-/// A component that says of itself what holds here.
+/// A component whose descriptor, generation and options include the operator's choices.
 pub(super) struct Variant {
     inner: Arc<dyn Backend>,
     descriptor: Descriptor,
@@ -21,21 +22,21 @@ pub(super) struct Variant {
     options: String,
 }
 
-/// The operator's choice for a component; the number says how often it has changed since the start.
+/// The operator's choice for a component, with the number of its changes since the start.
 pub(super) enum With<'a> {
     Nothing,
-    /// Options of its own, a JSON object.
+    /// Options of the backend, as a JSON object.
     Options(String, u32),
-    /// The agent of this profile.
+    /// The agent of a launch profile.
     Profile(&'a Profile, u32),
 }
 
 impl Variant {
-    /// The component run in this way, and with what the operator chose for it; the component itself
-    /// where that is what it is anyway.
+    /// Combines a component with the operator's choices. Returns the component itself if they
+    /// change nothing.
     ///
     /// # Errors
-    /// When the profile does not fit the component.
+    /// Returns [`DescriptorError`] if the profile does not fit the component.
     pub(super) fn of(
         inner: Arc<dyn Backend>,
         run: Run,
@@ -61,8 +62,8 @@ impl Variant {
     }
 }
 
-/// Another generation wherever component or profile is another, so that no link outlives what it
-/// was opened for.
+/// Derives a generation from the component's, the profile and the options. A change of any of them
+/// gives another generation, so that no link is used with other choices than it was opened with.
 fn changed(of: &Generation, descriptor: &Descriptor, options: &str, revision: u32) -> Generation {
     let descriptor = serde_json::to_string(descriptor).unwrap_or_default();
     let digest = Sha256::digest(format!("{}\n{descriptor}\n{options}", of.digest));
@@ -92,7 +93,7 @@ impl Backend for Variant {
     }
 }
 
-/// How a backend runs when this is wanted, and why that is not what was wanted.
+/// Returns how a backend runs if `wanted` is chosen, with a warning if it cannot run that way.
 pub(super) fn run_of(
     name: &str,
     descriptor: &Descriptor,
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_runs_as_it_likes_unless_it_can_do_what_is_wanted() {
+    fn a_backend_runs_as_chosen_if_it_can_and_in_its_usual_way_otherwise() {
         let cases = [
             ("turn", "never", None, Run::OneShot, false),
             ("turn", "never", Some(Run::Live), Run::OneShot, true),
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_one_shot_run_lacks_what_is_live_only_and_is_the_same_component() {
+    async fn a_one_shot_run_lacks_live_only_features_and_uses_the_same_component() {
         let once =
             Variant::of(component("link", "offered"), Run::OneShot, With::Nothing).expect("fits");
         assert_eq!((once.descriptor().sharing, once.options()), (Sharing::Turn, "{}"));

@@ -1,4 +1,4 @@
-//! Warnings about settings for backends that no backend here can have meant.
+//! Warnings about settings that fit no backend on this machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::config::suggestion;
 use crate::turn::{Backend as _, Backends as _};
 
 impl AgentRegistry {
-    /// The parts of `BACKEND_RUN` that name no backend, or a way to run that theirs has not.
+    /// Returns warnings about unknown backends in `BACKEND_RUN`, and about backends that cannot run
+    /// in the chosen way.
     pub fn run_warnings(&self) -> Vec<String> {
         let runs = &self.examiner.config.backend_run;
         let unknown = runs.named.keys().filter(|name| self.get(name).is_none());
@@ -24,7 +25,7 @@ impl AgentRegistry {
         unknown.chain(self.names().iter().filter_map(component).flatten()).collect()
     }
 
-    /// Names in `ALLOWED_TOOLS` that no backend here knows.
+    /// Returns warnings about names in `ALLOWED_TOOLS` that no backend here declares.
     pub fn tool_warnings(&self) -> Vec<String> {
         let backends: Vec<_> = self.names().iter().filter_map(|name| self.get(name)).collect();
         let own = || backends.iter().map(|backend| backend.descriptor());
@@ -34,18 +35,19 @@ impl AgentRegistry {
         let told = |name: String| {
             let meant = suggestion(&name, names.iter().copied());
             format!(
-                "ALLOWED_TOOLS names `{name}`, which is a tool of no agent here, unless of an MCP server{meant}"
+                "ALLOWED_TOOLS names `{name}`, which is not a tool of an agent here (it may be one of an MCP server){meant}"
             )
         };
         self.examiner.config.allowed_tools.unknown(own()).into_iter().map(told).collect()
     }
 
-    /// The files that wait for what they may do to be accepted.
+    /// Returns the component files that wait for approval, with the capabilities that were not
+    /// accepted.
     pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
         self.components.waiting()
     }
 
-    /// Those of a backend, in words.
+    /// Describes the files of a backend that wait for approval, one line each.
     pub(super) fn waiting_of(&self, name: &str) -> Vec<String> {
         let component = self.component_of(name);
         let waiting =
@@ -60,15 +62,15 @@ impl AgentRegistry {
         waiting.map(told).collect()
     }
 
-    /// Options in `backends.md` that are not what the descriptors of their backends say.
+    /// Returns warnings about options in `backends.md` that do not fit the descriptors of their
+    /// backends.
     pub fn option_warnings(&self) -> Vec<String> {
         self.options.faults(|name| match self.components.component(name) {
             _ if self.is_profile(name) || name == PROFILED => {
-                Err("has its place in acp.md: a profile says there what its agent is told"
-                    .to_owned())
+                Err("is not used: options of profiles are set in acp.md".to_owned())
             }
             Some(component) => Ok(component.descriptor().clone()),
-            None => Err("is of no backend that serves here".to_owned()),
+            None => Err("belongs to a backend that does not serve here".to_owned()),
         })
     }
 }

@@ -11,8 +11,8 @@ use crate::startup::Refused;
 use crate::turn::Launcher as _;
 
 /// Connects to a holder or starts one, as `AGENT_HOLDER` requires. Returns `None` if agents end
-/// with the gateway. The second value is whether agents of the previous gateway may have worked after
-/// it ended, so that their output is lost.
+/// with the gateway. The second value is whether agents of the previous gateway may have worked
+/// after it ended, so that their output is lost.
 ///
 /// # Errors
 /// Returns [`Refused`] if the operator requires a holder and it cannot be used.

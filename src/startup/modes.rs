@@ -1,9 +1,9 @@
 //! Permissions of the gateway's own files and folders.
 //!
 //! An agent runs as the gateway's user. Landlock lets it change the mode of a file that it can
-//! neither read nor write. As a result, the gateway may be unable to read the file, or everybody may
-//! be able to write it. A start repairs both; `check` and `doctor` only report them. Files of other
-//! users are ignored, and links are not followed.
+//! neither read nor write. As a result, the gateway may be unable to read the file, or everybody
+//! may be able to write it. A start repairs both; `check` and `doctor` only report them. Files of
+//! other users are ignored, and links are not followed.
 
 use std::fmt;
 use std::fs;

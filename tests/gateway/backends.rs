@@ -272,7 +272,7 @@ async fn a_program_that_does_not_answer_is_not_ready_and_everybody_says_why() {
             .unwrap();
         assert_eq!(row["available"], false, "{row}");
         assert!(row["reasons"][0].as_str().unwrap().contains(why), "{row}");
-        assert!(row["reasons"][0].as_str().unwrap().contains("install the agent anew"), "{row}");
+        assert!(row["reasons"][0].as_str().unwrap().contains("reinstall the agent"), "{row}");
         let told = |line: &str| {
             line.starts_with(&format!("backend {name}: not available: ")) && line.contains(why)
         };

@@ -163,7 +163,7 @@ thinker-1
 
     let ended = installation.with("BACKEND_EFFORT", "extreme").run(&["check"], "").await;
     assert!(
-        ended.stdout.contains("warning: BACKEND_EFFORT \"extreme\" is no level of backend `thinker`, which has low, max"),
+        ended.stdout.contains("warning: BACKEND_EFFORT \"extreme\" is not a level of backend `thinker`, which has low, max"),
         "{}",
         ended.stdout
     );
