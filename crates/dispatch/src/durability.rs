@@ -308,7 +308,7 @@ mod tests {
     use aetheel_model::event::{EventKind, Lane, Origin};
 
     #[test]
-    fn a_stem_leaves_room_for_what_stands_behind_it_whatever_the_number() {
+    fn a_stem_is_unique_and_at_most_17_characters() {
         let stem_of = |sequence, at_ms| {
             let origin = Origin::Console;
             let event = NewEvent::new(EventKind::Message, Lane::Console, origin, "");

@@ -85,16 +85,16 @@ mod tests {
     }
 
     #[test]
-    fn whoever_begins_to_watch_sees_the_turn_so_far_and_that_it_grows() {
+    fn an_observer_sees_the_turn_so_far_and_is_notified_of_growth() {
         let grown = Stir::default();
         let live = Arc::new(LiveTurn::new(grown.clone()));
         live.apply(&text("one "), |_| {});
         let (told, watch) = (grown.watch(), TurnWatch(Arc::clone(&live)));
         let version = watch.version();
         assert_eq!(watch.look(Transcript::text), "one ");
-        assert!(!told.has_changed().expect("it lives"));
+        assert!(!told.has_changed().expect("the sender exists"));
         live.apply(&text("two"), |shown| assert_eq!(shown.text(), "one two"));
-        assert!(told.has_changed().expect("it lives"));
+        assert!(told.has_changed().expect("the sender exists"));
         assert_ne!(watch.version(), version);
         assert_eq!(watch.look(Transcript::text), "one two");
     }

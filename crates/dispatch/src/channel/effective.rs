@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_that_cannot_keep_to_the_allowed_tools_asks_before_everything() {
+    fn a_backend_that_cannot_limit_its_tools_asks_before_each_change() {
         let choices = Choices {
             safety: Safety::Danger,
             allowed_tools: AllowedTools::Only(vec!["Read".into()]),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn people_go_before_the_channel_and_the_channel_before_what_is_set_for_all() {
+    fn peoples_choices_override_the_channel_and_the_channel_overrides_the_defaults() {
         let lane = LaneSettings {
             model: Some("lane".into()),
             effort: Some("high".into()),
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_only_for_the_backend_it_was_meant_for() {
+    fn a_model_applies_only_to_its_backend() {
         let b = descriptor("b", ALL);
         let mut lane = LaneSettings { model: Some("lane".into()), ..LaneSettings::default() };
         assert_eq!(
             effective(&choices(), &lane, &own(&[]), &b).model,
             None,
-            "neither for all nor for the default backend"
+            "both models are meant for the default backend"
         );
         lane.backend = Some("b".into());
         assert_eq!(effective(&choices(), &lane, &own(&[]), &b).model.as_deref(), Some("lane"));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_above_the_operators_ceiling() {
+    fn safety_never_exceeds_the_operators_ceiling() {
         let of = |lane: Option<Safety>, mine: &str| {
             let lane = LaneSettings { safety: lane, ..LaneSettings::default() };
             let found =
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn planning_that_a_backend_cannot_do_becomes_the_strictest_level() {
+    fn planning_without_backend_support_uses_the_strictest_level() {
         let lane = LaneSettings { mode: Some(Mode::Plan), ..LaneSettings::default() };
         let of = |lane: &LaneSettings, mine: &[(&str, &str)], features: &str| {
             let found = effective(&choices(), lane, &own(mine), &descriptor("a", features));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_backend_lacks_is_not_asked_of_it_and_an_unknown_level_is_named() {
+    fn unsupported_settings_are_left_out_and_an_unknown_effort_is_reported() {
         let found =
             effective(&choices(), &LaneSettings::default(), &own(&[]), &descriptor("a", "[]"));
         assert_eq!((found.model, found.effort, found.warnings), (None, None, vec![]));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn on_and_off_are_a_toggle_and_levels_are_none() {
+    fn only_on_and_off_are_a_toggle() {
         let of =
             |ids: &[&str]| thinking(ids).toggle().map(|(off, on)| (off.id.clone(), on.id.clone()));
         assert_eq!(of(&["on", "off"]), Some(("off".to_owned(), "on".to_owned())));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_told_by_its_label_or_its_name() {
+    fn the_current_value_is_shown_by_its_label_or_its_id() {
         let mut option = thinking(&["low"]);
         assert_eq!(option.shown(), "the agent's default");
         option.current = Some("low".to_owned());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_above_the_ceiling_is_on_offer() {
+    fn choices_above_the_ceiling_are_not_offered() {
         let ids =
             |choices: Vec<Choice>| choices.into_iter().map(|choice| choice.id).collect::<Vec<_>>();
         assert_eq!(ids(levels(Safety::Edit)), ["ask", "edit"]);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_notice_says_of_a_burst_what_there_is_to_know() {
+    fn one_notice_describes_a_burst() {
         let all =
             [first("line type \"foo\"", "{\"type\":\"foo\"}"), first("line type \"bar\"", "")];
         assert_eq!(
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_says_what_was_measured_and_what_serves() {
+    fn a_rollback_notice_has_the_counts_and_the_serving_generation() {
         let verdict = Verdict {
             generation: Generation { number: 2, digest: "b".repeat(64) },
             agent_version: "0.9.1".to_owned(),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_named_to_owners() {
+    fn owners_see_the_latest_kinds() {
         let met = |n: i64| {
             let at = Timestamp::from_second(n).expect("a time");
             Drift {

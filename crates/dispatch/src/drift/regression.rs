@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_is_found_worse_at_the_turn_that_shows_it() {
+    fn a_worse_generation_is_detected_at_the_deciding_turn() {
         let cases = [
             // previous turns, turns after the reload, the index of the turn that shows it
             ("....................", "mmm", Some(2)),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_has_what_was_measured() {
+    fn a_verdict_has_the_counts() {
         let mut trials = Trials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "..........");
         let found = play(&mut trials, &generation(2, "b"), "1.0", ".mm.m");
@@ -272,27 +272,31 @@ mod tests {
     }
 
     #[test]
-    fn another_version_of_the_agent_is_no_fault_of_the_parser() {
+    fn a_new_version_of_the_agent_ends_the_comparison() {
         let mut trials = Trials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "......");
         assert_eq!(
             play(&mut trials, &generation(2, "b"), "2.0", "mmmmmm"),
             [],
-            "it came with the reload"
+            "the version changed with the reload"
         );
         let mut trials = Trials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "......");
         assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mm"), []);
-        assert_eq!(play(&mut trials, &generation(2, "b"), "2.0", "mmm"), [], "it came after it");
+        assert_eq!(
+            play(&mut trials, &generation(2, "b"), "2.0", "mmm"),
+            [],
+            "the version changed later"
+        );
         assert_eq!(
             play(&mut trials, &generation(2, "b"), "1.0", "mmm"),
             [],
-            "nobody knows what else changed"
+            "the comparison has ended"
         );
     }
 
     #[test]
-    fn turns_that_began_before_the_reload_count_for_the_generation_they_ran_on() {
+    fn turns_from_before_the_reload_count_for_their_own_generation() {
         let mut trials = Trials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "...");
         play(&mut trials, &generation(2, "b"), "1.0", "..");
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_back_stays_and_what_was_found_worse_is_not_judged_again() {
+    fn restored_and_rejected_components_are_not_judged_again() {
         let mut trials = Trials::default();
         play(&mut trials, &generation(1, "a"), "1.0", "...");
         assert_eq!(play(&mut trials, &generation(2, "b"), "1.0", "mmm").len(), 1);
@@ -313,7 +317,7 @@ mod tests {
         assert_eq!(
             play(&mut trials, &generation(6, "d"), "1.0", "mmm").len(),
             1,
-            "another one is judged"
+            "another component is judged"
         );
     }
 
@@ -323,7 +327,7 @@ mod tests {
         /// For any sequence of reloads, a component is judged at most once, a restored one never,
         /// and only worse ones get a verdict.
         #[test]
-        fn it_never_goes_back_and_forth(reloads in proptest::collection::vec((0..4u8, "[.mkn]{0,30}", 0..2u8), 1..12)) {
+        fn rollbacks_never_alternate(reloads in proptest::collection::vec((0..4u8, "[.mkn]{0,30}", 0..2u8), 1..12)) {
             let (mut trials, mut number, mut serving) = (Trials::default(), 0, None);
             let (mut found, mut put_back) = (BTreeSet::new(), BTreeSet::new());
             for (component, turns, version) in reloads {
@@ -336,7 +340,7 @@ mod tests {
                         prop_assert!(verdict.now.bad >= BAD_MIN && verdict.now.of <= WINDOW && verdict.before.of >= BASELINE_MIN);
                         prop_assert!(verdict.now.bad * verdict.before.of >= 2 * verdict.before.bad * verdict.now.of);
                         prop_assert!(found.insert(now.digest.clone()), "judged twice");
-                        prop_assert!(!put_back.contains(&now.digest), "put back, and judged");
+                        prop_assert!(!put_back.contains(&now.digest), "a restored component was judged");
                         let before: &Generation = serving.as_ref().expect("something served before");
                         number += 1;
                         now = generation(number, &before.digest);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_shown_and_not_the_content() {
+    fn a_sample_shows_structure_without_content() {
         let long = "x".repeat(200);
         for (output, shown) in [
             (
@@ -134,7 +134,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn whatever_comes_is_short_plain_and_without_secrets(pieces in proptest::collection::vec(prop_oneof![
+        fn samples_are_short_plain_and_without_secrets(pieces in proptest::collection::vec(prop_oneof![
             Just(SECRET.to_owned()), Just("\"".to_owned()), Just("{\"a\":".to_owned()), Just("```\n".to_owned()), Just("\\".to_owned()), ".{0,40}",
         ], 0..60)) {
             let output = pieces.concat();

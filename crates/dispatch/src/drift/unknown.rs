@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_file_counts_and_what_came_meanwhile_is_not_lost() {
+    fn edits_of_the_file_are_merged_with_newer_counts() {
         let mut outputs = UnknownOutputs::default();
         assert!(outputs.note(key(0, 0, 0, 0), "a", Timestamp::UNIX_EPOCH));
         assert!(outputs.note(key(0, 0, 1, 0), "a", Timestamp::UNIX_EPOCH));
@@ -127,7 +127,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [(2, "b")]
         );
-        assert!(outputs.note(key(0, 0, 0, 0), "c", Timestamp::UNIX_EPOCH), "it is new again");
+        assert!(outputs.note(key(0, 0, 0, 0), "c", Timestamp::UNIX_EPOCH), "the kind is new again");
     }
 
     proptest! {
@@ -135,7 +135,7 @@ mod tests {
 
         /// Compares with naive counting, with the file saved and loaded at any point.
         #[test]
-        fn everything_is_counted_and_new_once(met in proptest::collection::vec((0..2u8, 0..2u8, 0..4u8, 0..2u8, any::<bool>()), 0..60)) {
+        fn every_output_is_counted_and_each_kind_is_new_once(met in proptest::collection::vec((0..2u8, 0..2u8, 0..4u8, 0..2u8, any::<bool>()), 0..60)) {
             let (mut outputs, mut file) = (UnknownOutputs::default(), BTreeMap::new());
             let (mut seen, mut counts) = (BTreeSet::new(), BTreeMap::<DriftKey, u64>::new());
             for (backend, version, what, component, restart) in met {
@@ -154,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn what_never_repeats_is_bounded(count in 1..900u32) {
+        fn the_number_of_kinds_is_bounded(count in 1..900u32) {
             let mut outputs = UnknownOutputs::default();
             for n in 0..count {
                 let key = DriftKey { what: n.to_string(), ..key(0, 0, 0, 0) };

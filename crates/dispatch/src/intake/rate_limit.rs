@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_minutes_worth_may_come_at_once_and_then_one_at_a_time() {
+    fn a_burst_of_a_minutes_worth_is_allowed() {
         let clock = FakeRelativeClock::default();
         let limit = RateLimit::with_clock(Some(6), clock.clone());
         for _ in 0..6 {
@@ -68,14 +68,14 @@ mod tests {
         }
         let wait = limit.count(1).expect_err("that is enough");
         assert_eq!(wait, Duration::from_secs(10));
-        assert_eq!(limit.count(2), Ok(()), "another person is not held up");
+        assert_eq!(limit.count(2), Ok(()), "other people are not limited");
         clock.advance(wait);
         assert_eq!(limit.count(1), Ok(()));
         assert!(limit.count(1).is_err());
     }
 
     #[test]
-    fn without_a_limit_nobody_waits_and_quiet_people_are_forgotten() {
+    fn no_limit_allows_everything_and_quiet_people_are_forgotten() {
         let limit = RateLimit::new(None);
         assert!((0..10_000).all(|_| limit.count(1).is_ok()));
         let clock = FakeRelativeClock::default();
@@ -84,6 +84,6 @@ mod tests {
             assert_eq!(limit.count(person), Ok(()));
             clock.advance(Duration::from_secs(1));
         }
-        assert!(limit.limiter.expect("there is one").len() <= PEOPLE_LIMIT);
+        assert!(limit.limiter.expect("a limiter").len() <= PEOPLE_LIMIT);
     }
 }

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_ends_the_work_alone() {
+    async fn a_panic_is_caught_and_ends_only_the_work() {
         let mut seen = 0;
         assert_eq!(catch_panic(async { 1 }).await.ok(), Some(1));
         let panics = async {

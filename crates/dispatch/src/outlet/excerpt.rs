@@ -149,7 +149,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_command_is_shown_whole_wherever_the_agent_tells_it() {
+    fn a_command_is_shown_completely_from_target_or_input() {
         assert_eq!(shown("bash", Some("ls\nrm x"), &json!({})), "ls\nrm x");
         assert_eq!(shown("bash", None, &json!({"command": "make"})), "make");
         assert_eq!(
@@ -161,7 +161,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn changes_are_found_however_an_agent_writes_them() {
+    fn changes_are_found_in_every_input_format() {
         for (input, expected) in [
             (
                 json!({"file_path": "a.rs", "old_string": "one\ntwo", "new_string": "three"}),
@@ -190,7 +190,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_becomes_of_a_file_is_told_with_its_change() {
+    fn a_change_shows_renames_additions_and_deletions() {
         let diff =
             |path: &str, change| FileDiff { path: path.to_owned(), change, ..FileDiff::default() };
         let diffs = [

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_says_what_to_do_next_and_nothing_of_the_agents_noise() {
+    fn every_failure_names_the_next_step_and_omits_the_agents_details() {
         for ending in endings() {
             let text = message(&ending);
             let next = ["Please ", "Try again", "Choose ", "Ask ", "Start afresh"];
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_stands_only_where_something_is_broken() {
+    fn only_messages_about_something_broken_have_an_id() {
         for ending in endings() {
             use FailureKind::*;
             let fine = match &ending {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refused_access_hints_at_the_sandbox() {
+    fn only_a_denied_access_hints_at_the_sandbox() {
         let failed = |message: &str| {
             let message = message.to_owned();
             Ending::Agent(Failure { kind: FailureKind::Crashed, message, retry_after_ms: None })
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_messages_lists_all_of_them() {
+    fn the_documentation_lists_all_messages() {
         let page = include_str!("../../../../docs/messages.md");
         let plain = |text: &str| text.split(" (").next().unwrap_or_default().to_owned();
         let failures = endings().into_iter().map(|ending| {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn times_stand_in_the_message() {
+    fn messages_contain_times() {
         assert!(message(&Ending::TimedOut).starts_with("Query timed out after 120 s, the limit"));
         let hour = failure(&Ending::TimedOut, Duration::from_secs(3_600), None, false, "x");
         assert!(hour.is_some_and(|text| text.starts_with("Query timed out after 60 min,")));

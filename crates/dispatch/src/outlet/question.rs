@@ -269,7 +269,7 @@ mod tests {
     use crate::outlet::excerpt::tests::tool;
 
     #[test]
-    fn secrets_and_what_hides_or_reorders_text_are_shown_to_nobody() {
+    fn secrets_and_characters_that_hide_or_reorder_text_are_removed() {
         let redactor = Redactor::new(&["sk-\"canary\"-1".to_owned().into()]);
         let mut start = tool(
             "bash",
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn always_says_always_whatever_the_agent_calls_it() {
+    fn the_label_of_always_starts_with_always() {
         let called = |label: Option<&str>| {
             let subject = Subject::Plan(String::new());
             OpenQuestion {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn words_decide_where_they_can_mean_nothing_else() {
+    fn only_unambiguous_text_is_taken_as_a_decision() {
         let of = |subject| OpenQuestion {
             id: String::new(),
             title: String::new(),

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_is_said_once_whatever_the_agents_title_repeats() {
+    fn the_command_is_shown_once_even_if_the_title_repeats_it() {
         let long = "cargo test --workspace --all-features -- --nocapture";
         for (title, tool, about, heading, shows_tool, shows_about) in [
             ("Bash: ls -l", "Bash", Some("ls -l"), "Allow Bash?", false, true),
@@ -161,11 +161,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_what_would_run_is_left_out() {
+    fn the_command_is_never_omitted() {
         // The title has only the beginning of the command.
         let (heading, _, about) = said("Bash: rm", "Bash", Some("rm -rf /"));
         assert_eq!((heading.as_str(), about), ("Bash: rm", true));
         let whole = format!("{}`ls`", "x".repeat(400));
-        assert!(said(&whole, "Bash", Some("ls")).2, "a long title is cut where it is shown");
+        assert!(said(&whole, "Bash", Some("ls")).2, "a long title is truncated when it is shown");
     }
 }

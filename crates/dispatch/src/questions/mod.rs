@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_follows_from_turn_key_and_how_often_it_was_used() {
+    fn an_id_depends_on_turn_key_and_use_count() {
         let first = question_id("1f0c9a2e", 9, 1);
         assert_eq!(first, question_id("1f0c9a2e", 9, 1));
         assert!(first.len() == 16 && first.bytes().all(|byte| byte.is_ascii_hexdigit()));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_a_plain_name_with_the_ending_of_its_kind() {
+    fn a_file_name_is_plain_and_has_the_extension_of_its_type() {
         assert_eq!(named(None, "image/png"), "image-2.png");
         assert_eq!(named(Some("a chart"), "image/jpeg; q=1"), "a_chart.jpg");
         assert_eq!(named(Some("../../etc/passwd.txt"), "text/plain"), "passwd.txt");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_what_goes_on_and_what_is_nearly_used_up() {
+    fn notices_name_background_tasks_and_nearly_used_quotas() {
         let task = |id: &str, status, background| {
             EventKind::Task(Task {
                 id: id.to_owned(),

@@ -278,7 +278,7 @@ mod tests {
     use aetheel_model::agent::descriptor::Expands;
 
     #[test]
-    fn what_a_file_is_its_bytes_say() {
+    fn the_type_of_a_file_is_determined_from_its_bytes() {
         assert_eq!(image(b"\x89PNG\r\n\x1a\nrest"), Some(("image/png", "png")));
         assert_eq!(image(b"\xff\xd8\xff\xe0"), Some(("image/jpeg", "jpg")));
         assert_eq!(image(b"GIF89a"), Some(("image/gif", "gif")));

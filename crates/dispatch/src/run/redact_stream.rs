@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thought_that_comes_in_pieces_shows_no_secret() {
+    fn a_thought_in_pieces_shows_no_secret() {
         let said = format!("The key is {SECRET}, or sk-can, or {SECRET}");
         for size in 1..said.len() {
             let piece = |piece: &[u8]| String::from_utf8(piece.to_vec()).unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_of_a_tool_that_comes_in_pieces_shows_no_secret() {
+    fn tool_output_in_pieces_shows_no_secret() {
         let redactor = Redactor::new(&[SECRET.to_owned().into()]);
         let said = format!("key={SECRET}\n\u{1b}[31mred\u{1b}[0m sk-can\n{SECRET}");
         let end = |id: &str| {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thought_and_the_answer_are_not_taken_for_one_text() {
+    fn a_thought_and_the_answer_are_separate_texts() {
         let (first, rest) = SECRET.split_at(5);
         let thought = Text { part: 0, text: first.to_owned(), replace: false, parent: None };
         let events = [EventKind::Thinking(thought), more(0, rest)];
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_of_a_text_shows_more_than_the_whole_without_secrets() {
+    fn a_text_in_any_pieces_shows_no_secret() {
         let said = format!("The key is {SECRET}, or sk-can, or {SECRET}");
         let clean = "The key is ***, or sk-can, or ***";
         for size in 1..said.len() {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_of_a_text_lets_a_sequence_or_what_it_carries_through() {
+    fn a_text_in_any_pieces_shows_no_terminal_sequence() {
         let said = "a\u{1b}]52;c;Y29weQ==\u{7}b\u{1b}[31mc\u{202e}d\0e\u{9b}2Kf\u{1b}]8;;https://x\u{1b}\\g";
         for size in 1..said.len() {
             let mut pieces = Vec::new();
@@ -340,12 +340,12 @@ mod tests {
         assert_eq!(
             screens(&[whole("a\u{1b}["), whole("31m")]).last().unwrap(),
             "31m",
-            "another text is in no sequence"
+            "a new text starts outside of a sequence"
         );
     }
 
     #[test]
-    fn every_word_of_an_agent_is_plain_and_names_are_one_line() {
+    fn all_texts_of_an_agent_are_plain_and_names_are_one_line() {
         let redactor = Redactor::new(&[SECRET.to_owned().into()]);
         let odd = format!("a\n\u{1b}]0;x\u{7}b\0\u{2067}\u{85}c{SECRET}");
         let start = aetheel_model::agent::ToolStart {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_out_to_be_no_secret_is_shown() {
+    fn held_back_text_is_shown_once_it_is_not_a_secret() {
         assert_eq!(screens(&[more(0, "ask"), more(0, " me")]), ["a", "ask me", "ask me"]);
         assert_eq!(screens(&[more(0, "desk"), more(1, "top")])[1], "desk\n\ntop");
         assert_eq!(screens(&[more(0, "at the end: sk-")]), ["at the end: ", "at the end: sk-"]);

@@ -121,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_again_has_no_secrets_even_in_pieces_and_nothing_after_its_end() {
+    fn a_rendered_turn_has_no_secrets_and_ends_with_the_turn() {
         let redactor = Redactor::new(&["sk-canary".to_owned().into()]);
         let mut told = Retelling::new(&redactor);
         told.action(&say("the key is sk-"));
-        assert_eq!(told.shown().text(), "the key is ", "it may be the beginning of one");
+        assert_eq!(told.shown().text(), "the key is ", "it may be the beginning of a secret");
         told.action(&say("canary\u{202e}!"));
         assert_eq!(told.shown().text(), "the key is ***!");
         told.action(&done(Outcome::Completed));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_in_the_words_that_people_got() {
+    fn a_failure_is_rendered_as_people_saw_it() {
         let redactor = Redactor::default();
         let failure = Failure {
             kind: FailureKind::RateLimited,

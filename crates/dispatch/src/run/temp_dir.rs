@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_temp_dir_is_private_named_by_us_and_gone_when_dropped() {
+    fn a_temp_dir_is_private_and_removed_when_dropped() {
         let directory = tempfile::tempdir().expect("a folder");
         let mut temp_dir = TempDir::make(directory.path()).expect("made");
         let file = temp_dir.put("png", b"bytes").expect("put");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_behind_is_removed_a_day_later() {
+    fn folders_left_by_a_crash_are_removed_after_a_day() {
         let directory = tempfile::tempdir().expect("a folder");
         let (old, young) = (
             directory.path().join(".aetheel-files-old"),

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_numbered_and_stays_short() {
+    fn a_queue_list_is_numbered_and_bounded() {
         let waiting =
             (0..40).map(|number| seen(&format!("prompt {number} {}", "x".repeat(50)))).collect();
         let queue = QueueView {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_shown_by_its_words_its_age_and_its_id() {
+    fn a_conversation_line_has_title_age_and_id() {
         let id = SessionId::new("0199a213-81c0-7800-8aa1-bbab2a035a53").expect("an id");
         let known = Conversation {
             id,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_title_moves_a_cursor_hides_or_reorders_what_is_read() {
+    fn a_title_cannot_move_the_cursor_or_reorder_text() {
         let title = "\u{1b}[2Jgood\u{202e}lab \u{200b}\n\u{9b}1mconv".to_owned();
         let known = Conversation {
             id: SessionId::new("a").expect("an id"),
