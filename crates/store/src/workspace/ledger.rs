@@ -1,8 +1,8 @@
-//! State files: markdown lists that the gateway writes and a person can read and mend.
+//! State files: markdown lists that the gateway writes and that a person can read and edit.
 //!
-//! A list item that begins with a code span is an entry; every other line is kept as it stands, and
-//! so is an item that cannot be read, which is named in a warning. The file is read again when it
-//! is not the one last read or written.
+//! A list item that begins with a code span is an entry. All other lines are kept unchanged. An
+//! item that cannot be parsed is also kept, and a warning names it. The file is read again if it is
+//! not the one that was last read or written.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,29 +15,30 @@ use super::FileError;
 use super::fresh::{self, Outcome, Want};
 use crate::disk::{Stamp, replace};
 
-/// Largest file of this kind, bytes.
+/// Size limit of a file, in bytes.
 const MOST: u64 = 1 << 28;
-/// The last character of an item, so that one that was cut off shows.
+/// The last character of an item, which shows that the item is complete.
 const STOP: char = '.';
-const TORN: &str = "it has neither an end nor a full stop, so it was cut off while it was written";
+const TORN: &str = "it has neither a line end nor a full stop, so its write was cut off";
 
 /// A kind of list item.
 pub(super) trait Entry: Sized {
     type Key: Ord + Clone + Debug;
 
-    /// Reads the tokens of an item; none: it is not of this kind and to be kept as it stands.
+    /// Parses the tokens of an item. Returns `None` if the item is of another kind and must be kept
+    /// unchanged.
     fn read(tokens: &[Token]) -> Option<Result<Self, String>>;
     fn key(&self) -> Self::Key;
-    /// The item without its dash.
+    /// Returns the text of the item without its dash.
     fn write(&self) -> String;
 }
 
 /// A piece of a list item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// Outside code spans, without punctuation.
+    /// A word outside code spans, without punctuation.
     Word(String),
-    /// In a code span, decoded.
+    /// The decoded content of a code span.
     Code(String),
 }
 
@@ -50,12 +51,12 @@ enum Line<K> {
 #[derive(Debug)]
 pub(super) struct Ledger<E: Entry> {
     path: PathBuf,
-    /// The beginning of a new file.
+    /// The first lines of a new file.
     heading: &'static str,
     read: bool,
     stamp: Option<Stamp>,
-    /// Entries changed and could not be written, or a line is cut off: the file is to be written
-    /// whole.
+    /// Whether the whole file must be written next, because a change could not be written or a line
+    /// is cut off.
     behind: bool,
     lines: Vec<Line<E::Key>>,
     pub entries: BTreeMap<E::Key, E>,
@@ -79,8 +80,8 @@ impl<E: Entry> Ledger<E> {
         Ok(ledger)
     }
 
-    /// Reads the file again if it changed; returns whether it did. After an error everything is as
-    /// it was.
+    /// Reads the file again if it changed. Returns whether it did. After an error nothing has
+    /// changed.
     pub(super) fn refresh(&mut self) -> Result<bool, FileError> {
         let failed = |source| FileError::new("read", &self.path, source);
         if self.read && fresh::stamp(&self.path).map_err(failed)? == self.stamp {
@@ -123,7 +124,7 @@ impl<E: Entry> Ledger<E> {
         Ok(true)
     }
 
-    /// Writes all entries, in the places they had, new ones at the end.
+    /// Writes all entries: known ones in their places, new ones at the end.
     pub(super) fn save(&mut self) -> Result<(), FileError> {
         let mut missing: BTreeMap<&E::Key, &E> = self.entries.iter().collect();
         let mut text = String::new();
@@ -157,7 +158,8 @@ impl<E: Entry> Ledger<E> {
         );
         self.behind = false;
         if self.lines.is_empty() || !self.warnings.is_empty() {
-            // The heading's lines are not known, or the numbers in the warnings no longer hold.
+            // The lines of the heading are unknown, or the line numbers of the warnings have
+            // changed.
             self.parse(&text);
         } else {
             self.lines = lines;
@@ -165,9 +167,9 @@ impl<E: Entry> Ledger<E> {
         Ok(())
     }
 
-    /// Keeps an entry and returns when it is on disk. An entry that stands there already costs
-    /// nothing, a new one a line at the end, however long the file is. After an error it is in
-    /// force all the same, and is written with the next change.
+    /// Saves an entry and returns once it is on disk. An entry that is already in the file costs
+    /// nothing, and a new one costs one line at the end, however long the file is. After an error
+    /// the entry is in force nevertheless, and is written with the next change.
     pub(super) fn put(&mut self, entry: E) -> Result<(), FileError>
     where
         E: PartialEq,
@@ -185,7 +187,7 @@ impl<E: Entry> Ledger<E> {
                     FileError::new("write", &self.path, source)
                 })?;
                 self.stamp = Some(stamp);
-                // What somebody else wrote meanwhile is not known yet.
+                // Lines that another program wrote in the meantime are not known yet.
                 self.read = alone;
                 self.lines.push(Line::Entry(key));
                 Ok(())
@@ -194,7 +196,8 @@ impl<E: Entry> Ledger<E> {
         }
     }
 
-    /// Whether there is a list item that could not be read and names all of these values.
+    /// Returns whether there is a list item that could not be parsed and contains all of these
+    /// values.
     pub(super) fn leaves_out(&self, values: &[&str]) -> bool {
         let kept = self
             .lines
@@ -204,8 +207,8 @@ impl<E: Entry> Ledger<E> {
         items.any(|line| values.iter().all(|value| line.contains(&code(value))))
     }
 
-    /// Adds new entries at the end and returns when they are on disk, which costs far less than
-    /// [`Ledger::save`] where there are many. After an error they are not known.
+    /// Appends new entries and returns once they are on disk. For many entries this costs far less
+    /// than [`Ledger::save`]. After an error the entries are unknown.
     pub(super) fn append(&mut self, entries: Vec<E>) -> Result<(), FileError> {
         let failed = |source| FileError::new("write", &self.path, source);
         let text: String = entries.iter().map(line_of).collect();
@@ -227,14 +230,14 @@ impl<E: Entry> Ledger<E> {
         Ok(())
     }
 
-    /// Lines of the file.
+    /// Returns the number of lines in the file.
     pub(super) fn length(&self) -> usize {
         self.lines.len()
     }
 
-    /// Reads the text of the file. A last line without an end is believed where it has the full
-    /// stop that every line of ours ends with: an editor took the line's end away. Otherwise the
-    /// write was cut off, and it may say less than it did.
+    /// Parses the text of the file. A last line without a line end is valid if it has the full stop
+    /// that ends every line of the gateway, because an editor may have removed the line end.
+    /// Otherwise the write was cut off, and the line may be incomplete.
     fn parse(&mut self, text: &str) {
         self.behind = false;
         self.lines.clear();
@@ -249,8 +252,8 @@ impl<E: Entry> Ledger<E> {
             if read.is_some() && number == count && !text.ends_with('\n') && !line.ends_with(STOP) {
                 self.warnings
                     .push(format!("`{}` line {number} is left out: {TORN}", self.path.display()));
-                // It stays for whoever mends it and is no item any more, also with an end behind
-                // it.
+                // The line is kept so that it can be corrected. It is not an item any more, even
+                // after a line end is added.
                 self.lines.push(Line::Kept(format!(
                     "- cut off: {}",
                     line.trim_start().trim_start_matches(['-', '*']).trim_start()
@@ -267,9 +270,7 @@ impl<E: Entry> Ledger<E> {
                         self.entries.insert(entry.key(), entry);
                         continue;
                     }
-                    Some(first) => {
-                        Some(format!("it says something else about what line {first} is about"))
-                    }
+                    Some(first) => Some(format!("it has the same key as line {first}")),
                 },
                 Some(Err(fault)) => Some(fault),
             };
@@ -282,20 +283,20 @@ impl<E: Entry> Ledger<E> {
     }
 }
 
-/// An entry as a line of the file.
+/// Returns the line of an entry.
 pub(super) fn line_of(entry: &impl Entry) -> String {
     format!("- {}{STOP}\n", entry.write())
 }
 
-/// Adds text to a file that is there, on a line of its own even behind a torn one.
+/// Appends text to an existing file, on a new line even if the last one is torn.
 fn append(path: &Path, text: &str) -> io::Result<Stamp> {
     let mut file = OpenOptions::new().read(true).append(true).open(path)?;
     write_end(&mut file, text)
 }
 
-/// The same to a file that was last seen in the state `known`. Returns its state now, and whether
-/// it was still in that one; after an error, what was added of the text is taken back, and the
-/// state is the one after that, where it can be told.
+/// Appends text to a file that was last seen in the state `known`. Returns its new state, and
+/// whether it was still in the state `known`. After an error, appended text is removed; the error
+/// comes with the resulting state, if it is known.
 fn add(path: &Path, text: &str, known: Stamp) -> Result<(Stamp, bool), (io::Error, Option<Stamp>)> {
     let mut file =
         OpenOptions::new().read(true).append(true).open(path).map_err(|error| (error, None))?;
@@ -319,7 +320,7 @@ fn write_end(file: &mut File, text: &str) -> io::Result<Stamp> {
     Ok(Stamp::from(&file.metadata()?))
 }
 
-/// The entries of a text; what cannot be read is left out, and named in the log.
+/// Parses the entries of a text. Lines that cannot be parsed are logged and left out.
 pub(super) fn entries_of<E: Entry>(text: &str) -> Vec<E> {
     let read = |line: &str| match tokens(line)?.map(|tokens| E::read(&tokens)) {
         Ok(None) => None,
@@ -332,7 +333,7 @@ pub(super) fn entries_of<E: Entry>(text: &str) -> Vec<E> {
     text.lines().filter_map(read).collect()
 }
 
-/// Reads a list item that begins with a code span; none: it is something else.
+/// Splits a list item that begins with a code span into tokens. Returns `None` for other lines.
 pub(super) fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
     let item = line.trim_start().strip_prefix(['-', '*'])?.trim();
     let item = item.strip_suffix(STOP).unwrap_or(item);
@@ -364,8 +365,8 @@ pub(super) fn tokens(line: &str) -> Option<Result<Vec<Token>, String>> {
     Some(Ok(tokens))
 }
 
-/// Writes a code span that no value can break out of: backticks, `%` and control characters become
-/// `%` and two digits.
+/// Returns a code span that contains the value. Backticks, `%` and control characters become `%`
+/// and two digits, so that the value cannot end the span.
 pub(super) fn code(value: &str) -> String {
     let mut span = String::with_capacity(value.len() + 2);
     span.push('`');
@@ -448,14 +449,14 @@ mod tests {
     }
 
     #[test]
-    fn a_new_entry_is_a_line_at_the_end_and_one_that_stands_there_touches_nothing() {
+    fn a_new_entry_is_appended_and_a_known_one_does_not_change_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.md");
         let mut ledger = Ledger::open(&path, "# Heading\n\n").unwrap();
         ledger.put(item("a", "1")).unwrap();
         let first = inode(&path);
         ledger.put(item("b", "2`%\n")).unwrap();
-        assert_eq!(inode(&path), first, "the file was written anew");
+        assert_eq!(inode(&path), first, "the file was rewritten");
         let before = stamp(&path);
         ledger.put(item("a", "1")).unwrap();
         assert_eq!(stamp(&path), before);
@@ -464,17 +465,17 @@ mod tests {
         ledger.save().unwrap();
         ledger.put(item("c", "4")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "# Heading\n\n- `a` `3`.\n- `c` `4`.\n");
-        assert!(!ledger.refresh().unwrap(), "it knows the state it left the file in");
+        assert!(!ledger.refresh().unwrap(), "it knows the state after its own write");
         assert_eq!(Ledger::<Item>::open(&path, "").unwrap().entries, ledger.entries);
     }
 
     #[test]
-    fn what_cannot_be_added_is_in_force_and_written_with_the_next_change() {
+    fn an_entry_that_cannot_be_written_is_in_force_and_written_with_the_next_change() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.md");
         let mut ledger = Ledger::open(&path, "").unwrap();
         ledger.put(item("a", "1")).unwrap();
-        // A disk that is full.
+        // A full disk.
         let whole = (ledger.path.clone(), ledger.stamp);
         (ledger.path, ledger.stamp) = ("/dev/full".into(), Some(stamp(Path::new("/dev/full"))));
         ledger.put(item("b", "2")).unwrap_err();
@@ -485,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_that_was_cut_off_says_nothing_wherever_it_was_cut() {
+    fn a_last_line_that_was_cut_off_anywhere_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.md");
         let whole = "- `a` `1`.\n- `b` `2`.";
@@ -494,12 +495,12 @@ mod tests {
             let mut ledger = Ledger::<Item>::open(&path, "").unwrap();
             assert_eq!(ledger.entries.keys().collect::<Vec<_>>(), ["a"], "{}", &whole[..cut]);
             assert_eq!(ledger.warnings.len(), usize::from(cut > 13), "{:?}", ledger.warnings);
-            // Nor does it once there is something behind it.
+            // This also holds once a line follows.
             ledger.put(item("c", "4")).unwrap();
             let again = Ledger::<Item>::open(&path, "").unwrap();
             assert_eq!(again.entries.keys().collect::<Vec<_>>(), ["a", "c"], "{}", &whole[..cut]);
         }
-        // An editor took the end away.
+        // An editor removed the line end.
         fs::write(&path, "- `a` `1`.\n- `b` `2`.").unwrap();
         let mut ledger = Ledger::<Item>::open(&path, "").unwrap();
         assert_eq!(ledger.entries.len(), 2);
@@ -509,12 +510,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_added_behind_a_torn_one_and_what_somebody_wrote_meanwhile_is_read() {
+    fn a_line_is_appended_after_a_torn_one_and_changes_by_others_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.md");
         let mut ledger = Ledger::open(&path, "").unwrap();
         ledger.put(item("a", "1")).unwrap();
-        // Behind the ledger's back, and with the line cut off.
+        // Another program changes the file, and the line is cut off.
         fs::write(&path, "- `a` `1`\n- `by hand` `5`").unwrap();
         ledger.put(item("b", "2")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "- `a` `1`\n- `by hand` `5`\n- `b` `2`.\n");

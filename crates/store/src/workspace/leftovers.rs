@@ -1,4 +1,4 @@
-//! Temporary files of writes that a `kill -9` cut short.
+//! Removes temporary files of writes that a killed process did not complete.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::Workspace;
 use crate::disk::sweep_temporary;
 
-/// Folders below `CONFIG_DIR` whose files are replaced as a whole.
+/// Folders below `CONFIG_DIR` whose files are replaced atomically.
 const FOLDERS: [&str; 6] =
     ["", "memory", "state", "state/blobs", "state/components", "state/turns"];
-/// Age below which another program may still be writing the file.
+/// Age up to which another program may still be writing the file.
 const SETTLED: Duration = Duration::from_secs(60);
 
 impl Workspace {
-    /// Removes what earlier gateways left of files that they were writing. Blocks.
+    /// Removes the unfinished files of earlier gateway processes. Blocks.
     pub fn sweep_leftovers(&self) {
         let swept = |name: &&str| sweep_temporary(&self.folder().join(Path::new(name)), SETTLED);
         let files: usize = FOLDERS.iter().map(swept).sum();

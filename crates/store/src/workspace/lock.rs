@@ -1,6 +1,9 @@
-//! One gateway for one folder: `state/gateway.lock`, locked (flock) as long as a gateway lives. Its
-//! lines say who: the process id, the program's version, the program's file. Earlier gateways wrote
-//! the first line only. Its time is that of the gateway's last sign of life.
+//! Ensures that only one gateway uses a folder: `state/gateway.lock` is locked (flock) while a
+//! gateway runs.
+//!
+//! The lines of the file name the process id, the program's version and the program's file; earlier
+//! versions wrote only the first line. A running gateway regularly updates the file's modification
+//! time as a sign that it works.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
@@ -8,24 +11,24 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The file, below the folder.
+/// The lock file, relative to the folder.
 const FILE: &str = "state/gateway.lock";
 
-/// The lock; the system lets go of it when the program ends, however it ends.
+/// The lock. The system releases it when the program ends, however it ends.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
 }
 
-/// Why there is no lock.
+/// The reason why the lock was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum Held {
     /// Another gateway has it.
     #[error("another gateway (process {pid}) serves `{}`; stop it first, or give this one a CONFIG_DIR of its own", folder.display())]
     Other {
-        /// As it wrote into the file.
+        /// The process id that it wrote into the file.
         pid: String,
-        /// The folder with the state.
+        /// The folder that contains the state.
         folder: PathBuf,
     },
     /// The file cannot be used.
@@ -54,7 +57,7 @@ impl Lock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // What cannot be read is not known.
+                // If it cannot be read, its process is unknown.
                 let _ = file.read_to_string(&mut text);
                 let pid = Serving::parse(&text)
                     .map_or_else(|| "unknown".to_owned(), |serving| serving.pid.to_string());
@@ -68,29 +71,29 @@ impl Lock {
         Ok(Self { file })
     }
 
-    /// Gives a sign of life: the time of the file. Blocks as long as the disk does.
+    /// Sets the modification time of the file to now. Blocks while the disk does.
     pub fn touch(&self) {
-        // Who looks for it takes an older one.
+        // Readers then see an older time.
         if let Err(error) = self.file.set_modified(SystemTime::now()) {
-            tracing::debug!(%error, "cannot give a sign of life on the lock");
+            tracing::debug!(%error, "cannot update the time of the lock file");
         }
     }
 }
 
-/// The gateway that serves a folder, as it says itself.
+/// The gateway that serves a folder, according to the lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serving {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// Its version; none: an earlier one, which did not say.
+    /// Its version, or `None` if it is an earlier version that did not write it.
     pub version: Option<String>,
-    /// The file it was started from.
+    /// The file of its program.
     pub program: Option<PathBuf>,
 }
 
 impl Serving {
-    /// The gateway that serves a configuration folder now. Looks without locking: one that starts
-    /// at this moment must get its lock.
+    /// Returns the gateway that currently serves a configuration folder. Does not lock the file,
+    /// because a gateway that starts at this moment must get its lock.
     #[must_use]
     pub fn of(folder: &Path) -> Option<Self> {
         let pid = locked_by(&folder.join(FILE))?;
@@ -98,18 +101,18 @@ impl Serving {
         Some(said.unwrap_or(Self { pid, version: None, program: None }))
     }
 
-    /// The gateway that served a configuration folder last, whether it lives or not.
+    /// Returns the gateway that served a configuration folder last, whether it still runs or not.
     #[must_use]
     pub fn last(folder: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(folder.join(FILE)).ok()?)
     }
 
-    /// How long ago the gateway of a configuration folder gave its last sign of life; none: that
-    /// cannot be told.
+    /// Returns how long ago the gateway of a configuration folder last updated the file, or `None`
+    /// if that is unknown.
     #[must_use]
     pub fn silence(folder: &Path) -> Option<Duration> {
         let given = fs::metadata(folder.join(FILE)).ok()?.modified().ok()?;
-        // One that lies in the future was given before the clock was set.
+        // A time in the future was written before the clock was set back.
         Some(SystemTime::now().duration_since(given).unwrap_or_default())
     }
 
@@ -135,14 +138,14 @@ impl Serving {
     }
 }
 
-/// The process that holds a lock (flock) on a file. Looks without locking.
+/// Returns the process that holds a lock (flock) on a file. Does not lock the file.
 #[must_use]
 pub fn locked_by(path: &Path) -> Option<u32> {
     let inode = fs::metadata(path).ok()?.ino();
     owner(&fs::read_to_string("/proc/locks").unwrap_or_default(), inode)
 }
 
-/// Who holds a lock on a file, by `/proc/locks` (proc_locks(5)).
+/// Finds the process that holds a lock on a file in the content of `/proc/locks` (proc_locks(5)).
 fn owner(locks: &str, inode: u64) -> Option<u32> {
     let of_file = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -157,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gateway_that_serves_the_folder_is_seen_and_says_who_it_is() {
+    fn a_gateway_that_serves_the_folder_is_identified() {
         let locks = "1: POSIX  ADVISORY  WRITE 77 08:01:42 0 EOF\n2: FLOCK  ADVISORY  WRITE 1234 08:01:42 0 EOF\n";
         assert_eq!((owner(locks, 42), owner(locks, 2)), (Some(1234), None));
         let folder = tempfile::tempdir().unwrap();
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_an_earlier_gateway_has_its_process_alone() {
+    fn the_file_of_an_earlier_version_has_only_its_process() {
         let earlier = Serving { pid: 7, version: None, program: None };
         assert_eq!(Serving::parse("7\n"), Some(earlier.clone()));
         assert_eq!(Serving::parse(&earlier.render()), Some(earlier));

@@ -1,8 +1,8 @@
-//! `state/lost.md`: the turns whose answer no parser could read, and what became of each; and
-//! `state/recover-request`, by which another program asks the gateway to deliver some of them.
+//! `state/lost.md`: the turns whose answer could not be parsed, and the state of each; and
+//! `state/recover-request`, with which another program asks the gateway to deliver some of them.
 //!
-//! An entry lives as long as its recording. Decides nothing about what becomes of a turn. Pinned by
-//! the tests below.
+//! An entry is removed together with its recording. The dispatcher decides what happens with a
+//! turn. Tested below.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,21 +18,22 @@ use aetheel_model::event::Lane;
 
 const HEADING: &str = "# Lost replies
 
-Turns whose answer could not be read, with the recording of what the agent said. Each is `lost` until a newer backend reads
-it, then `readable`, then `delivered`; `given-up` is not tried any more. Aetheel reads this file again whenever it changed:
-write `lost` to have a turn tried again, take a line out to forget it.
+Turns whose answer could not be read, with the recording of the agent's output. Each is `lost` until a newer backend can read
+it, then `readable`, then `delivered`; `given-up` is not tried any more. Aetheel reads this file again whenever it changes:
+write `lost` to have a turn tried again, or remove a line to forget it.
 
 ";
 
-/// Most turns that are known; the oldest ones go first, those that are over before all others.
+/// Most turns that are kept. The oldest are removed first, beginning with those that are delivered
+/// or given up.
 const MOST: usize = 1_000;
 
 /// The state of a lost turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LostState {
-    /// It could be read by nobody so far.
+    /// No backend could read it so far.
     Lost,
-    /// A newer backend reads it; it is not delivered.
+    /// A newer backend can read it; it is not delivered yet.
     Readable,
     /// Its reply was delivered.
     Delivered,
@@ -41,7 +42,7 @@ pub enum LostState {
 }
 
 impl LostState {
-    /// The word in the file.
+    /// Returns the word in the file.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -52,7 +53,7 @@ impl LostState {
         }
     }
 
-    /// Whether somebody may still get its reply.
+    /// Returns whether its reply may still be delivered.
     #[must_use]
     pub fn is_open(self) -> bool {
         matches!(self, Self::Lost | Self::Readable)
@@ -62,19 +63,19 @@ impl LostState {
 /// A turn whose answer could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostTurn {
-    /// The correlation id it has in the log.
+    /// Its correlation id, as in the log.
     pub turn: String,
-    /// How far it has come from lost to delivered.
+    /// The progress of its recovery.
     pub state: LostState,
-    /// When, milliseconds since 1970.
+    /// When it ended, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Where its event waited.
+    /// The lane of its event.
     pub lane: Lane,
     /// The event's sequence number.
     pub event: u64,
-    /// Where the reply goes; none: the operator's channel, or the terminal.
+    /// The channel for the reply, or `None` for the operator's channel or the terminal.
     pub channel: Option<u64>,
-    /// The message to answer.
+    /// The message that the reply answers.
     pub message: Option<u64>,
     /// The Discord user who asked.
     pub asker: Option<u64>,
@@ -82,27 +83,26 @@ pub struct LostTurn {
     pub notice: Option<u64>,
     /// Name of the backend.
     pub backend: String,
-    /// The agent's version, where it is known.
+    /// The agent's version, if it is known.
     pub agent_version: Option<String>,
-    /// SHA-256 of the generation that could not read it.
+    /// SHA-256 of the component that could not read it.
     pub digest: String,
-    /// SHA-256 of the last generation that was tried since.
+    /// SHA-256 of the last component that was tried since.
     pub tried: Option<String>,
-    /// The session it was to continue.
+    /// The session that it continued.
     pub session: Option<String>,
-    /// Below the folder of recordings.
+    /// The path of its recording below the folder of recordings.
     pub recording: PathBuf,
 }
 
 impl LostTurn {
-    /// The key of the event that delivers it.
+    /// Returns the key of the event that delivers it.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{KEY}{}", self.turn)
     }
 
-    /// How many replies of a backend nobody could read so far, and how many can be read and were
-    /// not delivered.
+    /// Returns how many replies of a backend are lost, and how many are readable but not delivered.
     #[must_use]
     pub fn count(turns: &[Self], backend: &str) -> (usize, usize) {
         let of = |state| {
@@ -111,7 +111,7 @@ impl LostTurn {
         (of(LostState::Lost), of(LostState::Readable))
     }
 
-    /// The turn an event with this key delivers; none: it is another event.
+    /// Returns the turn that the event with this key delivers, or `None` if it delivers none.
     #[must_use]
     pub fn of_key(key: Option<&str>) -> Option<&str> {
         key?.strip_prefix(KEY)
@@ -120,8 +120,8 @@ impl LostTurn {
 
 const KEY: &str = "recovered:";
 
-/// The turns that were lost. Cheap to clone; clones share everything. Every call first reads the
-/// file again if somebody changed it.
+/// The lost turns. Cheap to clone; clones share everything. Every call first reads the file again
+/// if somebody changed it.
 #[derive(Clone, Debug)]
 pub struct LostTurns(Arc<Shared>);
 
@@ -132,7 +132,7 @@ struct Shared {
 }
 
 impl Workspace {
-    /// The turns whose answer no parser could read.
+    /// Returns the turns whose answer could not be parsed.
     #[must_use]
     pub fn lost_turns(&self) -> &LostTurns {
         &self.lost
@@ -140,37 +140,37 @@ impl Workspace {
 }
 
 impl LostTurns {
-    /// Reads the file; a missing one is an empty one. Blocks.
+    /// Reads the file; a missing file is empty. Blocks.
     pub(super) fn open(state: &Path) -> Result<Self, FileError> {
         let ledger = Mutex::new(Ledger::open(&state.join("lost.md"), HEADING)?);
         Ok(Self(Arc::new(Shared { ledger, request: state.join("recover-request") })))
     }
 
-    /// Reads what is kept in a configuration folder, and changes nothing there; blocks.
+    /// Reads the turns in a configuration folder without changing anything. Blocks.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read.
     pub fn kept(folder: &Path) -> Result<Vec<LostTurn>, FileError> {
         Ok(Self::open(&folder.join("state"))?.0.ledger().entries.values().cloned().collect())
     }
 
-    /// All of them, oldest first.
+    /// Returns all turns, oldest first.
     pub async fn all(&self) -> Vec<LostTurn> {
         let mut all: Vec<LostTurn> = self.look(|entries| entries.values().cloned().collect()).await;
         all.sort_by(|a, b| (a.at_ms, &a.turn).cmp(&(b.at_ms, &b.turn)));
         all
     }
 
-    /// A turn by its id.
+    /// Returns the turn with this id.
     pub async fn get(&self, turn: &str) -> Option<LostTurn> {
         let turn = turn.to_owned();
         self.look(move |entries| entries.get(&turn).cloned()).await
     }
 
-    /// Notes a turn, and returns when that is on disk.
+    /// Saves a turn and returns once that is on disk.
     ///
     /// # Errors
-    /// [`FileError`]; it is known until the program ends.
+    /// [`FileError`]. The turn is remembered until the program ends.
     pub async fn note(&self, turn: LostTurn) -> Result<(), FileError> {
         self.change(move |entries| {
             entries.insert(turn.turn.clone(), turn);
@@ -187,11 +187,11 @@ impl LostTurns {
         .await
     }
 
-    /// Notes what became of a turn, and which generation was tried, and returns when that is on
-    /// disk. A turn that is not known stays unknown.
+    /// Sets the state of a turn and the component that was tried, and returns once that is on disk.
+    /// Does nothing for an unknown turn.
     ///
     /// # Errors
-    /// [`FileError`]; it is known until the program ends.
+    /// [`FileError`]. The state is remembered until the program ends.
     pub async fn mark(
         &self,
         turn: &str,
@@ -208,7 +208,7 @@ impl LostTurns {
         .await
     }
 
-    /// Notes the message that reported a turn's failure.
+    /// Sets the message that reported a turn's failure.
     ///
     /// # Errors
     /// [`FileError`].
@@ -222,7 +222,7 @@ impl LostTurns {
         .await
     }
 
-    /// Forgets the turns whose recording is gone from the folder of recordings. Returns how many.
+    /// Forgets the turns whose recording no longer exists. Returns how many there were.
     ///
     /// # Errors
     /// [`FileError`].
@@ -244,7 +244,7 @@ impl LostTurns {
         Ok(count)
     }
 
-    /// The turns that another program wants delivered; none: nobody asked.
+    /// Returns the turns that another program asked to deliver, or `None` if there is no request.
     pub async fn requested(&self) -> Option<Vec<String>> {
         let shared = Arc::clone(&self.0);
         blocking(move || {
@@ -259,7 +259,7 @@ impl LostTurns {
         .await
     }
 
-    /// Asks the gateway to deliver turns: the one that runs, or the next to start.
+    /// Asks the running gateway, or the next one to start, to deliver turns.
     ///
     /// # Errors
     /// [`FileError`].
@@ -276,10 +276,10 @@ impl LostTurns {
         .await
     }
 
-    /// Removes the request, as it was done.
+    /// Removes the request after it was carried out.
     ///
     /// # Errors
-    /// [`FileError`]; it will be done again, which delivers nothing twice.
+    /// [`FileError`]. The request is then carried out again, which delivers nothing twice.
     pub async fn request_done(&self) -> Result<(), FileError> {
         let shared = Arc::clone(&self.0);
         blocking(move || match fs::remove_file(&shared.request) {
@@ -299,7 +299,7 @@ impl LostTurns {
         blocking(move || {
             let mut ledger = shared.ledger();
             if let Err(error) = ledger.refresh() {
-                tracing::warn!(%error, "state/lost.md cannot be read; what was known of it counts");
+                tracing::warn!(%error, "state/lost.md cannot be read; the content that was read last stays in force");
             }
             look(&ledger.entries)
         })
@@ -327,7 +327,7 @@ impl Shared {
     }
 }
 
-/// Whether something can be the id of a turn.
+/// Returns whether a text can be the id of a turn.
 fn is_id(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -385,13 +385,14 @@ fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, String> {
     let state = [LostState::Lost, LostState::Readable, LostState::Delivered, LostState::GivenUp]
         .into_iter()
         .find(|it| it.word() == state);
-    let state =
-        state.ok_or("behind the turn comes `lost`, `readable`, `delivered` or `given-up`")?;
+    let state = state.ok_or(
+        "the id of the turn must be followed by `lost`, `readable`, `delivered` or `given-up`",
+    )?;
     let after = |word: &str| {
         let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
         if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.clone()) } else { None }
     };
-    let needed = |word: &str| after(word).ok_or_else(|| format!("it does not say `{word}`"));
+    let needed = |word: &str| after(word).ok_or_else(|| format!("it has no `{word}`"));
     let number = |word: &str| {
         after(word)
             .map(|text| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number")))
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_lost_is_read_back_as_it_was_noted_and_as_people_mended_it() {
+    async fn lost_turns_are_read_back_unchanged_and_with_edits_by_hand() {
         let folder = tempfile::tempdir().expect("a folder");
         let lost = LostTurns::open(folder.path()).expect("opened");
         for (id, at_ms) in [("b", 2_000), ("a", 1_000), ("c", 3_000)] {
@@ -478,7 +479,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_entry_leaves_with_its_recording_and_there_are_only_so_many() {
+    async fn an_entry_is_removed_with_its_recording_and_their_number_is_limited() {
         let folder = tempfile::tempdir().expect("a folder");
         let lost = LostTurns::open(folder.path()).expect("opened");
         fs::create_dir(folder.path().join("lost")).expect("made");
@@ -500,12 +501,12 @@ mod tests {
         lost.note(turn("z", 1_000_000)).await.expect("noted");
         let left = lost.all().await;
         assert_eq!(left.len(), MOST);
-        assert!(left.iter().any(|turn| turn.turn == "a"), "what is not over stays longest");
+        assert!(left.iter().any(|turn| turn.turn == "a"), "open turns stay longest");
         assert!(!left.iter().any(|turn| turn.turn == "t0" || turn.turn == "t1"));
     }
 
     #[test]
-    fn a_line_that_leads_elsewhere_or_says_too_little_is_left_out() {
+    fn a_line_with_a_path_outside_the_folder_or_a_missing_part_is_left_out() {
         let line = format!("- {}", turn("a", 1).write());
         let read = |line: &str| {
             LostTurn::read(&super::super::ledger::tokens(line).expect("an item").expect("whole"))
@@ -525,7 +526,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_read_until_it_is_done() {
+    async fn a_request_is_returned_until_it_is_done() {
         let folder = tempfile::tempdir().expect("a folder");
         let lost = LostTurns::open(folder.path()).expect("opened");
         assert_eq!(lost.requested().await, None);

@@ -1,4 +1,4 @@
-//! Appending of the agent's notes to `memory.md`.
+//! Appends the agent's notes to `memory.md`.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -11,10 +11,10 @@ use crate::disk::{Stamp, sync_folder};
 /// The content of a new `memory.md`.
 pub(super) const HEADER: &str = "# Memory\n";
 
-/// How often a file that is replaced under our hands is tried again.
+/// How often an append to a file that another program replaces meanwhile is retried.
 const TRIES: usize = 5;
 
-/// Makes the file when there is none.
+/// Creates the file if it does not exist.
 pub(super) fn create(path: &Path) -> Result<(), FileError> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => {
@@ -28,8 +28,8 @@ pub(super) fn create(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Appends text on lines of its own and returns when it is on disk under that name, with the stamp
-/// of the file if nobody else wrote to it meanwhile.
+/// Appends text on lines of its own and returns once the file with this name has it on disk.
+/// Returns the stamp of the file, unless another program wrote to it meanwhile.
 pub(super) fn append(path: &Path, text: &str) -> Result<Option<Stamp>, FileError> {
     let text = text.trim_matches(['\r', '\n']).trim_end();
     if text.is_empty() {
@@ -49,7 +49,8 @@ pub(super) fn append(path: &Path, text: &str) -> Result<Option<Stamp>, FileError
     ))
 }
 
-/// Appends; none when the file was replaced meanwhile and the text is not in what replaced it.
+/// Appends once. Returns `None` if the file was replaced meanwhile and the text is not in the new
+/// one.
 fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
     let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
     let before = file.metadata()?;
@@ -63,7 +64,8 @@ fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
     block.extend_from_slice(text.as_bytes());
     block.push(b'\n');
     if let Err(error) = file.write_all(&block).and_then(|()| file.sync_data()) {
-        // Half a fact is worse than none; but never cut what somebody else wrote behind it.
+        // An incomplete fact is worse than a missing one, but text that another program appended is
+        // never removed.
         let written = before.len()..=before.len() + block.len() as u64;
         if file.metadata().is_ok_and(|now| written.contains(&now.len())) {
             let _ = file.set_len(before.len());
@@ -79,7 +81,7 @@ fn append_once(path: &Path, text: &str) -> io::Result<Option<Option<Stamp>>> {
     Ok(stands(path, &before, length, text)?.then_some(stamp))
 }
 
-/// Whether a text appended to the file `was` is in what has that name now.
+/// Returns whether a text that was appended to the file `was` is in the file that has its name now.
 fn stands(path: &Path, was: &Metadata, length: u64, text: &str) -> io::Result<bool> {
     match fs::metadata(path) {
         Ok(now) if (now.dev(), now.ino()) == (was.dev(), was.ino()) && now.len() >= length => {
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_replaced_while_we_appended_counts_only_if_the_fact_is_in_it() {
+    fn an_append_to_a_file_that_was_replaced_counts_only_if_the_new_file_has_the_fact() {
         let folder = tempfile::tempdir().unwrap();
         let (path, other) = (folder.path().join("memory.md"), folder.path().join("other.md"));
         let replaced_by = |text: &str| {
@@ -114,7 +116,7 @@ mod tests {
         append(&path, "- new").unwrap();
         assert!(stands(&path, &was, 12, "- new").unwrap());
         fs::write(&path, "- cut\n").unwrap();
-        assert!(!stands(&path, &was, 12, "- new").unwrap(), "written over in place");
+        assert!(!stands(&path, &was, 12, "- new").unwrap(), "overwritten in place");
         replaced_by("- something else, and longer\n");
         assert!(!stands(&path, &was, 12, "- new").unwrap());
         replaced_by("- old\n- new\n- more\n");
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_reaches_what_has_the_name_through_a_link_too() {
+    fn a_fact_reaches_the_named_file_also_through_a_link() {
         let folder = tempfile::tempdir().unwrap();
         let (path, real) = (folder.path().join("memory.md"), folder.path().join("real.md"));
         std::os::unix::fs::symlink(&real, &path).unwrap();

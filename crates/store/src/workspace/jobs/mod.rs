@@ -1,4 +1,4 @@
-//! The section "Cron Jobs" of `agents.md`. The operator's file; read, never written.
+//! The section "Cron Jobs" of `agents.md`. The operator's file; only read.
 //!
 //! Pure. `docs/schedules.md` has the format.
 
@@ -22,48 +22,48 @@ const KEYS: [&str; 9] = [
     "zone",
     "missed",
 ];
-/// A job without a name is called after so many characters of its instruction.
+/// Length, in characters, of the name that is made from the instruction of a job without a name.
 const CALLED: usize = 40;
 
-/// Something to do at the times of a cron expression.
+/// A task that runs at the times of a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronJob {
-    /// Its own, on one line.
+    /// Its unique name, on one line.
     pub name: String,
-    /// Where it stands in the file, from 1.
+    /// The line at which it begins in the file, from 1.
     pub line: usize,
     /// The times at which it runs.
     pub expression: Cron,
     /// The prompt for the agent.
     pub instruction: String,
-    /// Where its answers go; none: the operator's output channel.
+    /// The channel for its answers, or `None` for the operator's output channel.
     pub channel: Option<u64>,
-    /// Time zone of its clock; none: the operator's.
+    /// The time zone of its times, or `None` for the operator's.
     pub zone: Option<TimeZone>,
-    /// The fate of times at which nothing ran.
+    /// What happens with times that were missed.
     pub missed: Missed,
 }
 
-/// All of the section.
+/// The content of the section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CronJobs {
-    /// In the order of the file, their names all different.
+    /// The jobs in the order of the file, with different names.
     pub jobs: Vec<CronJob>,
-    /// Parts that could not be read, one line each.
+    /// A line for each part that could not be read.
     pub warnings: Vec<String>,
 }
 
-/// A job as it stands in the file.
+/// A job as it is written in the file.
 struct Draft {
     line: usize,
-    /// From the heading, or from before the expression.
+    /// The title: the heading, or the text before the expression.
     title: String,
     expression: Option<String>,
     block: Block,
 }
 
 impl CronJobs {
-    /// Reads a file's text. A job that cannot be meant is named and left out.
+    /// Parses the text of a file. An invalid job is left out with a warning.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (mut read, mut names) = (Self::default(), HashSet::new());
@@ -111,7 +111,7 @@ impl CronJobs {
     }
 }
 
-/// Every heading and every list item of the section.
+/// Returns a draft for each heading and each list item of the section.
 fn drafts(parts: &[Part]) -> Vec<Draft> {
     let (mut drafts, mut inside) = (Vec::new(), None);
     for part in parts {
@@ -129,14 +129,14 @@ fn drafts(parts: &[Part]) -> Vec<Draft> {
     drafts
 }
 
-/// The list items at the margin, each with the lines indented below it. Entries one below the other
-/// are one item.
+/// Returns the list items at the margin, each with the lines that are indented below it.
+/// Consecutive entries with different keys form one item.
 fn items(lines: &[Line]) -> Vec<Vec<Line>> {
     let mut items: Vec<Vec<Line>> = Vec::new();
     let mut keys: Vec<String> = Vec::new();
     for line in lines {
         if item(&line.text).is_none() {
-            // What stands before the first item, or at the margin, is prose.
+            // Text before the first item, and other text at the margin, is prose.
             if line.text.starts_with([' ', '\t'])
                 && let Some(item) = items.last_mut()
             {
@@ -158,7 +158,7 @@ fn items(lines: &[Line]) -> Vec<Vec<Line>> {
     items
 }
 
-/// The key of an entry that means something.
+/// Returns the key of an entry, if it is a known one.
 fn key(line: &str) -> Option<String> {
     entry(line)
         .map(|(key, ..)| key)
@@ -199,7 +199,7 @@ fn of_heading(part: &Part) -> Draft {
         Some(head) => (head.before, Some(head.expression)),
         None => (part.title.clone(), None),
     };
-    // Or the text begins with it.
+    // Otherwise the text may begin with the expression.
     if expression.is_none()
         && !block
             .entries
@@ -216,14 +216,14 @@ fn of_heading(part: &Part) -> Draft {
     Draft { line: part.line, title, expression, block }
 }
 
-/// A line with an expression in it.
+/// A line that contains an expression.
 struct Head {
     before: String,
     expression: String,
     after: String,
 }
 
-/// Finds an expression: in a code span, or before a colon, or the whole line.
+/// Finds an expression: in a code span, before a colon, or as the whole line.
 fn head_of(line: &str) -> Option<Head> {
     let tidy = |text: &str| {
         text.trim_start_matches(|c: char| c.is_whitespace() || ":–—-→=*".contains(c))
@@ -248,7 +248,8 @@ fn head_of(line: &str) -> Option<Head> {
     })
 }
 
-/// A word such as `@daily`, or at least five words that could be fields.
+/// Returns whether a text looks like an expression: a word such as `@daily`, or at least five words
+/// that could be fields.
 fn looks_like_one(text: &str) -> bool {
     let mut words = text.split_whitespace();
     let field = |word: &str| word.contains(|c: char| c.is_ascii_digit() || "*?".contains(c));
@@ -297,7 +298,7 @@ fn job(draft: Draft, called: &str) -> Result<CronJob, String> {
     })
 }
 
-/// The first words of a text.
+/// Returns the first words of a text.
 fn shortened(text: &str) -> String {
     let mut called = String::new();
     for word in name(text.lines().next().unwrap_or_default()).split(' ') {

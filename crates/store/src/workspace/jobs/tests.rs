@@ -84,7 +84,7 @@ Count the stars.
 }
 
 #[test]
-fn entries_one_below_the_other_are_one_job() {
+fn consecutive_entries_are_one_job() {
     let text = "\
 ### cron jobs:
 - name: one
@@ -120,7 +120,7 @@ fn an_item_may_have_entries_of_its_own() {
 }
 
 #[test]
-fn an_invalid_job_is_named_and_the_others_hold() {
+fn an_invalid_job_is_reported_and_the_others_are_read() {
     let text = "\
 ## Cron Jobs
 - `61 * * * *`: Never.
@@ -157,7 +157,7 @@ fn an_invalid_job_is_named_and_the_others_hold() {
 }
 
 #[test]
-fn fenced_examples_are_no_jobs() {
+fn fenced_examples_are_not_jobs() {
     assert_eq!(told("## Cron Jobs\n```\n- `0 9 * * *`: x\n```\n"), []);
     assert_eq!(told("no section\n"), []);
 }
