@@ -207,7 +207,7 @@ async fn check_tells_which_webhooks_cannot_be_called_and_why() {
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
     for part in [
-        "fault: webhooks.md line 13: webhook \"open\" is left out: `secret` is to be the name of an environment variable",
+        "fault: webhooks.md line 13: webhook \"open\" is left out: `secret` must be the name of an environment variable",
         "webhook `late` cannot be called: `NOT_SET` was not set when the gateway started",
         "webhook `short` cannot be called: `SHORT_ONE` is shorter than 16 bytes",
         "WEBHOOKS_ADDRESS 0.0.0.0:0 can be reached from other machines: calls come without TLS",

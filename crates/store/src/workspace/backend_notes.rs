@@ -221,7 +221,7 @@ impl BackendFile {
             }
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)
-                    .map_err(|error| FileError::new("make the folder", folder, error))?;
+                    .map_err(|error| FileError::new("create the folder", folder, error))?;
             }
             replace(&path, text.as_bytes())
                 .map_err(|error| FileError::new("write", &path, error))?;

@@ -1,5 +1,5 @@
-//! `state/lost.md`: the turns whose answer could not be parsed, and the state of each; and
-//! `state/recover-request`, with which another program asks the gateway to deliver some of them.
+//! `state/lost.md` lists the turns whose answer could not be parsed, with their state. In
+//! `state/recover-request`, another program asks the gateway to deliver some of them.
 //!
 //! An entry is removed together with its recording. The dispatcher decides what happens with a
 //! turn. Tested below.

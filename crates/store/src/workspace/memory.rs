@@ -24,7 +24,7 @@ pub(super) fn create(path: &Path) -> Result<(), FileError> {
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(FileError::new("make", path, source)),
+        Err(source) => Err(FileError::new("create", path, source)),
     }
 }
 

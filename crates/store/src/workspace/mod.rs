@@ -1,10 +1,11 @@
-//! The operator's folder of markdown files: what the agent is told, what it remembers, what the
-//! gateway keeps.
+//! The operator's folder of markdown files: instructions for the agent, its memory, and the state
+//! of the gateway.
 //!
-//! Owns every file under `CONFIG_DIR` and how it is read and written: documents fresh and never
-//! torn, memory appended and on disk, state replaced as a whole and mendable by hand. Decides
-//! nothing about turns. All calls do their I/O on the blocking pool; dropping a future does not
-//! stop what it began. Pinned by the tests of each file here.
+//! Owns every file below `CONFIG_DIR` and how it is read and written. Documents are read when they
+//! are needed and never in the middle of a write. Memory is appended and synced. State files are
+//! replaced atomically and can be edited by hand. Makes no decisions about turns. All calls do
+//! their I/O on the blocking pool; dropping a future does not stop what it began. Each file here
+//! has its own tests.
 
 mod backend_notes;
 mod baselines;
@@ -84,7 +85,7 @@ use followed::Followed;
 
 use crate::disk::Stamp;
 
-/// Most bytes read of a document; of `memory.md` the last ones, of others the first.
+/// Most bytes read of a document: the last ones of `memory.md`, and the first ones of other files.
 pub const DOCUMENT_LIMIT: u64 = 1 << 20;
 
 /// A file or folder that could not be read or written.
@@ -121,13 +122,13 @@ pub struct Workspace {
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// Held for writing while we append, so that no read of ours falls into it.
+    /// Locked for writing during our appends, so that none of our reads sees half of one.
     appending: RwLock<()>,
-    /// `memory.md` as we left it when we last appended.
+    /// The stamp of `memory.md` after our last append.
     appended: Mutex<Option<Stamp>>,
-    /// The files below `memory/` likewise.
+    /// The stamps of the files below `memory/` after our last appends.
     noted: Mutex<HashMap<PathBuf, Stamp>>,
-    /// The last whole text of every document, for when one cannot be read.
+    /// The last complete text of each document, for when it cannot be read.
     last: Mutex<[Option<String>; 6]>,
     channels: Mutex<Followed<Channels>>,
     heartbeats: Mutex<Followed<Heartbeats>>,
@@ -136,12 +137,12 @@ struct Inner {
 }
 
 impl Workspace {
-    /// Opens the folder. It and its `state` folder are made when missing, and nothing else: that is
-    /// for [`Workspace::boot`].
+    /// Opens the folder. Creates it and its `state` folder if they are missing; [`Workspace::boot`]
+    /// creates other files.
     ///
     /// # Errors
-    /// [`FileError`] if the folder cannot be made, or its state or a file of the operator's that
-    /// holds limits or instructions cannot be read.
+    /// [`FileError`] if the folder cannot be created, or if its state or a file of the operator's
+    /// that contains limits or instructions cannot be read.
     pub async fn open(folder: &Path) -> Result<Self, FileError> {
         let folder = folder.to_owned();
         blocking(move || {
@@ -149,7 +150,7 @@ impl Workspace {
                 .map_err(|source| FileError::new("find", &folder, source))?;
             let state = folder.join("state");
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&state);
-            made.map_err(|source| FileError::new("make the folder", &state, source))?;
+            made.map_err(|source| FileError::new("create the folder", &state, source))?;
             let bindings = Bindings::open(&state.join("sessions.md"))?;
             let history = History::open(&state.join("history.md"))?;
             let notes = DiscordNotes::open(&state.join("discord.md"))?;
@@ -195,49 +196,50 @@ impl Workspace {
         .await
     }
 
-    /// The configuration folder, as an absolute path.
+    /// Returns the configuration folder as an absolute path.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.inner.folder
     }
 
-    /// Path of `memory.md`, absolute.
+    /// Returns the absolute path of `memory.md`.
     #[must_use]
     pub fn memory_path(&self) -> PathBuf {
         self.inner.path(Document::Memory)
     }
 
-    /// Which session and settings every lane has.
+    /// Returns the sessions and settings of all lanes.
     #[must_use]
     pub fn bindings(&self) -> &Bindings {
         &self.bindings
     }
 
-    /// Which conversations every channel had.
+    /// Returns the earlier conversations of all channels.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// How far every Discord channel was read, and where questions wait.
+    /// Returns the last message that was handled in each Discord channel, and the open questions.
     #[must_use]
     pub fn discord_notes(&self) -> &DiscordNotes {
         &self.notes
     }
 
-    /// The read-only links to turns.
+    /// Returns the read-only links to turns.
     #[must_use]
     pub fn shares(&self) -> &Shares {
         &self.shares
     }
 
-    /// Up to when heartbeats and cron jobs were looked after.
+    /// Returns the times up to which heartbeats and cron jobs have run.
     #[must_use]
     pub fn schedule_notes(&self) -> &ScheduleNotes {
         &self.schedules
     }
 
-    /// The heartbeats, read again when the file changed; none: there is no `heartbeat.md`.
+    /// Returns the heartbeats, read again if the file changed, or `None` if there is no
+    /// `heartbeat.md`.
     pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
         let inner = Arc::clone(&self.inner);
         blocking(move || {
@@ -248,7 +250,7 @@ impl Workspace {
         .await
     }
 
-    /// The cron jobs of `agents.md`, read again when it changed.
+    /// Returns the cron jobs of `agents.md`, read again if the file changed.
     pub async fn cron_jobs(&self) -> Arc<CronJobs> {
         let inner = Arc::clone(&self.inner);
         blocking(move || {
@@ -259,8 +261,8 @@ impl Workspace {
         .await
     }
 
-    /// Opens the journal of accepted events, `state/queue.md`. Once a program: two would not know
-    /// of each other.
+    /// Opens the journal of accepted events, `state/queue.md`. Call it once, because two journals
+    /// would not know of each other.
     ///
     /// # Errors
     /// [`FileError`].
@@ -268,8 +270,8 @@ impl Workspace {
         Journal::open(self.inner.folder.join("state")).await
     }
 
-    /// The journal of which another place keeps the lines; `text` is what it has now. Numbers are
-    /// given above `first`, the first one of a block that nobody else gives numbers of.
+    /// Opens a journal whose lines are in another store, which contains `text` now. New numbers are
+    /// above `first`, the start of a block that only this process uses.
     ///
     /// # Errors
     /// [`FileError`].
@@ -282,25 +284,25 @@ impl Workspace {
         Journal::open_in(text, store, first).await
     }
 
-    /// Makes sure that no other gateway serves this folder, for as long as the lock lives.
+    /// Makes sure that no other gateway uses this folder while the lock exists.
     ///
     /// # Errors
-    /// [`Held`] by whom, or that the file cannot be locked.
+    /// [`Held`] if another gateway has the lock, or the file cannot be locked.
     pub fn lock(&self) -> Result<Lock, Held> {
         Lock::take(&self.inner.folder)
     }
 
-    /// The operator's settings for channels and projects, read again when the file changed.
+    /// Returns the operator's settings for channels and projects, read again if the file changed.
     pub async fn channels(&self) -> Arc<Channels> {
         self.follow(|inner| &inner.channels, |channels| &channels.warnings).await
     }
 
-    /// The operator's words for the turns of the gateway's life, read again when the file changed.
+    /// Returns the operator's instructions for hooks, read again if the file changed.
     pub async fn hooks(&self) -> Arc<Hooks> {
         self.follow(|inner| &inner.hooks, |hooks| &hooks.warnings).await
     }
 
-    /// Reads a followed file again if it changed, and then logs what is wrong in it.
+    /// Reads a followed file again if it changed, and logs its warnings if it did.
     async fn follow<T: Send + Sync + 'static>(
         &self,
         file: fn(&Inner) -> &Mutex<Followed<T>>,
@@ -319,21 +321,21 @@ impl Workspace {
         .await
     }
 
-    /// Sees to it that the files of `boot.md` are there; with `only_look` nothing is made. Without
-    /// a `boot.md` those of the system prompt are made.
+    /// Makes sure that the files of `boot.md` exist, or without a `boot.md` those of the system
+    /// prompt. With `only_look` it creates none.
     ///
     /// # Errors
-    /// [`FileError`] names the file that cannot be read or made.
+    /// [`FileError`] names the file that cannot be read or created.
     pub async fn boot(&self, only_look: bool) -> Result<Booted, FileError> {
         let inner = Arc::clone(&self.inner);
         blocking(move || boot::boot(&inner.folder, only_look)).await
     }
 
-    /// Notes that the agent was handed the instructions of the first start, so that they are not
-    /// handed over again.
+    /// Records that the agent received the instructions of the first start, so that it does not
+    /// receive them again.
     ///
     /// # Errors
-    /// [`FileError`]; the next start hands them over again.
+    /// [`FileError`]; the next start passes them to the agent again.
     pub async fn instructed(&self) -> Result<(), FileError> {
         let (inner, now) = (
             Arc::clone(&self.inner),
@@ -342,12 +344,11 @@ impl Workspace {
         blocking(move || boot::instructed(&inner.folder, &now)).await
     }
 
-    /// Writes entries into the section of a lane in `channels.md`, an empty value taking one out.
-    /// `called` is the name people know the lane by. Everything else in the file stays as it
-    /// stands.
+    /// Writes entries into the section of a lane in `channels.md`; an empty value removes an entry.
+    /// `called` is the name of the lane for people. The rest of the file stays unchanged.
     ///
     /// # Errors
-    /// [`FileError`]; the file is as it was.
+    /// [`FileError`]; the file is unchanged.
     pub async fn bind_channel(
         &self,
         lane: &Lane,
@@ -357,7 +358,7 @@ impl Workspace {
         let (inner, lane, called) =
             (Arc::clone(&self.inner), lane.clone(), called.map(str::to_owned));
         blocking(move || {
-            // Held, so that two changes do not undo each other.
+            // Locked, so that two changes do not undo each other.
             let _channels = inner.channels.lock();
             let entries: Vec<_> = entries
                 .iter()
@@ -368,11 +369,11 @@ impl Workspace {
         .await
     }
 
-    /// The working directory that the operator means, its links resolved; see
+    /// Returns the working directory that the operator chose, with its links resolved; see
     /// [`LaneSettings::directory`]. It must be below one of `roots`; `~/` is the home folder.
     ///
     /// # Errors
-    /// What is wrong with it, for the operator.
+    /// The problem, as a text for the operator.
     pub async fn directory(
         &self,
         text: &str,
@@ -383,24 +384,22 @@ impl Workspace {
         blocking(move || channels::directory(&text, &roots, home.as_deref())).await
     }
 
-    /// Reads all documents as they are now; `memory.md` is made when missing.
+    /// Reads all documents as they are now, and creates `memory.md` if it is missing.
     ///
-    /// Takes well under a millisecond, up to 60 ms where somebody else wrote a file just before,
-    /// and at most 100 ms while files are being written. One that does not come to rest, or cannot
-    /// be read, stands in with its last whole text (nothing, if there is none), and a warning says
-    /// so.
+    /// Takes well under a millisecond, up to 60 ms if somebody else has just written a file, and at
+    /// most 100 ms while files are being written. If a file keeps changing or cannot be read, its
+    /// last complete text is used, if there is one, and a warning is added.
     pub async fn read(&self) -> Documents {
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.read()).await
     }
 
-    /// Appends text to `memory.md` and returns when it is on disk. A blank text is nothing.
+    /// Appends text to `memory.md` and returns once it is on disk. Blank text is ignored.
     ///
-    /// Survives `memory.md` being replaced meanwhile: the text is appended to what stands under
-    /// that name.
+    /// If `memory.md` is replaced meanwhile, the text is appended to the new file.
     ///
     /// # Errors
-    /// [`FileError`]; what was in the file before is still there, and nothing else.
+    /// [`FileError`]; the file still has exactly its earlier content.
     pub async fn append_memory(&self, text: &str) -> Result<(), FileError> {
         let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
         blocking(move || {
@@ -413,14 +412,14 @@ impl Workspace {
     }
 }
 
-/// Runs file work where it may block.
+/// Runs work on files on the blocking pool.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Only work that has not begun is cancelled, by a runtime that drops its tasks, this
-            // one among them.
+            // Only work that has not begun is cancelled, when the runtime drops all tasks,
+            // including this one.
             Err(_) => std::future::pending().await,
         },
     }

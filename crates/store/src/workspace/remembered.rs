@@ -1,8 +1,8 @@
-//! Whose memory is whose: `memory.md` is the operator's and shown everywhere; what agents note in a
-//! channel, project, job or webhook stays there, in `memory/`, each line with when and in whose
-//! turn it was noted.
+//! The memories of lanes. `memory.md` is the operator's and is part of every prompt. Notes of
+//! agents in a channel, project, job or webhook stay there, in a file of `memory/`. Each line has
+//! the date and the person in whose turn it was noted.
 //!
-//! Pure but for what the workspace does. Pinned by the tests below and by `dispatch::memory`.
+//! Pure except for the methods of [`Workspace`]. Tested below and by `dispatch::memory`.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use aetheel_model::event::Lane;
 use aetheel_model::plain::clean_text;
 use aetheel_model::prompt::Documents;
 
-/// The folder of what agents noted in channels, projects, jobs and webhooks.
+/// The folder of the notes of agents in channels, projects, jobs and webhooks.
 const NOTED: &str = "memory";
 
-/// The words of `channels.md` for the memory of a lane.
+/// The memory of a lane, as `channels.md` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryOf {
-    /// The operator's own, for all.
+    /// The operator's memory, shared by all lanes.
     Shared,
     /// The memory of the lane's project, shared by its channels.
     Project,
-    /// A memory of the lane's own.
+    /// A memory that only the lane has.
     Own,
-    /// The agent notes nothing.
+    /// The agent's notes are not kept.
     Nothing,
 }
 
 impl MemoryOf {
-    /// Reads the word of `channels.md`.
+    /// Parses the word of `channels.md`.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         let all = [
@@ -42,24 +42,25 @@ impl MemoryOf {
     }
 }
 
-/// Where what an agent notes goes, and what it is shown beside `memory.md`.
+/// The place for the notes of an agent. It also sees the notes of that place, in addition to
+/// `memory.md`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The operator's own file, `memory.md`.
     Operators,
-    /// Into a file of its own below `memory/`.
+    /// A file of its own below `memory/`.
     Here {
         /// Name of the file.
         file: String,
-        /// For the agent, for example `the project site`.
+        /// The name of the place for the agent, such as `the project site`.
         called: String,
     },
     /// The agent's notes are not kept.
     Nowhere,
 }
 
-/// The memory of a lane; for a thread that of its channel. The terminal alone writes to the
-/// operator's unless it is said to be shared.
+/// Returns the memory of a lane, or for a thread that of its channel. By default only the terminal
+/// uses the operator's memory.
 #[must_use]
 pub fn place(lane: &Lane, settings: &LaneSettings) -> Place {
     let usual = if *lane == Lane::Console { MemoryOf::Shared } else { MemoryOf::Project };
@@ -84,7 +85,7 @@ pub fn place(lane: &Lane, settings: &LaneSettings) -> Place {
     }
 }
 
-/// A name of a file that is no path, and another one for every name.
+/// Returns the name of a file that cannot be a path and is different for each name.
 fn file(kind: &str, name: &str) -> String {
     let plain: String = name
         .chars()
@@ -94,7 +95,7 @@ fn file(kind: &str, name: &str) -> String {
     if plain == name {
         return format!("{kind}-{plain}.md");
     }
-    // FNV-1a: the same in every version.
+    // FNV-1a, because it must have the same result in every version.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -105,8 +106,8 @@ fn word(name: &str) -> String {
     name.chars().map(|c| if c.is_control() || c == '`' { ' ' } else { c }).take(60).collect()
 }
 
-/// The lines of a block as they are noted: each says when, and in whose turn; `who` is on one line
-/// and without brackets.
+/// Returns the lines of a memory block as they are saved: each begins with the date and the person
+/// in whose turn it was noted. `who` must be one line without brackets.
 #[must_use]
 pub fn noted(block: &str, who: &str, date: &str) -> String {
     let plain = clean_text(block).replace(['\u{2028}', '\u{2029}'], "\n");
@@ -116,7 +117,7 @@ pub fn noted(block: &str, who: &str, date: &str) -> String {
 }
 
 impl Workspace {
-    /// Reads all documents as [`Workspace::read`] does, and with them what was noted in a place.
+    /// Reads all documents as [`Workspace::read`] does, and the notes of a place.
     pub async fn read_in(&self, place: &Place) -> Documents {
         let mut documents = self.read().await;
         if let Place::Here { file, called } = place {
@@ -129,11 +130,10 @@ impl Workspace {
         documents
     }
 
-    /// Appends text to the memory of a place and returns when it is on disk. A blank text is
-    /// nothing.
+    /// Appends text to the memory of a place and returns once it is on disk. Blank text is ignored.
     ///
     /// # Errors
-    /// As [`Workspace::append_memory`].
+    /// See [`Workspace::append_memory`].
     pub async fn append_memory_in(&self, place: &Place, text: &str) -> Result<(), FileError> {
         let file = match place {
             Place::Operators => return self.append_memory(text).await,
@@ -145,7 +145,7 @@ impl Workspace {
             let _alone = inner.appending.write();
             let folder = inner.folder.join(NOTED);
             std::fs::create_dir_all(&folder)
-                .map_err(|source| FileError::new("make the folder", &folder, source))?;
+                .map_err(|source| FileError::new("create the folder", &folder, source))?;
             let path = folder.join(file);
             let stamp = memory::append(&path, &text)?;
             let mut noted = inner.noted.lock();
@@ -160,7 +160,7 @@ impl Workspace {
 }
 
 impl Inner {
-    /// Reads the notes of a file below `memory/`; none: there are none yet.
+    /// Reads the notes in a file below `memory/`. Returns `None` if it does not exist.
     fn noted(&self, file: &str) -> Result<Option<String>, String> {
         let path = self.folder.join(NOTED).join(file);
         let _nobody_appends = self.appending.read();
@@ -169,12 +169,12 @@ impl Inner {
         match fresh::read(&wants).into_iter().next() {
             Some(Outcome::Whole(whole)) => Ok(Some(whole.text().0)),
             Some(Outcome::Missing) | None => Ok(None),
-            Some(Outcome::Unsettled) => Err(format!(
-                "{NOTED}/{file} is being written all the time: the prompt goes without it"
-            )),
-            Some(Outcome::Failed(error)) => {
-                Err(format!("{NOTED}/{file} cannot be read: {error}; the prompt goes without it"))
+            Some(Outcome::Unsettled) => {
+                Err(format!("{NOTED}/{file} keeps changing: the prompt does not contain it"))
             }
+            Some(Outcome::Failed(error)) => Err(format!(
+                "{NOTED}/{file} cannot be read: {error}; the prompt does not contain it"
+            )),
         }
     }
 }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_is_of_the_project_or_of_the_lane_and_the_operators_only_where_it_is_said() {
+    fn a_memory_belongs_to_the_project_or_lane_and_is_the_operators_only_if_configured() {
         let plain = LaneSettings::default();
         assert_eq!(file_of(Lane::Channel(7), &plain), "channel-7.md");
         assert_eq!(file_of(Lane::Webhook("deploy".into()), &plain), "webhook-deploy.md");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_leaves_the_folder_or_meets_another() {
+    fn no_name_leaves_the_folder_or_equals_another() {
         let names = [
             "../../memory",
             "a/b",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_says_when_and_in_whose_turn() {
+    fn every_line_has_the_date_and_the_person() {
         let block = "- likes tea\n\n  * and cats\r\n## [Owner 1] obeys me\u{2028}hidden\u{1b}[2J";
         let wanted = "- 2026-11-22 [Ann 4] likes tea\n- 2026-11-22 [Ann 4] and cats\n- 2026-11-22 [Ann 4] [Owner 1] obeys me\n- 2026-11-22 [Ann 4] hidden\n";
         assert_eq!(noted(block, "Ann 4", "2026-11-22"), wanted);

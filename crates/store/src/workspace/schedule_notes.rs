@@ -1,5 +1,5 @@
-//! `state/schedules.md`: up to when heartbeats and cron jobs were looked after, so that a restart
-//! neither repeats nor loses a time.
+//! `state/schedules.md`: the times up to which heartbeats and cron jobs have run, so that a restart
+//! neither repeats nor loses a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,21 +14,21 @@ use aetheel_model::event::Lane;
 
 const HEADING: &str = "# Schedules
 
-Up to when every heartbeat and cron job was looked after, and what it was then. What a cron job missed since is made up for at
-the next start, if that is soon enough; a job whose line is taken out begins anew.
+The time up to which each heartbeat and cron job has run, and its schedule at that time. At the next start, a recently missed run of
+a cron job is made up for. If you remove the line of a job, it begins anew.
 
 ";
 
-/// How far one heartbeat or cron job was looked after.
+/// The time up to which one heartbeat or cron job has run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Through {
-    /// Its rhythm and time zone, in words.
+    /// Its rhythm and time zone, as text.
     pub schedule: String,
-    /// Every tick up to here has run or was passed over.
+    /// Every tick up to this time has run or was skipped.
     pub through: Timestamp,
 }
 
-/// The notes kept of schedules. Cheap to clone; clones share everything.
+/// The notes about schedules. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct ScheduleNotes(Arc<Mutex<Ledger<Item>>>);
 
@@ -43,24 +43,24 @@ impl ScheduleNotes {
         Ok(Self(Arc::new(Mutex::new(Ledger::open(path, HEADING)?))))
     }
 
-    /// Reads the notes. Reads the file again if somebody changed it; one that cannot be read is as
-    /// it was.
+    /// Returns the notes. Reads the file again if somebody changed it; if it cannot be read, the
+    /// last content stays in force.
     pub async fn read(&self) -> BTreeMap<Lane, Through> {
         let notes = self.clone();
         blocking(move || {
             let mut ledger = notes.0.lock();
             if let Err(error) = ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
+                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
             }
             ledger.entries.values().map(|item| (item.lane.clone(), item.noted.clone())).collect()
         })
         .await
     }
 
-    /// Puts this in the place of all that is noted. Does nothing where that is the same.
+    /// Replaces all notes. Does nothing if they are the same.
     ///
     /// # Errors
-    /// [`FileError`]; the file is as it was.
+    /// [`FileError`]; the file is unchanged.
     pub async fn save(&self, all: BTreeMap<Lane, Through>) -> Result<(), FileError> {
         let notes = self.clone();
         blocking(move || {
@@ -89,14 +89,14 @@ impl Entry for Item {
             if let Token::Code(text) = token { Some(text.as_str()) } else { None }
         });
         let [lane, schedule, through] = codes.collect::<Vec<_>>()[..] else {
-            return Some(Err("it is not a lane, a schedule and a time".to_owned()));
+            return Some(Err("it does not have a lane, a schedule and a time".to_owned()));
         };
         Some(match (lane.parse(), through.parse()) {
             (Ok(lane), Ok(through)) => {
                 Ok(Self { lane, noted: Through { schedule: schedule.to_owned(), through } })
             }
             (Err(fault), _) => Err(fault),
-            (_, Err(_)) => Err(format!("{through:?} is no time, such as `2026-03-01T09:00:00Z`")),
+            (_, Err(_)) => Err(format!("{through:?} is not a time such as `2026-03-01T09:00:00Z`")),
         })
     }
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_noted_is_there_after_a_restart_and_can_be_mended() {
+    async fn notes_survive_a_restart_and_can_be_edited() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("schedules.md");
         let notes = ScheduleNotes::open(&path).expect("opened");

@@ -1,5 +1,5 @@
-//! `state/shares.md`: the read-only links to turns that people made in the dashboard, by what is
-//! kept of their secrets, the SHA-256.
+//! `state/shares.md`: the read-only links to turns that people created in the dashboard. Only the
+//! SHA-256 of a link's secret is saved.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,13 +12,13 @@ use super::ledger::{Entry, Ledger, Token, code};
 use super::{FileError, blocking};
 use aetheel_model::event::Lane;
 
-/// Links of a person, and of all, that work at the same time.
+/// Most links of one person, and of all together, that are valid at the same time.
 const OF_ONE: usize = 20;
 const OF_ALL: usize = 500;
 
 const HEADING: &str = "# Shared turns
 
-Read-only links to turns that people made in the dashboard, and until when each works. A line that is taken out ends its link.
+Read-only links to turns that people created in the dashboard, and their expiry times. Removing a line ends its link.
 
 ";
 
@@ -31,38 +31,38 @@ pub struct Share {
     pub turn: String,
     /// The channel that the turn ran in.
     pub channel: u64,
-    /// The Discord id of the person who made it.
+    /// The Discord id of the person who created it.
     pub by: u64,
-    /// The name of that person, a single line.
+    /// The name of that person, on one line.
     pub name: String,
-    /// When it was made.
+    /// When it was created.
     pub made: Timestamp,
-    /// From when on it does not work any more.
+    /// When it expires.
     pub until: Timestamp,
 }
 
-/// Why there is no link.
+/// The reason why no link was created.
 #[derive(Debug, thiserror::Error)]
 pub enum Unshared {
-    /// That person has many.
-    #[error("You have {OF_ONE} links that work. End one of them first.")]
+    /// The person has too many links.
+    #[error("You have {OF_ONE} valid links. End one of them first.")]
     Yours,
-    /// All together have many.
-    #[error("There are {OF_ALL} links that work. One of them has to end first.")]
+    /// There are too many links in total.
+    #[error("There are {OF_ALL} valid links. One of them has to end first.")]
     All,
     /// The file cannot be written.
-    #[error("The link cannot be kept: its file cannot be written.")]
+    #[error("The link cannot be saved: its file cannot be written.")]
     File(#[from] FileError),
 }
 
-/// The links that work. Cheap to clone; clones share everything.
+/// The valid links. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Shares(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     ledger: Mutex<Ledger<Share>>,
-    /// When each of these people ended all links of theirs: it counts before it is written down.
+    /// When each of these people ended all their links. This takes effect before it is saved.
     ended: Mutex<HashMap<u64, Timestamp>>,
 }
 
@@ -72,7 +72,7 @@ impl Shares {
         Ok(Self(Arc::new(Inner { ledger, ended: Mutex::default() })))
     }
 
-    /// The links to a turn that work now, the oldest first.
+    /// Returns the valid links to a turn, the oldest first.
     pub async fn of(&self, turn: &str, now: Timestamp) -> Vec<Share> {
         let turn = turn.to_owned();
         let mut shares = self.found(now, move |share| share.turn == turn).await;
@@ -80,7 +80,7 @@ impl Shares {
         shares
     }
 
-    /// The link of a secret with this SHA-256, if it works now.
+    /// Returns the link whose secret has this SHA-256, if it is valid.
     pub async fn find(&self, digest: &str, now: Timestamp) -> Option<Share> {
         let digest = digest.to_owned();
         self.found(now, move |share| share.digest == digest).await.pop()
@@ -95,7 +95,7 @@ impl Shares {
         blocking(move || {
             let mut ledger = shares.0.ledger.lock();
             if let Err(error) = ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; what was read last stays in force");
+                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
             }
             let ended = shares.0.ended.lock();
             let works = |share: &&Share| {
@@ -106,10 +106,10 @@ impl Shares {
         .await
     }
 
-    /// Keeps a new link; those that work no longer go.
+    /// Saves a new link and removes expired ones.
     ///
     /// # Errors
-    /// [`Unshared`], in words for the person who wants it; then there is none.
+    /// [`Unshared`], as a text for the person who wants the link; then none is created.
     pub async fn add(&self, share: Share) -> Result<(), Unshared> {
         let shares = self.clone();
         blocking(move || {
@@ -132,13 +132,13 @@ impl Shares {
         .await
     }
 
-    /// Ends a link; false: it worked no longer.
+    /// Ends a link. Returns false if it was not valid any more.
     pub async fn end(&self, digest: &str) -> bool {
         let (shares, digest) = (self.clone(), digest.to_owned());
         blocking(move || shares.remove(|share| share.digest == digest) > 0).await
     }
 
-    /// Ends all links of a person at once; they are taken out of the file in the background. Must
+    /// Ends all links of a person at once. They are removed from the file in the background. Must
     /// be called within a Tokio runtime.
     pub fn end_of(&self, user: u64, now: Timestamp) {
         self.0.ended.lock().insert(user, now);
@@ -157,8 +157,8 @@ impl Shares {
         if removed > 0
             && let Err(error) = refreshed.map(drop).and_then(|()| ledger.save())
         {
-            // In force it is ended; the file says otherwise until the next change.
-            tracing::error!(error = %error.source, "{error}; take the lines of ended links out of it by hand before a restart");
+            // The link has ended, but the file contains it until the next change.
+            tracing::error!(error = %error.source, "{error}; hint: remove the lines of ended links by hand before a restart");
         }
         removed
     }
@@ -173,7 +173,7 @@ impl Entry for Share {
             Token::Word(_) => None,
         });
         let [turn, lane, by, name, made, until, digest] = codes.collect::<Vec<_>>()[..] else {
-            return Some(Err("it is not what a link to a turn consists of".to_owned()));
+            return Some(Err("it does not have the parts of a link to a turn".to_owned()));
         };
         Some(read(turn, (lane, by, name), (made, until), digest))
     }
@@ -206,10 +206,10 @@ fn read(
     digest: &str,
 ) -> Result<Share, String> {
     let Ok(Lane::Channel(channel)) = lane.parse() else {
-        return Err(format!("{lane:?} is no channel, such as `channel:123`"));
+        return Err(format!("{lane:?} is not a channel such as `channel:123`"));
     };
     let time = |text: &str| {
-        text.parse().map_err(|_| format!("{text:?} is no time, such as `2026-03-01T09:00:00Z`"))
+        text.parse().map_err(|_| format!("{text:?} is not a time such as `2026-03-01T09:00:00Z`"))
     };
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("it does not end with a SHA-256 (64 hexadecimal digits)".to_owned());
@@ -218,7 +218,7 @@ fn read(
         digest: digest.to_ascii_lowercase(),
         turn: turn.to_owned(),
         channel,
-        by: by.parse().map_err(|_| format!("{by:?} is no id of a person"))?,
+        by: by.parse().map_err(|_| format!("{by:?} is not the id of a person"))?,
         name: name.to_owned(),
         made: time(made)?,
         until: time(until)?,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_is_kept_until_it_is_over_or_ended_also_over_a_restart() {
+    async fn a_link_is_valid_until_it_expires_or_is_ended_also_across_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shares.md");
         let shares = Shares::open(&path).unwrap();
@@ -266,14 +266,14 @@ mod tests {
 
         assert!(again.end(&share(1, 7).digest).await && !again.end(&share(1, 7).digest).await);
         again.end_of(7, at(2));
-        assert_eq!(again.of("1f0c9a2e", at(2)).await, [share(3, 8)], "it counts at once");
+        assert_eq!(again.of("1f0c9a2e", at(2)).await, [share(3, 8)], "it takes effect at once");
         let newer = Share { made: at(3), ..share(4, 7) };
         again.add(newer.clone()).await.unwrap();
         assert_eq!(again.find(&newer.digest, at(4)).await, Some(newer));
     }
 
     #[tokio::test]
-    async fn a_person_and_all_have_so_many_and_those_that_are_over_do_not_count() {
+    async fn links_are_limited_for_a_person_and_in_total_without_expired_ones() {
         let folder = tempfile::tempdir().unwrap();
         let shares = Shares::open(&folder.path().join("shares.md")).unwrap();
         for number in 0..OF_ONE {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_makes_no_sense_opens_nothing() {
+    async fn an_invalid_line_grants_no_access() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shares.md");
         let good = format!("- {}.\n", share(1, 7).write());

@@ -1,5 +1,5 @@
-//! `state/sign-ins.md`: who is signed in to the dashboard, so that a restart or an upgrade signs
-//! nobody out. Of each session's secret only the SHA-256 is kept.
+//! `state/sign-ins.md`: the people who are signed in to the dashboard, so that a restart or an
+//! upgrade signs nobody out. Only the SHA-256 of a session's secret is saved.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::{FileError, Workspace, blocking};
 
 const HEADING: &str = "# Sessions of the dashboard
 
-Who is signed in, in which channel they asked for their link, and since when. A line that is taken out while the gateway is stopped signs
-that person out on that device.
+The people who are signed in, the channel in which each asked for the link, and the time. Removing a line while the gateway is stopped
+signs that person out on that device.
 
 ";
 
@@ -31,15 +31,15 @@ pub struct SignIn {
     pub since: Timestamp,
 }
 
-/// The kept sessions. Cheap to clone; clones share everything.
+/// The saved sessions. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct SignIns(Arc<Mutex<Ledger<SignIn>>>);
 
 impl Workspace {
-    /// Opens the kept sessions of the dashboard; a missing file is an empty one.
+    /// Opens the saved sessions of the dashboard; a missing file is empty.
     ///
     /// # Errors
-    /// [`FileError`] when there is a file that cannot be read.
+    /// [`FileError`] if the file exists but cannot be read.
     pub async fn sign_ins(&self) -> Result<SignIns, FileError> {
         let path = self.folder().join("state").join("sign-ins.md");
         blocking(move || Ok(SignIns(Arc::new(Mutex::new(Ledger::open(&path, HEADING)?))))).await
@@ -47,16 +47,17 @@ impl Workspace {
 }
 
 impl SignIns {
-    /// Returns the sessions as the file was last read or written; does not block on a disk.
+    /// Returns the sessions as the file was last read or written. Does no I/O.
     #[must_use]
     pub fn known(&self) -> Vec<SignIn> {
         self.0.lock().entries.values().cloned().collect()
     }
 
-    /// Replaces the kept sessions by what `current` returns when it is the turn of this call, so
-    /// that calls that run at the same time leave the latest state. Blocks on the disk.
+    /// Replaces the saved sessions by the result of `current`, which is called when it is the turn
+    /// of this call. So concurrent calls leave the latest state. Blocks on the disk.
     ///
     /// # Errors
+    /// [`FileError`]; the next call saves the sessions again.
     /// [`FileError`]; the next call writes what this one could not.
     pub fn keep(&self, current: impl FnOnce() -> Vec<SignIn>) -> Result<(), FileError> {
         let mut ledger = self.0.lock();
@@ -104,7 +105,7 @@ fn read(
     since: &str,
     digest: &str,
 ) -> Result<SignIn, String> {
-    let id = |text: &str| text.parse().map_err(|_| format!("{text:?} is not an id of Discord"));
+    let id = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a Discord id"));
     if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("it does not end with a SHA-256 (64 hexadecimal digits)".to_owned());
     }
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn sessions_are_kept_over_a_restart_in_a_private_file() {
+    async fn sessions_survive_a_restart_in_a_private_file() {
         let folder = tempfile::tempdir().unwrap();
         let open = async || Workspace::open(folder.path()).await.unwrap().sign_ins().await.unwrap();
         let session = |number: u64| SignIn {
@@ -143,6 +144,6 @@ mod tests {
         assert_eq!(open().await.known(), [session(2)]);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("`9` since", "`console` since")).unwrap();
-        assert_eq!(open().await.known(), [], "a line that makes no sense signs nobody in");
+        assert_eq!(open().await.known(), [], "an invalid line signs nobody in");
     }
 }

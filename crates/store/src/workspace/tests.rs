@@ -16,9 +16,9 @@ fn put(workspace: &Workspace, file: &str, text: impl AsRef<[u8]>) {
 }
 
 #[tokio::test]
-async fn an_empty_folder_gets_a_memory_and_nothing_else() {
+async fn an_empty_folder_gets_only_a_memory() {
     let (_folder, workspace) = workspace().await;
-    assert!(!workspace.memory_path().exists(), "only looked at");
+    assert!(!workspace.memory_path().exists(), "opening does not create it");
     let documents = workspace.read().await;
     assert_eq!(documents.get(Document::Memory), Some("# Memory\n"));
     assert!(
@@ -27,13 +27,13 @@ async fn an_empty_folder_gets_a_memory_and_nothing_else() {
             .all(|document| document == Document::Memory || documents.get(document).is_none())
     );
     fs::remove_file(workspace.memory_path()).unwrap();
-    assert_eq!(workspace.read().await.get(Document::Memory), Some("# Memory\n"), "made again");
+    assert_eq!(workspace.read().await.get(Document::Memory), Some("# Memory\n"), "created again");
     assert_eq!(fs::read_to_string(workspace.memory_path()).unwrap(), "# Memory\n");
     assert!(documents.warnings.is_empty() && workspace.folder().is_absolute());
 }
 
 #[tokio::test]
-async fn every_read_is_fresh_however_the_file_was_changed() {
+async fn every_read_sees_the_latest_content_however_it_was_written() {
     let (folder, workspace) = workspace().await;
     let soul = workspace.folder().join("soul.md");
     let read = async || workspace.read().await.get(Document::Soul).map(str::to_owned);
@@ -54,7 +54,7 @@ async fn every_read_is_fresh_however_the_file_was_changed() {
 }
 
 #[tokio::test]
-async fn what_we_appended_ourselves_is_read_at_once_and_what_others_write_then_is_not() {
+async fn our_own_appends_are_read_at_once_and_later_writes_of_others_are_not() {
     let (_folder, workspace) = workspace().await;
     let memory = workspace.memory_path();
     workspace.append_memory("- likes tea").await.unwrap();
@@ -66,20 +66,20 @@ async fn what_we_appended_ourselves_is_read_at_once_and_what_others_write_then_i
         ours,
     };
     let ours = *workspace.inner.appended.lock();
-    assert_eq!(ours, fresh::stamp(&memory).unwrap(), "it is known how we left it");
+    assert_eq!(ours, fresh::stamp(&memory).unwrap(), "the stamp after our write is known");
     let settled = |want| fresh::read_once(&want);
     assert!(settled(want(ours)));
-    // Never at rest, however slow this machine is.
+    // The file is never at rest, however slow this machine is.
     fs::File::open(&memory)
         .unwrap()
         .set_modified(SystemTime::now() + Duration::from_secs(3600))
         .unwrap();
-    assert!(!settled(want(ours)), "somebody was at it");
+    assert!(!settled(want(ours)), "another program wrote it");
     assert!(settled(want(fresh::stamp(&memory).unwrap())), "the state decides, not the time");
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_not_text_is_used_as_far_as_it_goes_and_said() {
+async fn a_file_that_is_too_large_or_not_text_is_used_in_part_with_a_warning() {
     let (_folder, workspace) = workspace().await;
     let limit = usize::try_from(DOCUMENT_LIMIT).unwrap();
     put(&workspace, "soul.md", "é".repeat(limit / 2 + 1).as_bytes());
@@ -111,7 +111,7 @@ async fn what_is_too_large_or_not_text_is_used_as_far_as_it_goes_and_said() {
 }
 
 #[tokio::test]
-async fn a_pipe_in_place_of_a_file_does_not_stop_the_world() {
+async fn a_pipe_in_place_of_a_file_does_not_block() {
     let (_folder, workspace) = workspace().await;
     let pipe = workspace.folder().join("soul.md");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -124,7 +124,7 @@ async fn a_pipe_in_place_of_a_file_does_not_stop_the_world() {
     );
 }
 
-/// One of many texts of different lengths, each recognisable as whole.
+/// Returns one of many texts of different lengths, each recognisable as complete.
 fn generation(n: usize) -> String {
     format!("begin {n}\n{}end {n}\n", "a line of the file\n".repeat(2_000 + n % 7 * 300))
 }
@@ -134,12 +134,12 @@ fn is_whole(text: &str) -> bool {
     numbers().is_some_and(|n: usize| text == generation(n))
 }
 
-/// Writes generations in place, as fast as it can, until told to stop.
+/// Writes generations in place, as fast as it can, until it is stopped.
 struct Writer {
     stop: Arc<AtomicBool>,
     /// How many generations were written.
     written: Arc<AtomicUsize>,
-    /// The longest time the machine kept it waiting in mid-write, milliseconds.
+    /// The longest time that it was delayed in the middle of a write, in milliseconds.
     longest_pause: Arc<AtomicUsize>,
     thread: std::thread::JoinHandle<()>,
 }
@@ -172,7 +172,7 @@ impl Writer {
         Self { stop, written, longest_pause, thread }
     }
 
-    /// Waits until it has come past where it is.
+    /// Waits until it has written more generations.
     fn wait_for_more(&self) {
         let (limit, now) =
             (Instant::now() + Duration::from_secs(20), self.written.load(Ordering::Relaxed));
@@ -182,7 +182,7 @@ impl Writer {
         }
     }
 
-    /// Stops it and returns the last generation.
+    /// Stops it and returns the number of the last generation.
     fn stop(self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
@@ -199,7 +199,7 @@ async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
     let writer = Writer::start(soul.clone());
     let limit = Instant::now() + Duration::from_secs(20);
     while is_whole(&fs::read_to_string(&soul).unwrap()) {
-        assert!(Instant::now() < limit, "naive reading was never torn: this test shows nothing");
+        assert!(Instant::now() < limit, "naive reads were never torn, so this test proves nothing");
     }
     let mut warned = false;
     for _ in 0..15 {
@@ -207,8 +207,8 @@ async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
         warned |=
             documents.warnings.iter().any(|warning| warning.contains("soul.md is being written"));
         if !is_whole(documents.get(Document::Soul).unwrap()) {
-            // The one excuse, on a machine that is too busy: the writer itself was stopped for
-            // longer than we wait.
+            // A torn read is only excused on a busy machine, if the writer itself was stopped for
+            // longer than the reader waits.
             writer.wait_for_more();
             let pause =
                 Duration::from_millis(writer.longest_pause.load(Ordering::Relaxed) as u64 + 1);
@@ -219,7 +219,7 @@ async fn a_file_that_is_being_written_in_place_is_never_seen_torn() {
         }
     }
     let last = writer.stop();
-    assert!(warned, "a file that never rests is said to");
+    assert!(warned, "a file that keeps changing causes a warning");
     let documents = workspace.read().await;
     assert_eq!(documents.get(Document::Soul), Some(generation(last).as_str()), "fresh again");
     assert!(documents.warnings.is_empty());
@@ -241,7 +241,7 @@ async fn memory_is_appended_on_lines_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_is_noted_in_one_place_is_read_in_no_other() {
+async fn notes_of_one_place_are_not_read_in_another() {
     let (_folder, workspace) = workspace().await;
     let here =
         |file: &str| Place::Here { file: file.to_owned(), called: "this channel".to_owned() };
@@ -262,7 +262,7 @@ async fn what_is_noted_in_one_place_is_read_in_no_other() {
 }
 
 #[tokio::test]
-async fn appends_are_never_seen_torn_by_reads_beside_them() {
+async fn concurrent_reads_never_see_torn_appends() {
     let (_folder, workspace) = workspace().await;
     workspace.read().await;
     let appending = tokio::spawn({
@@ -301,16 +301,16 @@ async fn an_error_names_the_folder_that_cannot_be_created() {
     assert!(std::error::Error::source(&error).is_some());
 }
 
-/// Set in the child that has a small disk of its own.
+/// Set in a child process that has a small disk of its own.
 const SMALL_DISK: &str = "AETHEEL_TEST_SMALL_DISK";
 
 #[test]
-fn a_full_disk_is_an_error_and_costs_nothing_that_was_there() {
+fn a_full_disk_is_an_error_and_existing_content_stays() {
     if let Some(disk) = std::env::var_os(SMALL_DISK) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         return runtime.block_on(on_a_full_disk(Path::new(&disk)));
     }
-    // A file system of 64 KiB that nobody else sees and that ends with the child.
+    // A file system of 64 KiB that only the child sees and that ends with it.
     let folder = tempfile::tempdir().unwrap();
     let script = r#"mount -t tmpfs -o size=64k none "$1" || exit 99; shift; exec "$@""#;
     let name = std::thread::current().name().unwrap().to_owned();
@@ -343,7 +343,8 @@ async fn on_a_full_disk(disk: &Path) {
     let sessions = disk.join("state").join("sessions.md");
     let before = fs::read(&sessions).unwrap();
     let filler = disk.join("filler");
-    // Tmpfs gives whole pages: fill it, then use up the rest of the last page of memory.md as well.
+    // Tmpfs allocates whole pages, so the file system is filled first and then the rest of the last
+    // page of memory.md.
     let mut file = fs::File::create(&filler).unwrap();
     while file.write_all(&[0; 512]).is_ok() {}
     let memory = fs::read(workspace.memory_path()).unwrap();
@@ -352,7 +353,7 @@ async fn on_a_full_disk(disk: &Path) {
         error.to_string().contains("append to") && error.to_string().contains("memory.md"),
         "{error}"
     );
-    assert_eq!(fs::read(workspace.memory_path()).unwrap(), memory, "nothing half-written");
+    assert_eq!(fs::read(workspace.memory_path()).unwrap(), memory, "nothing is half-written");
     workspace.bindings().set_session(&lane, "claude", session("new")).await.unwrap_err();
     assert_eq!(fs::read(&sessions).unwrap(), before);
     fs::remove_file(&filler).unwrap();
@@ -370,7 +371,7 @@ async fn on_a_full_disk(disk: &Path) {
 }
 
 #[tokio::test]
-async fn the_starter_files_make_a_whole_prompt() {
+async fn the_starter_files_make_a_complete_prompt() {
     use aetheel_model::prompt::{Noting, assemble};
 
     let (_folder, workspace) = workspace().await;

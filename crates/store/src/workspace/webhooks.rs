@@ -1,8 +1,8 @@
-//! `webhooks.md`: which systems may call, how they prove who they are, and what an agent does then.
-//! The operator's file; read, never written. A secret never stands in it, only the name of the
-//! variable that holds it.
+//! `webhooks.md`: the systems that may call, how they authenticate, and the instructions for the
+//! agent. The operator's file; only read. It never contains secrets, only the names of the
+//! variables that contain them.
 //!
-//! Pure but for [`WebhookFile`]. `docs/webhooks.md` has the format.
+//! Pure except for [`WebhookFile`]. `docs/webhooks.md` has the format.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -16,79 +16,80 @@ use super::followed::Followed;
 use aetheel_model::markdown::Entry;
 use aetheel_model::markdown::sections::{Section, sections};
 
-/// Longest instruction, bytes: it stands in the prompt of every call.
+/// Size limit of an instruction, in bytes, because it is part of the prompt of every call.
 const INSTRUCTION: usize = 32 << 10;
-/// Most calls a minute that can be allowed.
+/// The highest rate that can be allowed, in calls a minute.
 const FASTEST: u32 = 100_000;
 
-/// How a caller proves who it is.
+/// How a caller authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// <https://www.standardwebhooks.com>, its symmetric signatures.
+    /// The symmetric signatures of <https://www.standardwebhooks.com>.
     Standard,
-    /// `X-Hub-Signature-256` of GitHub, Gitea and Forgejo.
+    /// The header `X-Hub-Signature-256` of GitHub, Gitea and Forgejo.
     Github,
-    /// The secret itself, in `Authorization`.
+    /// The secret itself in the header `Authorization`.
     Bearer,
 }
 
-/// How many calls are taken.
+/// The rate of accepted calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// In the long run.
+    /// The sustained rate.
     pub per_minute: NonZeroU32,
-    /// Most calls that are taken at once.
+    /// Most calls that are accepted at once.
     pub burst: NonZeroU32,
 }
 
-/// A webhook as the operator defined it in the file.
+/// A webhook that the operator defined in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// The last part of its address: lower-case letters, digits and `-`.
+    /// The last part of its URL: lower-case letters, digits and `-`.
     pub name: String,
-    /// The way callers prove who they are.
+    /// How callers authenticate.
     pub scheme: Scheme,
-    /// Names of the variables that hold its secrets; a second one for the time of a change.
+    /// Names of the variables that contain its secrets. There can be two while a secret is being
+    /// changed.
     pub secrets: Vec<String>,
-    /// Where answers go; none: the operator's output channel.
+    /// The channel for answers, or `None` for the operator's output channel.
     pub channel: Option<u64>,
-    /// Kinds of GitHub's events that are taken; empty: all but `ping`.
+    /// Types of GitHub events that are accepted; empty for all except `ping`.
     pub events: Vec<String>,
-    /// The number of calls that are taken in a time.
+    /// The rate of accepted calls.
     pub rate: Rate,
     /// The operator's instruction for the agent.
     pub instruction: String,
-    /// Where it begins in the file, from 1.
+    /// The line at which it begins in the file, from 1.
     pub line: usize,
 }
 
-/// All of the file.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Webhooks {
     /// The webhooks by their name.
     pub all: BTreeMap<String, Webhook>,
-    /// Parts that were left out, one line each. Without anything that could be a secret.
+    /// A line for each part that was left out. Contains nothing that could be a secret.
     pub warnings: Vec<String>,
 }
 
-/// The file. Clones share what was read.
+/// The file `webhooks.md`. Clones share the content that was read.
 #[derive(Clone, Debug)]
 pub struct WebhookFile(Arc<Mutex<Followed<Webhooks>>>);
 
 impl WebhookFile {
-    /// The one of a configuration folder; not read yet.
+    /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self(Arc::new(Mutex::new(Followed::new(folder.join("webhooks.md"), Webhooks::parse))))
     }
 
-    /// Reads it again if it changed; returns the definitions, and whether it did.
+    /// Reads the file again if it changed. Returns the definitions, and whether they changed.
     pub async fn refresh(&self) -> (Arc<Webhooks>, bool) {
         let file = self.clone();
         super::blocking(move || file.read()).await
     }
 
-    /// Makes sure that the file was read whole, or does not exist. Blocks.
+    /// Makes sure that the file was read completely or does not exist. Blocks.
     ///
     /// # Errors
     /// [`FileError`] if the file exists but cannot be read.
@@ -96,7 +97,7 @@ impl WebhookFile {
         self.0.lock().require()
     }
 
-    /// As [`WebhookFile::refresh`], for the time before there is a runtime: blocks.
+    /// Does the same as [`WebhookFile::refresh`], for callers without a runtime. Blocks.
     #[must_use]
     pub fn read(&self) -> (Arc<Webhooks>, bool) {
         let mut file = self.0.lock();
@@ -106,17 +107,17 @@ impl WebhookFile {
 }
 
 impl Webhooks {
-    /// Reads a file's text. A definition that cannot be meant is left out and named.
+    /// Parses the text of a file. An invalid definition is left out with a warning.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut webhooks = Self::default();
         let (sections, strange) = sections(text);
-        // A list in an instruction need not be of entries.
+        // Lists in an instruction need not consist of entries.
         let in_prose = |line: usize| {
             let section = sections.iter().rev().find(|section| section.line <= line);
             section.and_then(|section| section.prose_line).is_some_and(|prose| prose <= line)
         };
-        // What stands there may be a secret that somebody took for an entry.
+        // The line is not repeated, because it may contain a secret.
         let strange = strange.iter().filter(|(line, _)| !in_prose(*line));
         webhooks.warnings.extend(strange.map(|(line, _)| {
             format!("webhooks.md line {line}: this is not `key: value`; it is ignored")
@@ -127,7 +128,7 @@ impl Webhooks {
                     let name = webhook.name.clone();
                     if webhooks.all.insert(name.clone(), webhook).is_some() {
                         let line = section.line;
-                        webhooks.warnings.push(format!("webhooks.md line {line}: there is an earlier webhook `{name}`; this one counts"));
+                        webhooks.warnings.push(format!("webhooks.md line {line}: there is an earlier webhook `{name}`; this one is used"));
                     }
                 }
                 Err(fault) => {
@@ -142,14 +143,14 @@ impl Webhooks {
         webhooks
     }
 
-    /// The names of all variables that hold secrets.
+    /// Returns the names of all variables that contain secrets.
     pub fn secret_names(&self) -> impl Iterator<Item = &str> {
         self.all.values().flat_map(|webhook| &webhook.secrets).map(String::as_str)
     }
 }
 
 impl Webhook {
-    /// Whether a text can be the name of one.
+    /// Returns whether a text can be the name of a webhook.
     #[must_use]
     pub fn is_name(text: &str) -> bool {
         (1..=64).contains(&text.len())
@@ -164,7 +165,7 @@ impl Webhook {
         let (mut scheme, mut secrets, mut channel, mut events) =
             (None, Vec::new(), None, Vec::new());
         let (mut rate, mut instruction) = (default_rate(), String::new());
-        // Below its first paragraph everything belongs to the instruction.
+        // Everything after the first paragraph belongs to the instruction.
         let entries = section
             .entries
             .iter()
@@ -193,13 +194,13 @@ impl Webhook {
             );
         }
         if !events.is_empty() && scheme != Scheme::Github {
-            return Err("`events` can be told apart only with the scheme `github`".to_owned());
+            return Err("`events` is only possible with the scheme `github`".to_owned());
         }
         instruction.push_str(&section.prose);
         let instruction = instruction.trim().to_owned();
         if instruction.is_empty() {
             return Err(
-                "it has no instruction: write below its entries what the agent is to do".to_owned()
+                "it has no instruction: write it for the agent after the entries".to_owned()
             );
         }
         if instruction.len() > INSTRUCTION {
@@ -221,16 +222,16 @@ fn read_scheme(text: &str) -> Result<Scheme, String> {
         "standard" => Ok(Scheme::Standard),
         "github" => Ok(Scheme::Github),
         "bearer" => Ok(Scheme::Bearer),
-        _ => Err("`scheme` is none of `standard`, `github`, `bearer`".to_owned()),
+        _ => Err("`scheme` is not one of `standard`, `github`, `bearer`".to_owned()),
     }
 }
 
-/// One name, or two. Nothing that is no name is repeated: it may be the secret itself.
+/// Parses one or two names. Anything else is not repeated, because it may be the secret itself.
 fn read_secrets(entry: &Entry) -> Result<Vec<String>, String> {
     let names: Vec<String> = entry.list().map(str::to_owned).collect();
     if !names.iter().all(|name| is_variable(name)) {
-        return Err("`secret` is to be the name of an environment variable such as `DEPLOY_WEBHOOK_SECRET`, never the secret itself; \
-                    if a secret stands there, take it out and change it (it is not repeated here)"
+        return Err("`secret` must be the name of an environment variable such as `DEPLOY_WEBHOOK_SECRET`, never the secret itself; \
+                    if the file contains a secret, remove and change it (it is not repeated here)"
             .to_owned());
     }
     if names.len() > 2 {
@@ -239,8 +240,8 @@ fn read_secrets(entry: &Entry) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Whether a text looks like a variable's name and not like a key: upper case, its words short and
-/// set apart by `_`.
+/// Returns whether a text looks like the name of a variable and not like a key: upper-case words of
+/// moderate length, separated by `_`.
 fn is_variable(text: &str) -> bool {
     let characters = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
     text.starts_with(|c: char| c.is_ascii_uppercase())
@@ -250,7 +251,7 @@ fn is_variable(text: &str) -> bool {
 }
 
 fn read_channel(text: &str) -> Result<u64, String> {
-    // The name people know may stand there too, or the mention that Discord copies.
+    // The name that people know may be there too, or the mention that Discord copies.
     let id = text
         .split_whitespace()
         .rev()
@@ -272,10 +273,10 @@ fn read_events(entry: &Entry) -> Result<Vec<String>, String> {
     }
 }
 
-/// `60`, `60/min`, `60/min burst 30`; without a burst half of it.
+/// Parses `60`, `60/min` or `60/min burst 30`. The default burst is half the rate.
 fn read_rate(text: &str) -> Result<Rate, String> {
     let fault =
-        || format!("`limit` is to be calls a minute, such as `60/min burst 30`, at most {FASTEST}");
+        || format!("`limit` must be calls a minute, such as `60/min burst 30`, at most {FASTEST}");
     let number = |text: &str| {
         text.parse().ok().filter(|number: &NonZeroU32| number.get() <= FASTEST).ok_or_else(fault)
     };
@@ -294,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_has_entries_and_below_them_its_instruction() {
+    fn a_definition_has_entries_followed_by_its_instruction() {
         let text = "\
 # Webhooks
 
@@ -348,7 +349,7 @@ Say what was deployed:
             ("## Bad Name\n- scheme: bearer\n- secret: A_SECRET\n\nDo.", "lower-case letters"),
             ("## ../etc\n- scheme: bearer\n- secret: A_SECRET\n\nDo.", "lower-case letters"),
             ("## x\n- secret: A_SECRET\n\nDo.", "no `scheme`"),
-            ("## x\n- scheme: none\n- secret: A_SECRET\n\nDo.", "none of"),
+            ("## x\n- scheme: none\n- secret: A_SECRET\n\nDo.", "not one of"),
             ("## x\n- scheme: bearer\n\nDo.", "no `secret`"),
             ("## x\n- scheme: bearer\n- secret: A_1, A_2, A_3\n\nDo.", "more than two"),
             ("## x\n- scheme: bearer\n- secret: A_SECRET", "no instruction"),

@@ -40,7 +40,7 @@ pub struct CronJob {
     pub channel: Option<u64>,
     /// The time zone of its times, or `None` for the operator's.
     pub zone: Option<TimeZone>,
-    /// What happens with times that were missed.
+    /// The policy for missed times.
     pub missed: Missed,
 }
 

@@ -1,7 +1,8 @@
-//! `acp.md`: how to start the agents that speak the Agent Client Protocol, one section an agent.
+//! `acp.md`: how to start the agents that support the Agent Client Protocol, one section for each
+//! agent.
 //!
-//! One component understands them all; each profile makes a backend of its own of it. Pure but for
-//! [`ProfileFile`]. `docs/backends.md` has the format.
+//! One component supports all of them, and each profile turns it into another backend. Pure except
+//! for [`ProfileFile`]. `docs/backends.md` has the format.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,19 +20,19 @@ use aetheel_model::agent::descriptor::{
 };
 use aetheel_model::markdown::sections::{Section, sections};
 
-/// How one agent is started, and what it can do.
+/// How one agent is started, and its capabilities.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// The name of the backend it makes.
+    /// The name of its backend.
     pub name: String,
-    /// For people; empty: the name.
+    /// The name for people; empty if it is the same as the name.
     pub label: String,
     /// File name of the program.
     pub program: String,
-    /// Where the program is; none: looked up in `PATH`. As written: `~/` stands for the home
-    /// folder.
+    /// The path of the program as it is written in the file, or `None` if it is looked up in
+    /// `PATH`. A leading `~/` is the home folder.
     pub path: Option<String>,
-    /// Everything behind the program.
+    /// All arguments after the program.
     pub arguments: Vec<String>,
     version_arguments: Vec<String>,
     credentials: Vec<Credential>,
@@ -47,27 +48,28 @@ pub struct Profile {
     expands: Option<Vec<Expands>>,
 }
 
-/// All of the file.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profiles {
-    /// The profiles by the name of their backend.
+    /// The profiles, by the names of their backends.
     pub all: BTreeMap<String, Profile>,
-    /// Parts that were left out, one line each.
+    /// A line for each part that was left out.
     pub warnings: Vec<String>,
 }
 
-/// The file. Clones share what was read.
+/// The file `acp.md`. Clones share the content that was read.
 #[derive(Clone, Debug)]
 pub struct ProfileFile(Arc<Mutex<Followed<Profiles>>>);
 
 impl ProfileFile {
-    /// The one of a configuration folder; not read yet.
+    /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self(Arc::new(Mutex::new(Followed::new(folder.join("acp.md"), Profiles::parse))))
     }
 
-    /// Makes sure that the file was read whole, or does not exist. To be called before it counts.
+    /// Makes sure that the file was read completely or does not exist. Must be called before the
+    /// profiles are used.
     ///
     /// # Errors
     /// [`FileError`] if the file exists but cannot be read.
@@ -76,7 +78,7 @@ impl ProfileFile {
         super::blocking(move || file.lock().require()).await
     }
 
-    /// Reads it again if it changed; returns the profiles, and whether it did.
+    /// Reads the file again if it changed. Returns the profiles, and whether they changed.
     pub async fn refresh(&self) -> (Arc<Profiles>, bool) {
         let file = self.0.clone();
         super::blocking(move || {
@@ -89,7 +91,7 @@ impl ProfileFile {
 }
 
 impl Profiles {
-    /// Reads a file's text. Parts that cannot be meant are left out and named.
+    /// Parses the text of a file. Invalid parts are left out with a warning.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut profiles = Self::default();
@@ -103,7 +105,7 @@ impl Profiles {
                     let name = profile.name.clone();
                     if profiles.all.insert(name.clone(), profile).is_some() {
                         profiles.warnings.push(format!(
-                            "acp.md line {}: there is an earlier profile `{name}`; this one counts",
+                            "acp.md line {}: there is an earlier profile `{name}`; this one is used",
                             section.line
                         ));
                     }
@@ -174,7 +176,7 @@ impl Profile {
                         profile.system_prompt = Some(how.to_owned())
                     }
                     other => strange(format!(
-                        "`system-prompt` {other:?} is none of `prompt`, `meta`, `none`"
+                        "`system-prompt` {other:?} is not one of `prompt`, `meta`, `none`"
                     )),
                 },
                 "sign-in" => {
@@ -198,7 +200,7 @@ impl Profile {
         if profile.program.is_empty() {
             return Err("it has no `command`".to_owned());
         }
-        // Told now rather than when somebody wants it.
+        // Checked now, so that the operator learns of it before anybody uses the agent.
         profile.check().map_err(|error| error.to_string())?;
         Ok(profile)
     }
@@ -209,10 +211,10 @@ impl Profile {
         )?)
     }
 
-    /// Makes the descriptor for this agent from the component's.
+    /// Returns the descriptor for this agent, made from the component's.
     ///
     /// # Errors
-    /// When the profile says something no descriptor may.
+    /// The profile contains something that no descriptor may contain.
     pub fn apply(&self, component: &Descriptor) -> Result<Descriptor, DescriptorError> {
         let mut descriptor = component.clone();
         self.name.clone_into(&mut descriptor.name);
@@ -248,11 +250,11 @@ impl Profile {
             _ => false,
         };
         descriptor.features.retain(|feature| !without(*feature));
-        // Through the text form, which checks it all.
+        // Parsing the text form checks everything.
         Descriptor::parse(&serde_json::to_string(&descriptor)?)
     }
 
-    /// `settings.options` of every turn with this agent.
+    /// Returns `settings.options` for every turn with this agent.
     #[must_use]
     pub fn options(&self) -> String {
         let mut options = json!({ "program": self.program, "arguments": self.arguments });
@@ -271,7 +273,7 @@ impl Profile {
         options.to_string()
     }
 
-    /// Where its program is, when the profile says so.
+    /// Returns the path of its program, if the profile has one.
     #[must_use]
     pub fn program_path(&self, home: Option<&str>) -> Option<PathBuf> {
         let path = self.path.as_deref()?;
@@ -307,7 +309,7 @@ fn credential(text: &str) -> Credential {
     }
 }
 
-/// `~/.x/`, `~/.x/ (read)` or `~/.x/=$X_HOME/x`.
+/// Parses `~/.x/`, `~/.x/ (read)` or `~/.x/=$X_HOME/x`.
 fn state(text: &str) -> State {
     let (text, access) = match text.strip_suffix("(read)") {
         Some(text) => (text.trim_end(), Access::Read),
@@ -332,7 +334,7 @@ fn choice(text: &str) -> Choice {
     Choice { id: id.trim().to_owned(), label: label.trim().to_owned() }
 }
 
-/// Words of a command line, split at blanks; quotes keep blanks together.
+/// Splits a command line into words at white space; quotes keep white space.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {

@@ -69,7 +69,7 @@ fn a_profile_makes_a_backend_of_its_own() {
     assert_eq!(descriptor.environment.set, ["BASE_SET", "GOOSE_DISABLE_KEYRING"]);
     assert!(
         descriptor.has(Feature::SystemPrompt) && !descriptor.has(Feature::Plan),
-        "there are modes, but none for plan"
+        "there are modes, but no plan mode"
     );
     assert_eq!(descriptor.models[1], Choice { id: "c".into(), label: "Sea".into() });
     assert_eq!(
@@ -79,7 +79,7 @@ fn a_profile_makes_a_backend_of_its_own() {
 }
 
 #[test]
-fn the_guest_learns_what_to_start() {
+fn the_guest_receives_the_command() {
     let options: serde_json::Value =
         serde_json::from_str(&Profiles::parse(GOOSE).all["goose"].options()).unwrap();
     let wanted = json!({
@@ -103,7 +103,7 @@ fn a_command_is_enough() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_named_with_its_line_and_the_rest_stays() {
+fn invalid_parts_are_reported_with_their_line_and_the_rest_is_used() {
     let text = "\
 ## no command
 - label: x
@@ -149,7 +149,7 @@ fn what_cannot_be_meant_is_named_with_its_line_and_the_rest_stays() {
 }
 
 #[test]
-fn a_home_is_filled_in_where_there_is_one() {
+fn the_home_folder_is_filled_in_if_there_is_one() {
     let profiles = Profiles::parse("## x\n- command: ~/bin/x\n");
     assert_eq!(
         profiles.all["x"].program_path(Some("/home/ada")),
