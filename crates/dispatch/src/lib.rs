@@ -1,8 +1,8 @@
 //! From an accepted event to a delivered answer.
 //!
-//! Owns the queue of events and the turns that run. [`Dispatcher`] accepts events, runs each in its
-//! lane and slot, delivers the answer through the [`Outlet`], and saves the state that must survive a
-//! restart. During a turn, people answer its agent's questions and steer it through [`Dispatcher`].
+//! Owns the queue of events and the running turns. [`Dispatcher`] accepts events, runs each in its
+//! lane and slot, delivers the answer through the [`Outlet`], and saves the state that must survive
+//! a restart. During a turn, people answer its agent's questions and steer it through [`Dispatcher`].
 //! Must not know an adapter. `tests/dispatch/` tests this crate.
 //!
 //! | module | content |

@@ -1,5 +1,5 @@
 //! The backends that people may choose: those that the operator lists for all lanes or for the
-//! channel, and the configured one. The console may choose any.
+//! channel, and the backends that are configured there. The console may choose any.
 //!
 //! This is checked when people choose, and each time an earlier choice is used. Pinned by
 //! `tests/gateway/offers.rs`.

@@ -200,7 +200,8 @@ impl Lanes {
         }
     }
 
-    /// Sends a message to the running turn of its lane. Returns `None` if no turn can be steered now.
+    /// Sends a message to the running turn of its lane. Returns `None` if no turn can be steered
+    /// now.
     pub(crate) fn steer(
         &self,
         event: &Event,
