@@ -327,7 +327,7 @@ async fn at_a_terminal_it_asks_again_for_what_cannot_be_and_never_shows_the_toke
     person.sees("\"yolo\" is none of").await;
     person.answers("Mode [default]: ", "plan\r").await;
     person.answers("Working directory of the agent [", "\x15/\r").await;
-    person.sees("must be apart").await;
+    person.sees("must be separate").await;
     person.answers("Working directory of the agent [", "\r").await;
     person.sees("DISCORD_BOT_TOKEN=(not shown)").await;
     assert!(!installation.path("home/.config").exists(), "nothing before the last answer");
@@ -477,7 +477,7 @@ async fn a_tilde_is_the_home_folder_and_without_a_home_the_file_is_named() {
     let installation = bare(&local);
     let users = ["--users", "100000000000000007"];
     let ended = init_with(&installation, &[&users[..], &["--workspace", "~"]].concat()).await;
-    assert!(ended.code == 78 && ended.stderr.contains("must be apart"), "{ended:?}");
+    assert!(ended.code == 78 && ended.stderr.contains("must be separate"), "{ended:?}");
     let ended = init_with(&installation, &[&users[..], &["--workspace", "~/work"]].concat()).await;
     assert_eq!(ended.code, 0, "{ended:?}");
     let work = installation.path("home/work").display().to_string();
@@ -502,7 +502,7 @@ async fn printed_units_are_alone_on_stdout_and_a_running_gateway_is_to_be_restar
     assert!(ended.stderr.contains("https://discord.com/oauth2/authorize"), "{ended:?}");
     let _bot = serving(&installation).await;
     let ended = init(&installation, &["--safety", "plan"]).await;
-    assert!(ended.stdout.contains("goes on with the settings of before: restart it"), "{ended:?}");
+    assert!(ended.stdout.contains("still uses the previous settings: restart it"), "{ended:?}");
     assert!(!ended.stdout.contains("Start:"), "{ended:?}");
 }
 

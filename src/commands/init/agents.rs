@@ -1,4 +1,4 @@
-//! The agents of this machine: which are installed and signed in.
+//! Finds the agents of this machine, and whether they are signed in.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,16 +11,16 @@ use crate::config::Config;
 use crate::progress;
 use crate::startup::{LoadedBackends, survey};
 
-/// Loads the components and looks at their agents, as `aetheel backend list` does.
+/// Loads the components and examines their agents, like `aetheel backend list`.
 ///
 /// # Errors
-/// Why nobody can look.
+/// Returns the reasons if the components cannot be loaded.
 pub(super) fn look(
     runtime: &Runtime,
     mut config: Config,
     variables: &HashMap<String, String>,
 ) -> Result<Vec<Row>, String> {
-    // A new folder has its profiles of agents when it is written.
+    // A new folder gets the example files, so their launch profiles are used here.
     let examples = tempfile::tempdir().map_err(|error| error.to_string())?;
     if !config.config_dir.join("acp.md").exists() {
         for (name, text) in STARTERS {
@@ -36,7 +36,7 @@ pub(super) fn look(
     runtime.block_on(progress::shown(what, looking)).map_err(|faults| faults.join("; "))
 }
 
-/// The table of those that are installed, and how many are not.
+/// Returns a line for each installed agent, and the number of the others.
 pub(super) fn table(rows: &[Row]) -> Vec<String> {
     let shown = |row: &&Row| row.available || row.program_path.is_some();
     let mut lines: Vec<String> = rows
@@ -59,7 +59,8 @@ pub(super) fn table(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// The one to propose: Claude Code, else the first that can work. The demo is nobody's agent.
+/// Returns the backend to propose: Claude Code if it can work, otherwise the first that can. The
+/// demo agent is never proposed.
 pub(super) fn proposed(rows: &[Row]) -> Option<&str> {
     let mut able = rows.iter().filter(|row| row.available && !row.is_demo());
     let first = able.clone().next();

@@ -1,11 +1,11 @@
-//! Parses the answers, and explains why one cannot be meant.
+//! Parses answers, and explains why one is invalid.
 
 use std::path::{Path, PathBuf};
 
 use crate::startup::finding::{Finding, Level};
 use crate::startup::surroundings;
 
-/// Modes of permission, each with the level of safety it stands for and what it means.
+/// Permission modes, each with its safety level and a description.
 pub(super) const SAFETY: [(&str, &str, &str); 4] = [
     ("default", "ask", "reads; asks people before anything else, with buttons"),
     ("plan", "plan", "reads and plans; changes nothing before somebody agrees to the plan"),
@@ -13,7 +13,7 @@ pub(super) const SAFETY: [(&str, &str, &str); 4] = [
     ("bypassPermissions", "danger", "uses every tool of ALLOWED_TOOLS; read SECURITY.md first"),
 ];
 
-/// Who may use the bot, by Discord ids.
+/// Access lists with Discord ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
     pub users: Vec<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// The variable of each list.
+    /// Returns each list with its setting.
     pub(super) fn lists(&self) -> [(&'static str, &Vec<u64>); 4] {
         [
             ("ALLOWED_USERS", &self.users),
@@ -33,20 +33,21 @@ impl Access {
         ]
     }
 
-    /// Whether nothing keeps anybody out.
+    /// Returns whether all lists are empty, so that everybody may use the bot.
     pub(super) fn is_everybody(&self) -> bool {
         self.lists().iter().all(|(_, list)| list.is_empty())
     }
 }
 
-/// Digits of a Discord id: those of the first accounts, and as many as a number of 64 bits has.
+/// Number of digits of a Discord id: at least as many as in the ids of the first accounts, and at
+/// most as many as in a 64-bit number.
 const ID_DIGITS: std::ops::RangeInclusive<usize> = 17..=20;
 
-/// Reads Discord ids that somebody gives, separated by commas or blanks; `none` and nothing are an
-/// empty list.
+/// Parses Discord ids from an answer, separated by commas or blanks. `none` and an empty text are
+/// an empty list.
 ///
 /// # Errors
-/// The first word that cannot be a Discord id.
+/// Names the first word that cannot be a Discord id.
 pub(super) fn new_ids(text: &str) -> Result<Vec<u64>, String> {
     let ids = ids(text)?;
     match ids.iter().find(|id| !ID_DIGITS.contains(&id.to_string().len())) {
@@ -61,10 +62,11 @@ fn not_an_id(word: &str) -> String {
     )
 }
 
-/// Reads Discord ids, separated by commas or blanks; `none` and nothing are an empty list.
+/// Parses ids from a setting, separated by commas or blanks. `none` and an empty text are an empty
+/// list.
 ///
 /// # Errors
-/// The first word that is not a number.
+/// Names the first word that is not a positive number.
 pub(super) fn ids(text: &str) -> Result<Vec<u64>, String> {
     if text.trim() == "none" {
         return Ok(Vec::new());
@@ -78,25 +80,26 @@ pub(super) fn ids(text: &str) -> Result<Vec<u64>, String> {
         .collect()
 }
 
-/// Ids as they are written and shown.
+/// Formats ids for a setting or a question.
 pub(super) fn shown(ids: &[u64]) -> String {
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The mode of permission somebody means, by its name or that of the level.
+/// Parses a permission mode, by its name or its safety level.
 ///
 /// # Errors
-/// It is none; which there are.
+/// Lists the valid modes if the text is not one.
 pub(super) fn safety(text: &str) -> Result<&'static str, String> {
     let meant = SAFETY.iter().find(|(mode, level, _)| [mode, level].contains(&&text.trim()));
     let modes = SAFETY.map(|(mode, _, _)| format!("`{mode}`")).join(", ");
-    meant.map(|(mode, _, _)| *mode).ok_or_else(|| format!("{text:?} is none of {modes}"))
+    meant.map(|(mode, _, _)| *mode).ok_or_else(|| format!("{text:?} is not one of {modes}"))
 }
 
-/// The working directory somebody means, as an absolute path.
+/// Parses a working directory and makes it absolute.
 ///
 /// # Errors
-/// It cannot be one: agents may change everything in it.
+/// Returns the reason if it cannot be used. It must be separate from the folder of settings,
+/// because agents may change everything in it.
 pub(super) fn workspace(text: &str, folder: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
     let text = text.trim();
     if text.is_empty() {
@@ -106,16 +109,18 @@ pub(super) fn workspace(text: &str, folder: &Path, home: Option<&Path>) -> Resul
     let path = match (below_home, home) {
         (Some(rest), Some(home)) => home.join(rest),
         (Some(_), None) => {
-            return Err(format!("{text:?} cannot be found: HOME is not set; give a whole path"));
+            return Err(format!(
+                "{text:?} cannot be resolved: HOME is not set; give an absolute path"
+            ));
         }
         _ => PathBuf::from(text),
     };
     let path = std::path::absolute(&path)
-        .map_err(|error| format!("{text:?} cannot be a folder: {error}"))?;
+        .map_err(|error| format!("{text:?} cannot be used as a folder: {error}"))?;
     let shown = path.display();
     if folder.starts_with(&path) || path.starts_with(folder) {
         return Err(format!(
-            "{shown} and {} must be apart: agents may change what is in their working directory",
+            "{shown} and {} must be separate: agents may change everything in their working directory",
             folder.display()
         ));
     }
@@ -138,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_numbers_and_what_is_none_is_named() {
+    fn ids_are_parsed_and_invalid_words_are_named() {
         assert_eq!(ids(" 12, 34 56,"), Ok(vec![12, 34, 56]));
         assert_eq!((ids(""), ids("none")), (Ok(vec![]), Ok(vec![])));
         for wrong in ["bob", "12,@34", "0", "-1", "everybody"] {
@@ -151,21 +156,21 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_known_by_its_name_and_by_its_level() {
+    fn a_mode_is_parsed_from_its_name_or_level() {
         assert_eq!((safety("plan"), safety("danger")), (Ok("plan"), Ok("bypassPermissions")));
         assert_eq!((safety("ask"), safety("default")), (Ok("default"), Ok("default")));
         assert!(safety("yolo").unwrap_err().contains("`acceptEdits`"));
     }
 
     #[test]
-    fn a_working_directory_is_apart_from_the_folder_of_settings() {
+    fn a_working_directory_must_be_separate_from_the_settings() {
         let owner = tempfile::tempdir().unwrap();
         let (home, folder) = (owner.path(), owner.path().join(".config/aetheel"));
         let workspace = |text: &str| workspace(text, &folder, Some(home));
         assert_eq!(workspace("~/work"), Ok(home.join("work")));
         let config = home.join(".config").display().to_string();
         for wrong in ["/", "~", "~/", &config, &format!("{config}/aetheel/work")] {
-            assert!(workspace(wrong).unwrap_err().contains("apart"), "{wrong}");
+            assert!(workspace(wrong).unwrap_err().contains("separate"), "{wrong}");
         }
         assert!(super::workspace("~", &folder, None).unwrap_err().contains("HOME is not set"));
         assert!(workspace("/proc/1/work").unwrap_err().contains("cannot be written to"));

@@ -1,4 +1,4 @@
-//! The token, as Discord sees it.
+//! Checks the bot's token with Discord.
 
 use std::time::Duration;
 
@@ -10,22 +10,23 @@ use crate::config::Config;
 use crate::discord::{Checkup, Known, Options, StartError};
 use crate::redact::Redactor;
 
-/// Longest wait for Discord.
+/// Time limit for Discord's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why a token is not taken as it is.
+/// Why a token is not accepted without a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// It cannot be the right one.
+    /// The token is invalid.
     Wrong(String),
     /// Discord could not be asked.
     Unasked(String),
 }
 
-/// Asks Discord whose token it is; none: it is not to be asked, and the token has the form of one.
+/// Asks Discord to which bot a token belongs. Returns `None` if `offline` is set and the token is
+/// well-formed.
 ///
 /// # Errors
-/// [`Doubt`], without the token.
+/// [`Doubt`]; its text does not contain the token.
 pub(super) fn check(
     runtime: &Runtime,
     mut config: Config,
@@ -56,7 +57,7 @@ pub(super) fn check(
     }
 }
 
-/// What the operator does next in Discord, line by line.
+/// Returns the operator's next steps in Discord, as lines.
 pub(super) fn next_steps(known: &Known) -> Vec<String> {
     let invited = match known.servers.as_slice() {
         [] => "It is in no server yet. Invite it; the link asks only for the permissions it uses:"
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_invite_has_the_scopes_and_the_intent_that_is_missing_is_named_with_its_page() {
+    fn next_steps_have_the_invite_link_and_the_page_of_a_missing_intent() {
         let known = |message_content| Known {
             name: "helper".to_owned(),
             id: 7,

@@ -1,4 +1,4 @@
-//! The files: what is to be written, and writing it.
+//! Plans and writes the files of the setup.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -11,7 +11,7 @@ use crate::disk::{OWNER, replace};
 use crate::startup::settings::env_file;
 use crate::startup::survey::make_private;
 
-/// What a new folder begins with: the examples of the repository.
+/// Files of a new folder: the examples of the repository.
 pub(in crate::commands) const STARTERS: [(&str, &str); 9] = [
     ("soul.md", include_str!("../../../config/soul.md")),
     ("identity.md", include_str!("../../../config/identity.md")),
@@ -24,27 +24,27 @@ pub(in crate::commands) const STARTERS: [(&str, &str); 9] = [
     ("acp.md", include_str!("../../../config/acp.md")),
 ];
 
-const HEAD: &str = "# Settings of Aetheel. `aetheel init` wrote this file, and changes in it only what it is told.
-# docs/configuration.md explains all settings. Keep it readable for its owner only: it holds a token.
+const HEAD: &str = "# Settings of Aetheel. `aetheel init` wrote this file; it changes only the settings that you answer.
+# docs/configuration.md explains all settings. Keep this file private: it contains a token.
 ";
 
-/// What is to be written.
+/// The planned changes.
 pub(super) struct Plan {
     file: PathBuf,
-    /// The whole file of settings; none: it stays as it is.
+    /// The new contents of the settings file, or `None` if it does not change.
     text: Option<String>,
-    /// Files that are not there yet.
+    /// Example files that do not exist yet.
     starters: Vec<(PathBuf, &'static str)>,
     folders: Vec<PathBuf>,
-    /// What changes, a line each, without secrets.
+    /// Descriptions of the changes, one line each, without secrets.
     pub says: Vec<String>,
 }
 
 impl Plan {
-    /// Works out what these settings change.
+    /// Plans the changes for the given settings.
     ///
     /// # Errors
-    /// The file cannot be changed.
+    /// The settings file cannot be changed safely.
     pub(super) fn new(
         standing: &Standing,
         settings: &[(&'static str, String)],
@@ -55,7 +55,7 @@ impl Plan {
         };
         let wanted: Vec<(&str, &str, String)> = settings
             .iter()
-            // A list that is not there is empty already.
+            // A missing list is already empty.
             .filter(|(name, value)| !value.is_empty() || standing.value(name).is_some())
             .map(|(name, value)| (*name, meaning(name), value.clone()))
             .collect();
@@ -89,10 +89,10 @@ impl Plan {
         Ok(Self { file, text, starters, folders, says })
     }
 
-    /// Writes: the settings last, so that a set-up that was broken off is one that was not made.
+    /// Writes all files, and the settings last, so that an interrupted setup counts as not done.
     ///
     /// # Errors
-    /// The file or folder, and what the system says.
+    /// Names the file or folder, with the system's error.
     pub(super) fn write(&self) -> Result<(), String> {
         let failed = |path: &Path| {
             let path = path.display().to_string();
@@ -105,7 +105,7 @@ impl Plan {
             replace(path, text.as_bytes()).map_err(failed(path))?;
         }
         let Some(text) = &self.text else { return Ok(()) };
-        // Before there is a token in it.
+        // Restricts the permissions before the file contains a token.
         if self.file.exists() {
             fs::set_permissions(&self.file, Permissions::from_mode(OWNER))
                 .map_err(failed(&self.file))?;

@@ -1,8 +1,8 @@
-//! `aetheel init`: sets everything up by asking for what only the operator knows.
+//! `aetheel init`: sets up the gateway by asking only for facts that it cannot determine itself.
 //!
-//! Every question is a flag as well. Nothing is written before the last one is answered, and a
-//! second run changes only what it is told. The token is asked for without being shown, comes in no
-//! argument, and stands in no output. Pinned by `tests/gateway/init.rs`.
+//! Each question can also be answered by a flag. Nothing is written before the last answer, and a
+//! second run changes only the settings that are answered differently. The token is typed without
+//! echo, and is neither an argument nor part of any output. Pinned by `tests/gateway/init.rs`.
 
 mod agents;
 mod answers;
@@ -35,7 +35,7 @@ use crate::startup::settings::base;
 use crate::startup::{Purpose, surroundings};
 use crate::terminal::{fail, line, say};
 
-/// Why nothing is set up.
+/// Why the setup was not done.
 #[derive(Debug)]
 enum Stop {
     Faults(Vec<String>),
@@ -60,7 +60,7 @@ impl From<String> for Stop {
     }
 }
 
-/// Asks, writes, and goes on as wished; returns the exit code.
+/// Runs the setup and the chosen next step. Returns the exit code.
 pub(super) fn run(wish: Init) -> u8 {
     match set_up(&wish) {
         Ok(code) => code,
@@ -77,9 +77,9 @@ pub(super) fn run(wish: Init) -> u8 {
 }
 
 fn set_up(wish: &Init) -> Result<u8, Stop> {
-    // Before there is a second thread.
+    // Called before other threads start, because it changes the environment.
     let standing = Standing::look(wish)?;
-    // Units that are printed are the only thing on stdout, so that it can be redirected.
+    // Only the units are printed to stdout, so that it can be redirected.
     let _ = ASIDE.set(wish.then == Some(Then::PrintUnit));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -110,7 +110,7 @@ fn set_up(wish: &Init) -> Result<u8, Stop> {
     for (name, value) in &settings {
         if *name != TOKEN && standing.outside(name).is_some_and(|outside| outside != value) {
             tell(&format!(
-                "warning: {name} in the environment is another one, and wins over the file"
+                "warning: {name} in the environment has another value, which overrides the file"
             ));
         }
     }
@@ -122,14 +122,14 @@ fn set_up(wish: &Init) -> Result<u8, Stop> {
     if !changes {
         tell("Nothing to change.");
     } else {
-        tell("To be written:");
+        tell("Changes to be written:");
         plan.says.iter().for_each(|says| tell(&redactor.clean(says.clone())));
         if !setup.agrees("Write this?")? {
             return Err(Stop::Left);
         }
         if standing.is_outdated() {
             let file = standing.file.display();
-            return Err(format!("{file} was changed meanwhile; run this again").into());
+            return Err(format!("{file} was changed in the meantime; run this again").into());
         }
         plan.write()?;
         tell("Written.");
@@ -140,7 +140,7 @@ fn set_up(wish: &Init) -> Result<u8, Stop> {
     go_on(&standing, then, changes)
 }
 
-/// Whether the conversation goes to stderr.
+/// Whether the conversation is printed to stderr.
 static ASIDE: OnceLock<bool> = OnceLock::new();
 
 /// Prints a line of the conversation.
@@ -148,7 +148,7 @@ fn tell(text: &str) {
     if ASIDE.get() == Some(&true) { say(text) } else { line(text) }
 }
 
-/// Looks at what a start with these settings would find.
+/// Returns the problems that a start with these settings would find.
 fn findings(
     standing: &Standing,
     settings: &[(&'static str, String)],
@@ -167,8 +167,8 @@ fn clean(redactor: &Redactor, faults: Vec<String>) -> Vec<String> {
     faults.into_iter().map(|fault| redactor.clean(fault)).collect()
 }
 
-/// The settings that follow from the answers, in the order of a new file. A file that is there
-/// keeps what it does not say, unless the answer is another one.
+/// Returns the settings for the answers, in the order of a new file. A setting that is not in an
+/// existing file is added only if the answer differs from its current value.
 fn settings(
     standing: &Standing,
     chosen: &Chosen,
@@ -188,15 +188,16 @@ fn settings(
     settings
 }
 
-/// Does what is to follow, or says how.
+/// Runs the chosen next step, or prints how to do it.
 fn go_on(standing: &Standing, then: Then, changes: bool) -> Result<u8, Stop> {
     let running = gateway_of(&standing.config(&[])).filter(|_| changes);
     if let Some(pid) = running {
         tell(&format!(
-            "The gateway that runs here (process {pid}) goes on with the settings of before: restart it."
+            "The gateway that runs here (process {pid}) still uses the previous settings: restart it."
         ));
     }
-    let own = std::env::current_exe().map_err(|error| format!("no program: {error}"))?;
+    let own = std::env::current_exe()
+        .map_err(|error| format!("cannot find the path of this program: {error}"))?;
     let service = Service {
         program: &own,
         file: &standing.file,

@@ -1,15 +1,15 @@
-//! The folders that must not depend on where the program is started.
+//! Chooses the settings of folders that must not depend on the working directory.
 
 use std::path::{Path, PathBuf};
 
 use super::standing::Standing;
 use crate::startup::shipped::{self, has_components};
 
-/// Returns the folders that become settings. Those that are set, or that a file of settings that is
-/// there already gets by default, stay as they are. `backends` is the folder that was given.
+/// Returns the settings for folders. Folders that are already set keep their value, and so do those
+/// that an existing settings file gets by default. `backends` is the value of the flag.
 ///
 /// # Errors
-/// There are no backends anywhere, or not where they were said to be.
+/// There are no backends, or none in the given folder.
 pub(super) fn find(
     standing: &Standing,
     backends: Option<&Path>,
@@ -29,7 +29,7 @@ pub(super) fn find(
     Ok(places)
 }
 
-/// Returns the folder of the backends, or `None` if the one that is set has some.
+/// Returns the folder of the backends, or `None` if the configured one contains some.
 fn backends_folder(standing: &Standing, given: Option<&Path>) -> Result<Option<PathBuf>, String> {
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Some(given) = given.map(whole) {
@@ -46,7 +46,7 @@ fn backends_folder(standing: &Standing, given: Option<&Path>) -> Result<Option<P
         return Ok(Some(today).filter(|_| !is_today));
     }
     if shipped::folder().is_some() {
-        // The first start fills it with those that the program came with.
+        // The first start copies the backends that were delivered with the program into it.
         let own = standing.own("XDG_DATA_HOME", ".local/share", "backends");
         return Ok(Some(own).filter(|_| set.is_none()));
     }

@@ -1,4 +1,4 @@
-//! What stands before anything is asked: the folder, the file of settings, the environment.
+//! The state before the setup: the folder, the settings file and the environment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
@@ -14,33 +14,33 @@ use crate::disk::{read_ordinary, text_of};
 use crate::process::forget_variables;
 use crate::startup::settings::{By, ConfigFolder, SETTINGS_FILE, base, env_file, of_user};
 
-/// Largest file of settings, bytes.
+/// Largest size of a settings file, in bytes.
 const MOST: u64 = 1 << 20;
-/// Never among the variables: nobody but Discord gets it.
+/// The setting of the token. It is never in the variables, because only Discord gets it.
 pub(super) const TOKEN: &str = "DISCORD_BOT_TOKEN";
 
-/// See the module.
+/// The state before the setup.
 pub(super) struct Standing {
-    /// The folder of the markdown files, absolute; it need not be there.
+    /// Absolute path of the folder of markdown files, which may not exist.
     pub folder: PathBuf,
-    /// The file of settings, absolute; it need not be there.
+    /// Absolute path of the settings file, which may not exist.
     pub file: PathBuf,
-    /// The program finds both by itself.
+    /// Whether the program finds both without flags or variables.
     pub is_found: bool,
-    /// The file as it is; none: there is none.
+    /// The contents of the settings file, if it exists.
     pub text: Option<String>,
-    /// The token in the environment.
+    /// The token from the environment.
     pub token: Option<SecretString>,
     values: BTreeMap<String, String>,
     environment: HashMap<String, String>,
 }
 
 impl Standing {
-    /// Looks. Takes the token out of the environment, so it is to be called while there is one
-    /// thread.
+    /// Reads the state. Removes the token from the environment, so it must be called while there is
+    /// only one thread.
     ///
     /// # Errors
-    /// Why nothing can be set up here.
+    /// Returns the reasons if nothing can be set up here.
     pub(super) fn look(wish: &Init) -> Result<Self, Vec<String>> {
         let mut environment: HashMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -59,7 +59,7 @@ impl Standing {
             None => None,
         };
         let default = ConfigFolder::find(None, variable);
-        // The machine's folder is for whoever owns it.
+        // The system's folder is used only if it belongs to this user.
         let is_ours = match default.by {
             By::Nothing => false,
             By::System => check_owner(&default.path).is_ok(),
@@ -77,7 +77,7 @@ impl Standing {
         let text = read(&file)?;
         let shown = file.display();
         let values = env_file::values(text.as_deref().unwrap_or_default()).map_err(|faults| {
-            let mend = "mend the file, and run this again";
+            let mend = "correct the file, then run this again";
             faults.into_iter().map(|fault| format!("{shown}: {fault}; {mend}")).collect::<Vec<_>>()
         })?;
         if folder.is_none()
@@ -90,8 +90,8 @@ impl Standing {
             folder = Some(whole(&config_dir(read))?);
         }
         let folder = folder.unwrap_or_else(|| lasting.clone());
-        // No settings are looked for beside what a gateway has served from the working directory,
-        // nor in `./config`, which is the last resort of a user without a home.
+        // The program does not look for settings beside state that a gateway left in the working
+        // directory, nor in `./config`, the last resort of a user without a home folder.
         let is_found = default.by != By::State
             && (is_ours || of_user(variable).is_some())
             && folder == lasting
@@ -103,18 +103,19 @@ impl Standing {
         Ok(Self { folder, file, is_found, text, token, values, environment })
     }
 
-    /// What the file says; none: nothing.
+    /// Returns a value from the settings file, if it is set and not empty.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// What the environment says, which wins over the file; none: nothing.
+    /// Returns a value from the environment, which overrides the file.
     pub(super) fn outside(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str)
     }
 
-    /// Returns what counts today for a setting that the file does not have, for a file that is
-    /// there already; `None` for a new file, for which everything is still to be decided.
+    /// Returns the current value of a setting that is not in an existing settings file: that of the
+    /// environment, or the default. Returns `None` for a new file, whose settings are all
+    /// undecided.
     pub(super) fn today(&self, name: &str) -> Option<String> {
         self.text.as_ref()?;
         if let Some(outside) = self.outside(name) {
@@ -126,8 +127,8 @@ impl Standing {
         Some(path.map_or_else(|| default.to_owned(), |path| path.display().to_string()))
     }
 
-    /// All variables but the token, as the gateway would have them, with these in place of the
-    /// file's.
+    /// Returns all variables that the gateway would have, except the token. The answers override
+    /// the file, and the environment overrides both.
     pub(super) fn variables(&self, answers: &[(&str, String)]) -> HashMap<String, String> {
         let mut variables: HashMap<String, String> = self.values.clone().into_iter().collect();
         variables.extend(answers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
@@ -136,7 +137,7 @@ impl Standing {
         variables
     }
 
-    /// The configuration with these answers; what is wrong in it has the default.
+    /// Returns the configuration with the answers. Invalid settings have their default.
     pub(super) fn config(&self, answers: &[(&str, String)]) -> Config {
         let variables = self.variables(answers);
         let mut config = Config::read_all(|name| variables.get(name).cloned()).0;
@@ -144,19 +145,19 @@ impl Standing {
         config
     }
 
-    /// The home folder.
+    /// Returns the home folder, if it is an absolute path.
     pub(super) fn home(&self) -> Option<PathBuf> {
         self.outside("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
     }
 
-    /// A folder of the user's own, below the one an XDG variable names.
+    /// Returns a folder of the user below the folder that an XDG variable names.
     pub(super) fn own(&self, variable: &str, below_home: &str, name: &str) -> PathBuf {
         let base = base(|name| self.environment.get(name).cloned(), variable, below_home);
         base.map_or_else(|| self.folder.with_file_name("aetheel-data"), |base| base.join("aetheel"))
             .join(name)
     }
 
-    /// Whether somebody changed the file since it was read.
+    /// Returns whether the settings file has changed since it was read.
     pub(super) fn is_outdated(&self) -> bool {
         read(&self.file).ok() != Some(self.text.clone())
     }
@@ -170,7 +171,7 @@ fn read(file: &Path) -> Result<Option<String>, Vec<String>> {
     }
 }
 
-/// Files of another user's would become unreadable for that one.
+/// Refuses files of another user, who could no longer read them after the setup.
 fn check_owner(path: &Path) -> Result<(), Vec<String>> {
     match path.metadata().map(|found| found.uid()) {
         Ok(owner) if owner != geteuid().as_raw() => Err(vec![format!(

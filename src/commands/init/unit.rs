@@ -1,6 +1,6 @@
-//! Units for a user's systemd: the gateway, and the holder of its agents.
+//! Writes systemd user units for the gateway and the holder of its agents.
 //!
-//! What only a service of root's may set is not in them.
+//! Options that only a system service may use are left out.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::disk::{EVERYBODY, read_ordinary, replace_for};
 use crate::startup::survey::make_private;
 
-/// The first line: what begins with it is replaced, and nothing else.
+/// First line of each unit. Only units that begin with it are replaced, so the text must not
+/// change.
 const OURS: &str = "# Written by `aetheel init --then install-unit`, which writes it anew.\n";
-/// Largest unit that is looked at, bytes.
+/// Largest size of an existing unit, in bytes.
 const MOST: u64 = 1 << 20;
 
 const GATEWAY: &str = "[Unit]
@@ -58,20 +59,20 @@ UMask=0077
 WantedBy=default.target
 ";
 
-/// What the units name.
+/// The values in the units.
 pub(super) struct Service<'a> {
-    /// This program.
+    /// The path of this program.
     pub program: &'a Path,
-    /// The file of settings.
+    /// The settings file.
     pub file: &'a Path,
     /// The folder of the markdown files.
     pub folder: &'a Path,
-    /// Where agents are looked for: a service has no shell's PATH.
+    /// The folders in which agents are searched for. A service does not have the PATH of a shell.
     pub path: &'a str,
 }
 
 impl Service<'_> {
-    /// The units, by the names of their files.
+    /// Returns the name and the text of each unit.
     pub(super) fn units(&self) -> [(&'static str, String); 2] {
         let words = [
             ("{program}", quoted(&self.program.display().to_string(), true)),
@@ -80,7 +81,8 @@ impl Service<'_> {
             ("{path}", quoted(&format!("PATH={}", self.path), false)),
         ];
         let filled = |unit: &str| {
-            // Line by line, so that nothing is looked for in what was filled in.
+            // Placeholders are replaced in one pass per line, so that inserted text is not searched
+            // again.
             let lines = unit.lines().map(|line| {
                 let at =
                     words.iter().filter_map(|(word, text)| Some((line.find(word)?, word, text)));
@@ -99,10 +101,10 @@ impl Service<'_> {
         [("aetheel-hold.service", filled(HOLDER)), ("aetheel.service", filled(GATEWAY))]
     }
 
-    /// Writes the units into a folder; returns their files.
+    /// Writes the units into a folder and returns their paths.
     ///
     /// # Errors
-    /// A unit of somebody else's stands there, or it cannot be written.
+    /// A unit that was not written by this program exists, or a unit cannot be written.
     pub(super) fn install(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
         let units = self.units().map(|(name, text)| (folder.join(name), text));
         for (path, _) in &units {
@@ -112,13 +114,13 @@ impl Service<'_> {
             };
             if theirs {
                 return Err(format!(
-                    "{} is not from here and stays; move it away, or take over what `--then print-unit` prints",
+                    "{} was not written by this program and is kept; move it away, or copy the output of `--then print-unit`",
                     path.display()
                 ));
             }
         }
         make_private(folder)
-            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+            .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
         for (path, text) in &units {
             replace_for(path, text.as_bytes(), EVERYBODY)
                 .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
@@ -127,8 +129,8 @@ impl Service<'_> {
     }
 }
 
-/// A word as systemd reads it (systemd.syntax(7), systemd.service(5)): in quotes, and `%` and, on a
-/// command line, `$` stand for themselves.
+/// Quotes a word for systemd (systemd.syntax(7), systemd.service(5)). `%` is escaped, and so is `$`
+/// on a command line.
 fn quoted(text: &str, command: bool) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_stands_in_quotes_and_for_itself() {
+    fn words_are_quoted_and_escaped() {
         let [(_, holder), (_, gateway)] = service("/a b:/c\"d").units();
         assert_eq!(
             value(&gateway, "ExecStart"),
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn its_times_and_codes_are_those_of_the_program() {
+    fn times_and_exit_codes_match_the_program() {
         let [_, (_, gateway)] = service("/bin").units();
         let never: Vec<u8> = value(&gateway, "RestartPreventExitStatus")
             .split(' ')
@@ -189,11 +191,14 @@ mod tests {
         let defaults = Config::read(|_| None).unwrap();
         let needed = (defaults.shutdown_grace + defaults.stop_grace * 2).as_secs() + 20;
         assert!(value(&gateway, "TimeoutStopSec").parse::<u64>().unwrap() >= needed);
-        assert!(value(&gateway, "RestartSec").parse::<u64>().unwrap() >= 30, "logins are few");
+        assert!(
+            value(&gateway, "RestartSec").parse::<u64>().unwrap() >= 30,
+            "the number of logins is limited"
+        );
     }
 
     #[test]
-    fn a_unit_of_ours_is_written_anew_and_one_of_others_stays() {
+    fn own_units_are_replaced_and_others_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let units = folder.path().join("user");
         let written = service("/bin").install(&units).unwrap();

@@ -6,9 +6,9 @@ use super::Setup;
 use crate::console::Asking;
 use crate::discord::Owner;
 
-/// The answer by which a bot is opened to everybody.
+/// The answer that opens the bot to everybody.
 const EVERYBODY: &str = "everybody";
-/// How somebody says who may use the bot.
+/// Hint about the flags that set the access lists.
 pub(super) const WHO: &str = "give --users, --roles, --servers or --channels with Discord ids, or --allow-everybody if all who share a server with it may";
 
 impl Setup<'_> {
@@ -62,7 +62,7 @@ impl Setup<'_> {
     }
 }
 
-/// Asks for one list; `None` if everybody is meant.
+/// Asks for one list. Returns `None` if the answer is [`EVERYBODY`].
 fn ask_list(asking: &mut Asking, question: &str, stands: &[u64]) -> Result<Option<Vec<u64>>, Stop> {
     loop {
         let answer = asking.ask(question, &answers::shown(stands))?;

@@ -1,4 +1,4 @@
-//! Which backend answers.
+//! Asks which backend answers.
 
 use tokio::runtime::Runtime;
 
@@ -10,7 +10,7 @@ impl Setup<'_> {
     pub(super) fn ask_backend(&mut self, runtime: &Runtime) -> Result<String, Stop> {
         let mut answers = self.places.clone();
         let named = self.backend.take();
-        // Nothing is refused for want of the one that stands.
+        // `auto` is used here, so that a missing default backend is not a fault.
         answers.push(("AGENT_BACKEND", "auto".to_owned()));
         let config = self.standing.config(&answers);
         let variables = self.standing.variables(&answers);

@@ -1,5 +1,5 @@
-//! The questions. Flags answer some beforehand, a person at the terminal the others; where nobody
-//! is asked, the settings stay as they are.
+//! Asks the questions of the setup. Flags answer some of them; a person at the terminal answers the
+//! others. If nobody can be asked, the current settings are kept.
 
 mod access;
 mod backend;
@@ -17,32 +17,31 @@ use crate::cli::{Init, Then};
 use crate::console::Asking;
 use crate::discord::Owner;
 
-/// All answers.
 pub(super) struct Chosen {
     pub token: SecretString,
     pub backend: String,
     pub access: Access,
-    /// A word of `PERMISSION_MODE`.
+    /// A value of `PERMISSION_MODE`.
     pub safety: &'static str,
     pub workspace: PathBuf,
 }
 
-/// The questions, with the answers that were given beforehand.
+/// The questions, with the answers given by flags.
 pub(super) struct Setup<'a> {
     standing: &'a Standing,
-    /// The folders that will be settings.
+    /// Settings for folders.
     places: Vec<(&'static str, String)>,
-    /// `None` if nobody is asked.
+    /// `None` if nobody can be asked.
     asking: Option<Asking>,
     token: Option<SecretString>,
-    /// Whether the token is that of the environment.
+    /// Whether the token is from the environment.
     token_is_outside: bool,
-    /// Whether the file with the token could not be read.
+    /// Whether the token file could not be read.
     token_is_unreadable: bool,
-    /// Owner of the bot's application, once Discord was asked.
+    /// Owner of the bot's application, as reported by Discord.
     owner: Option<Owner>,
     backend: Option<String>,
-    /// The lists that stand, and in their place those that were given.
+    /// The current access lists, overridden by flags.
     access: Access,
     access_is_given: bool,
     everybody: bool,
@@ -53,8 +52,8 @@ pub(super) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// Takes the flags. Returns what is wrong with them, or missing where nobody can be asked, each
-    /// with its flag.
+    /// Reads the flags. Also returns their faults and, if nobody can be asked, missing answers.
+    /// Each fault names its flag.
     pub(super) fn new(
         wish: &Init,
         standing: &'a Standing,
@@ -102,7 +101,7 @@ impl<'a> Setup<'a> {
                 }
             };
         if asking.is_none() {
-            // A list that cannot be read is reported already.
+            // An invalid list is already reported.
             let lists_are_wrong = faults.iter().any(|fault| fault.contains("Discord id"));
             if access.is_everybody() && !wish.allow_everybody && !lists_are_wrong {
                 faults.push(format!("who may use the bot is missing: {}", access::WHO));
@@ -128,10 +127,10 @@ impl<'a> Setup<'a> {
         (setup, faults)
     }
 
-    /// Asks for what was not given. `faults` are those of the flags.
+    /// Asks the questions that no flag answered. `faults` are the faults of the flags.
     ///
     /// # Errors
-    /// The person left; or, where nobody can be asked again, everything that is wrong.
+    /// The person aborted the setup. If nobody can be asked, returns all faults.
     pub(super) fn ask(
         &mut self,
         runtime: &Runtime,
@@ -156,8 +155,8 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Collects the faults of an answer where nobody can be asked again, so that all are reported
-    /// in one run.
+    /// Collects the faults of an answer if nobody can be asked again, so that one run reports all
+    /// of them.
     fn kept<T>(
         &self,
         answer: Result<T, Stop>,
@@ -218,10 +217,10 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Whether the person agrees; yes if nobody is asked.
+    /// Asks the person to confirm. Returns `true` if nobody can be asked.
     ///
     /// # Errors
-    /// The person left.
+    /// The person aborted the setup.
     pub(super) fn agrees(&mut self, question: &str) -> Result<bool, Stop> {
         match &mut self.asking {
             Some(asking) => Ok(asking.agrees(question, true)?),
@@ -229,7 +228,8 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// Returns what is to follow. Whoever leaves once the files are written wants nothing more.
+    /// Asks for the step after the setup. The files are already written, so an aborted question
+    /// means [`Then::Nothing`].
     pub(super) fn then(&mut self) -> Then {
         let Some(asking) = self.asking.as_mut().filter(|_| self.then.is_none()) else {
             return self.then.unwrap_or(Then::Nothing);

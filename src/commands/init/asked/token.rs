@@ -1,4 +1,4 @@
-//! The bot's token, which is never shown.
+//! Asks for the bot's token, which is never shown.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::super::{Stop, tell};
 use super::Setup;
 use crate::disk::read_ordinary;
 
-/// Largest file with a token, bytes.
+/// Largest size of a token file, in bytes.
 const TOKEN_FILE: u64 = 4 << 10;
 
 impl Setup<'_> {
@@ -33,7 +33,7 @@ impl Setup<'_> {
             let token = match (self.token.take(), &mut self.asking, &stands) {
                 (Some(token), _, _) => token,
                 (None, Some(asking), Some(stands)) => {
-                    let typed = asking.hidden("Token; Enter keeps the one that stands")?;
+                    let typed = asking.hidden("Token; Enter keeps the current one")?;
                     if typed.expose_secret().is_empty() { stands.clone() } else { typed }
                 }
                 (None, Some(asking), None) => {
@@ -58,7 +58,7 @@ impl Setup<'_> {
                 }
                 Ok(None) => {
                     tell(
-                        "Discord was not asked (--offline); the start finds out whether the token is right.",
+                        "Discord was not asked (--offline); the token is checked at the next start.",
                     );
                     return Ok(token);
                 }
@@ -93,7 +93,7 @@ pub(super) fn read(path: &Path) -> Result<SecretString, String> {
     let bytes = if path == Path::new("-") {
         if std::io::stdin().is_terminal() {
             return Err(
-                "stdin is the terminal, which would show it; without the flag it is asked for"
+                "stdin is a terminal, which would show the token; run this without the flag to be asked for it"
                     .to_owned(),
             );
         }
