@@ -514,7 +514,7 @@ async fn a_question_whose_turn_goes_on_keeps_its_message() {
     let (bot, question, message) = continued(&local).await;
     let press = local.press(message.id, ANN, "Allow once");
     assert_eq!(acknowledged(&local, press).await, 4);
-    local.wait_for_message(CHANNEL, |text| text.starts_with("I am just coming back.")).await;
+    local.wait_for_message(CHANNEL, |text| text.starts_with("I have just restarted.")).await;
     local.mention(CHANNEL, ANN, "more");
     let mut turn = bot.turn(&local, "more").await;
     turn.ask(&question);

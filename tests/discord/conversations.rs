@@ -79,7 +79,7 @@ async fn new_says_what_to_do_where_no_thread_can_be_opened() {
     bot.event(&local, "hi").await;
     let said = local.texts(local.threads()[0].0);
     assert!(
-        said[0].ends_with("-# In this thread I read only what mentions or answers me."),
+        said[0].ends_with("-# In this thread I read only messages that mention me or reply to me."),
         "{said:?}"
     );
 }

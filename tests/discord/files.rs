@@ -77,12 +77,12 @@ async fn a_file_is_fetched_from_discord_within_its_limit_or_the_reason_is_told()
     );
     assert_eq!(
         reason(local.keep_file("moved", 302, Some(0), b"")).await,
-        "Discord did not hand it out (302)"
+        "Discord refused to send it (302)"
     );
     for elsewhere in
         ["http://127.0.0.1:9/x", "http://169.254.169.254/latest/meta-data", "file:///etc/passwd"]
     {
-        assert_eq!(reason(elsewhere.to_owned()).await, "it is not kept by Discord");
+        assert_eq!(reason(elsewhere.to_owned()).await, "it is not stored by Discord");
     }
 }
 

@@ -49,7 +49,7 @@ async fn asked(local: &LocalDiscord, bot: &Bot, prompt: &str) -> Turn {
 }
 
 async fn held_up(local: &LocalDiscord, log: &Log, times: usize) {
-    let told = || log.text().matches("discord does not take an answer now").count() == times;
+    let told = || log.text().matches("discord does not accept an answer now").count() == times;
     local.wait_for("the line of an answer that is held up", |_| told().then_some(())).await;
     // It is said just before it waits.
     tokio::task::yield_now().await;
@@ -80,7 +80,7 @@ async fn an_answer_outlasts_150_seconds_without_discord_and_goes_out_when_it_is_
     let turn = asked(&local, &bot, "go").await;
     local.faults().away(true);
     let mut delivery = begun(turn, "my secret diary");
-    given_up(&local, &log, &clock, "discord does not take an answer now").await;
+    given_up(&local, &log, &clock, "discord does not accept an answer now").await;
     clock.advance(Duration::from_secs(150));
     assert!(is_pending(&mut delivery), "nobody gives up");
     local.faults().away(false);
@@ -88,7 +88,7 @@ async fn an_answer_outlasts_150_seconds_without_discord_and_goes_out_when_it_is_
     assert_eq!(local.texts(CHANNEL), ["my secret diary"]);
     let log = log.text();
     assert!(
-        log.contains("discord took an answer that was held up") && log.contains("length=15"),
+        log.contains("discord accepted an answer that was held up") && log.contains("length=15"),
         "{log}"
     );
     assert!(!log.contains("diary"), "{log}");
@@ -103,7 +103,7 @@ async fn a_question_outlasts_150_seconds_without_discord_and_is_answered_when_it
     let (mut turn, question) = bot.asking(&local, prompt, &permission(None)).await;
     local.faults().away(true);
     let dismissed = turn.ask(&question);
-    given_up(&local, &log, &clock, "discord does not take a question now").await;
+    given_up(&local, &log, &clock, "discord does not accept a question now").await;
     clock.advance(Duration::from_secs(150));
     local.faults().away(false);
     let message = with_buttons(&local).await;
@@ -122,7 +122,7 @@ async fn a_question_that_is_over_before_discord_is_back_is_never_posted() {
     local.faults().away(true);
     let question = permission(None);
     turn.ask(&question);
-    given_up(&local, &log, &clock, "discord does not take a question now").await;
+    given_up(&local, &log, &clock, "discord does not accept a question now").await;
     turn.settled(&question.id, &Settlement::Expired);
     local.faults().away(false);
     delivered(begun(turn, "Nobody said anything.")).await;
@@ -175,7 +175,7 @@ async fn a_message_that_was_made_before_a_long_outage_is_found_although_its_nonc
     local
         .wait_for("giving the first try up", |_| {
             clock.advance(Duration::from_secs(10));
-            log.text().contains("discord does not take an answer now").then_some(())
+            log.text().contains("discord does not accept an answer now").then_some(())
         })
         .await;
     clock.advance(Duration::from_secs(150));

@@ -198,7 +198,7 @@ async fn who_may_not_write_in_private_is_told_so_there() {
     let bot = Bot::for_these(&local, AllowLists::default()).await;
     let asked = local.say(DIRECT, ANN, "psst");
     let told =
-        local.wait_for_message(DIRECT, |text| text.contains("whom my operator has let in")).await;
+        local.wait_for_message(DIRECT, |text| text.contains("whom my operator has allowed")).await;
     assert_eq!(told.reply_to, Some(asked));
     assert!(bot.home.prompts().is_empty());
 }

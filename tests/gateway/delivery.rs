@@ -92,14 +92,14 @@ async fn two_answers_that_wait_in_one_channel_hold_up_no_turn_and_keep_their_ord
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     local.faults().close_channel(CHANNEL, true);
     local.mention(CHANNEL, ANN, "first");
-    killed.logs("discord does not take an answer now").await;
+    killed.logs("discord does not accept an answer now").await;
     local.mention(CHANNEL, ANN, "second");
     kept(&local, &installation, 3).await;
     killed.logs("the answer is not delivered yet").await;
     killed.signal(Signal::KILL);
     killed.ended().await;
     let next = serving(&installation).await;
-    next.logs("discord does not take an answer now").await;
+    next.logs("discord does not accept an answer now").await;
     local.faults().close_channel(CHANNEL, false);
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: second")).await;
     let texts = local.texts(CHANNEL);
@@ -180,7 +180,7 @@ async fn where_the_operator_wants_it_whoever_asked_is_pinged_when_a_long_answer_
     local.mention(OTHER, ANN, "slow 3");
     let ping = local
         .wait_for_message(CHANNEL, |text| {
-            text.starts_with(&format!("<@{ANN}>\n-# The answer is there, after "))
+            text.starts_with(&format!("<@{ANN}>\n-# The answer is ready, after "))
         })
         .await;
     assert!(
@@ -236,7 +236,7 @@ async fn stop_with_fifteen_waiting_posts_one_summary_and_takes_their_numbers_bac
     local.slash(CHANNEL, ANN, "stop", None);
     local
         .wait_for_message(CHANNEL, |text| {
-            text == "Stopped; 15 prompts that waited are not answered."
+            text == "Stopped; 15 waiting prompts will not be answered."
         })
         .await;
     local.wait_for_message(CHANNEL, |text| text.contains("⚠️ Stopped.")).await;

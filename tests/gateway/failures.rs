@@ -123,7 +123,7 @@ async fn an_answer_that_discord_refuses_is_logged_with_its_channel_and_length() 
     let bot = serving(&installation).await;
     local.faults().next("POST", "/messages", Fault::Refuse(403, 50013), 100);
     local.mention(CHANNEL, ANN, "hello");
-    let logged = bot.logs("discord does not take an answer now").await;
+    let logged = bot.logs("discord does not accept an answer now").await;
     let length = "You said: hello\n\nThis is message 1 of our conversation.".len();
     assert_eq!(
         (&logged["level"], &logged["channel"], &logged["length"]),

@@ -121,7 +121,7 @@ async fn many_logins_in_a_row_make_the_next_one_wait() {
     std::fs::create_dir_all(&state).unwrap();
     std::fs::write(state.join("discord.md"), format!("# Discord\n\n{logins}")).unwrap();
     let mut bot = installation.start(&["run"]);
-    let line = bot.logs("many discord logins lately").await;
+    let line = bot.logs("many recent discord logins").await;
     assert!((500..=600).contains(&line["seconds"].as_u64().unwrap()), "{line}");
     assert_eq!(local.logins().0, 0);
     bot.signal(Signal::TERM);

@@ -240,5 +240,5 @@ fn is_cut(message: &Message) -> bool {
 
 /// Told while the database is away.
 fn is_delay(message: &Message) -> bool {
-    message.content.contains("it is answered as soon as I can. (storage)")
+    message.content.contains("as soon as I can. (storage)")
 }

@@ -111,7 +111,7 @@ async fn lines_of_delivery_and_of_the_agent_belong_to_the_turn_too() {
     let bot = serving(&installation).await;
     local.faults().next("POST", "/messages", Fault::Refuse(403, 50013), 100);
     local.mention(CHANNEL, ANN, "hello");
-    let line = bot.logs("discord does not take an answer now").await;
+    let line = bot.logs("discord does not accept an answer now").await;
     assert_eq!(
         (&line["event"], &line["lane"]),
         (&1.into(), &format!("channel:{CHANNEL}").into()),

@@ -172,7 +172,7 @@ async fn requirement_07_what_goes_wrong_is_told_without_internals() {
         20,
     );
     local.mention(THREAD, ANN, "say it loud");
-    let line = bot.logs("discord does not take an answer now").await;
+    let line = bot.logs("discord does not accept an answer now").await;
     assert_eq!(line["channel"].as_u64(), Some(THREAD), "7.3: {line}");
     assert_eq!(
         line["length"].as_u64(),

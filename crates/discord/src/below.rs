@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_and_notices_stand_below_the_text() {
+    fn a_failure_and_notices_are_shown_below_the_text() {
         let timeout = Some("Query timed out".to_owned());
         let notices = vec!["the session is a new one".to_owned()];
         let half = Answer { failure: timeout.clone(), notices, ..answer("Half an") };
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_below_never_makes_a_message_too_long() {
+    fn lines_below_an_answer_never_make_a_message_too_long() {
         let text = "x".repeat(1_995);
         let timed_out = Answer { failure: Some("Query timed out".to_owned()), ..answer(&text) };
         assert_eq!(shown(&timed_out), [text, "⚠️ Query timed out".to_owned()]);
     }
 
     #[test]
-    fn the_footer_tells_what_is_known_and_is_never_empty() {
+    fn the_footer_shows_known_facts_and_is_never_empty() {
         let all = [
             FooterPart::Backend,
             FooterPart::Model,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_begins_in_a_message_that_renders_and_goes_on_in_files_that_fit() {
+    fn a_long_text_begins_in_messages_and_continues_in_files_within_the_limits() {
         let text = format!("Intro\n```rust\n{}```\n", "let a = 1;\n".repeat(2_000));
         let begun = opening(&text, 2, "The whole answer is attached.");
         let fits = |piece: &String| {

@@ -109,95 +109,95 @@ const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order of the help.
 const TABLE: [Command; 19] = [
-    everyone("ask", "Ask the agent", &[words("prompt", "What the agent should do")], Verb::Ask),
+    everyone("ask", "Ask the agent", &[words("prompt", "The task for the agent")], Verb::Ask),
     everyone(
         "new",
-        "Begin a new conversation in a thread of its own",
-        &[words("prompt", "What the agent should do there")],
+        "Begin a new conversation in a new thread",
+        &[words("prompt", "The task for the agent in the thread")],
         Verb::New,
     ),
     everyone("reset", RESET, &[], Verb::Reset),
     everyone("stop", "Stop what the agent is doing in this channel", &[], Verb::Stop),
     everyone(
         "steer",
-        "Tell the agent something while it works in this channel",
-        &[words("message", "What it should know")],
+        "Send the agent a message while it works in this channel",
+        &[words("message", "The message for the agent")],
         Verb::Steer,
     ),
-    panel("status", "Who answers in this channel, and what is going on", &[], Order::Status),
-    panel("queue", "What runs and waits in this channel", &[], Order::Queue),
+    panel("status", "Show the backend and the activity of this channel", &[], Order::Status),
+    panel("queue", "Show the running and waiting prompts of this channel", &[], Order::Queue),
     panel(
         "sessions",
-        "Conversations of this channel, and taking one up again",
-        &[choice("resume", "Which one to go on with")],
+        "List the conversations of this channel, or resume one",
+        &[choice("resume", "The conversation to resume")],
         Order::Sessions,
     )
     .needing(Feature::Resume),
-    panel("settings", "Choose everything there is to choose in this channel", &[], Order::Settings),
+    panel("settings", "Show and change the settings of this channel", &[], Order::Settings),
     panel(
         "backend",
-        "Who answers in this channel",
-        &[choice("name", "Who should answer; `unset` for the usual one")],
+        "Show or change the backend of this channel",
+        &[choice("name", "The backend; `unset` for the default")],
         Order::Set(Setting::Backend),
     ),
     panel(
         "model",
-        "Which model answers",
-        &[choice("name", "The model; `unset` for the usual one")],
+        "Show or change the model",
+        &[choice("name", "The model; `unset` for the default")],
         Order::Set(Setting::Model),
     )
     .needing(Feature::Model),
     panel(
         "thinking",
-        "How much the model thinks",
-        &[choice("level", "How much; `unset` for the usual")],
+        "Show or change how much the model thinks",
+        &[choice("level", "The level; `unset` for the default")],
         Order::Set(Setting::Effort),
     )
     .needing(Feature::Effort),
     panel(
         "safety",
-        "What the agent may do without asking",
-        &[choice("level", "How much; `unset` for the usual")],
+        "Show or change what the agent may do without asking",
+        &[choice("level", "The level; `unset` for the default")],
         Order::Set(Setting::Safety),
     ),
     panel(
         "mode",
-        "Whether the agent builds or only plans",
+        "Show or change whether the agent builds or only plans",
         &[choice("mode", "`build` or `plan`")],
         Order::Set(Setting::Mode),
     )
     .needing(Feature::Plan),
     panel(
         "compact",
-        "Shorten this channel's conversation, so that the model has room again",
+        "Compact this channel's conversation, so that it takes less of the model's context",
         &[],
         Order::Compact,
     )
     .needing(Feature::Compact),
     panel(
         "project",
-        "Which folder this channel's agent works in",
+        "Show or change the folder that this channel's agent works in",
         &[
-            free("directory", "The folder; `unset` for the usual one"),
-            choice("backend", "Who answers there; `unset` for the usual one"),
+            free("directory", "The folder; `unset` for the default"),
+            choice("backend", "The backend; `unset` for the default"),
         ],
         Order::Project,
     )
     .for_owners(),
     panel(
         "ping",
-        "Ask a backend whether it can work",
-        &[choice("name", "Which one; the one of this channel otherwise")],
+        "Check whether a backend can work",
+        &[choice("name", "The backend; without it, the one of this channel")],
         Order::Ping,
     )
     .for_owners(),
     everyone(
         "dashboard",
-        "A link to the dashboard, for you alone",
+        "Get a private link to the dashboard",
         &[free("action", "`revoke` signs you out everywhere")],
         Verb::Dashboard,
     ),
-    panel("help", "What I can do here", &[], Order::Help),
+    panel("help", "Show the commands that you can use here", &[], Order::Help),
 ];
 
 /// Returns the commands, with or without the one of the dashboard.
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_discord_adds_is_no_change_and_everything_we_set_is() {
+    fn only_fields_that_we_set_count_as_changes() {
         assert!(same(&wanted((Some("claude"), true)), &registered()));
         assert!(!same(&wanted((None, true)), &registered()));
         let last = registered().as_array().expect("an array").len() - 1;
@@ -357,14 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn the_dashboard_is_offered_where_there_is_one() {
+    fn the_dashboard_command_exists_only_with_a_dashboard() {
         let names = |dashboard| all(dashboard).map(|command| command.name).collect::<Vec<_>>();
         assert!(names(true).contains(&"dashboard") && !names(false).contains(&"dashboard"));
         assert_eq!(names(true).len(), names(false).len() + 1);
     }
 
     #[test]
-    fn the_table_keeps_discords_limits_and_names_nothing_twice() {
+    fn the_table_keeps_discords_limits_and_has_unique_names() {
         let mut names: Vec<&str> = TABLE.iter().map(|command| command.name).collect();
         names.sort_unstable();
         names.dedup();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_is_a_second_name_and_takes_no_other() {
+    fn an_alias_is_a_second_name_and_never_replaces_a_command() {
         let verb = |name: &str, alias| command(name, alias).map(|command| command.verb);
         assert_eq!(verb("claude", Some("claude")), Some(Verb::Ask));
         assert_eq!(verb("claude-reset", Some("claude")), Some(Verb::Reset));

@@ -30,7 +30,7 @@ pub trait SignIn: Send + Sync {
 /// Carries out `/dashboard` for a person who may use the bot. Returns the private answer.
 pub(super) fn carry_out(sign_in: Option<&Arc<dyn SignIn>>, slash: &Slash) -> String {
     let Some(sign_in) = sign_in else {
-        return "The dashboard is not there yet. Please ask again in a minute.".to_owned();
+        return "The dashboard is not ready yet. Please try again in a minute.".to_owned();
     };
     let user = slash.user.id;
     match slash.given.first().map(|(_, value)| value.trim()).unwrap_or_default() {
@@ -38,7 +38,7 @@ pub(super) fn carry_out(sign_in: Option<&Arc<dyn SignIn>>, slash: &Slash) -> Str
             let name = short_line(slash.nick.as_deref().unwrap_or(slash.user.shown()), 64);
             match sign_in.link(Visitor { user, name, channel: slash.channel }) {
                 Ok(link) => {
-                    info!(user, channel = slash.channel, "gave a user a link to the dashboard");
+                    info!(user, channel = slash.channel, "created a dashboard link for a user");
                     // Angle brackets prevent a preview of the page.
                     format!(
                         "<{link}>\nThis is for you alone: it works once, within five minutes. `/dashboard action:revoke` signs you out everywhere."
@@ -51,12 +51,12 @@ pub(super) fn carry_out(sign_in: Option<&Arc<dyn SignIn>>, slash: &Slash) -> Str
             let ended = sign_in.revoke(user);
             info!(user, ended, "a user signed out of the dashboard");
             match ended {
-                0 => "You were not signed in. Links that you had work no longer.".to_owned(),
+                0 => "You were not signed in. Your earlier links no longer work.".to_owned(),
                 1 => "Done: you are signed out of the dashboard.".to_owned(),
                 count => format!("Done: you are signed out of the dashboard, {count} times."),
             }
         }
-        _ => "I only know `revoke` here. Without it you get a link.".to_owned(),
+        _ => "The only action is `revoke`. Without an action you get a link.".to_owned(),
     }
 }
 
@@ -94,7 +94,7 @@ impl Discord {
         match self.inner.api.post(channel, None, &nonce(), text, timeouts).await {
             Ok(posted) => Ok(posted.id),
             Err(error) => {
-                warn!(channel, %error, "cannot say in discord what was done from the dashboard");
+                warn!(channel, %error, "cannot report an action from the dashboard in discord");
                 Err(error.to_string())
             }
         }

@@ -11,7 +11,7 @@ use super::heard::{Heard, Parent};
 use super::rest::Timeouts;
 use super::wire::Message;
 
-const WAITS: &str = "I have received this and am waiting for my database: it is answered as soon as I can. (storage)";
+const WAITS: &str = "I have received this and am waiting for my database. I will answer as soon as I can. (storage)";
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(10));
 
 /// Returns the nonce of the notice that a message waits. Discord posts one message with it.
@@ -39,7 +39,7 @@ impl Discord {
         let nonce = waiting_nonce(id);
         let posted = self.inner.api.post_aside(channel, id, &nonce, WAITS, TIMEOUTS).await;
         if let Err(error) = posted {
-            debug!(channel, message = id, %error, "cannot tell that a message waits");
+            debug!(channel, message = id, %error, "cannot send the notice that a message waits");
         }
     }
 }

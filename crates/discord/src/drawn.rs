@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_tool_shows_since_when_it_runs_and_its_last_lines() {
+    fn a_slow_tool_shows_its_start_and_its_last_lines() {
         let transcript = building("one\ntwo\nthree\n\n```four");
         assert_eq!(status(&transcript, |_| None).as_deref(), Some("-# 🔧 Bash: make"));
         let since = Timestamp::from_second(1_790_000_000).expect("a time");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_left_out_where_the_message_has_no_room_for_it() {
+    fn output_is_left_out_if_the_message_has_no_room_for_it() {
         let status = format!("-# tool\n```\n{}\n```", "x".repeat(300));
         let with = |text: usize| draft(&"a".repeat(text), Some(status.clone()), 1).concat();
         assert!(with(1_000).ends_with(&status));

@@ -32,7 +32,7 @@ impl Reception {
                     if let Err(error) =
                         api.react(channel, message, PENCIL, timeouts.of(Rank::Marker)).await
                     {
-                        debug!(channel, %error, "cannot mark an edited message; the permission Add Reactions lets me");
+                        debug!(channel, %error, "cannot mark an edited message; hint: the bot needs Add Reactions there");
                     }
                 });
             }

@@ -36,12 +36,12 @@ impl Fetcher {
     /// The reason for which it cannot be fetched, in words for the person who attached it.
     pub(super) async fn fetch(&self, file: &Attached, limit: u64) -> Result<Vec<u8>, String> {
         let too_large = || format!("it has more than {limit} bytes");
-        let url = allowed(&file.source, &self.base).ok_or("it is not kept by Discord")?;
+        let url = allowed(&file.source, &self.base).ok_or("it is not stored by Discord")?;
         let mut response = self.http.get(url).send().await.map_err(|error| in_words(&error))?;
         match response.status().as_u16() {
             200 => {}
             403 | 404 | 410 => return Err("Discord does not have it any more".to_owned()),
-            status => return Err(format!("Discord did not hand it out ({status})")),
+            status => return Err(format!("Discord refused to send it ({status})")),
         }
         if response.content_length().is_some_and(|length| length > limit) {
             return Err(too_large());
@@ -71,9 +71,9 @@ fn allowed(source: &str, base: &str) -> Option<Url> {
 /// Describes an error without the address, with which anybody could read the file.
 fn in_words(error: &reqwest::Error) -> String {
     if error.is_timeout() {
-        "Discord took too long to hand it out"
+        "Discord took too long to send it"
     } else {
-        "Discord could not be reached for it"
+        "Discord could not be reached"
     }
     .to_owned()
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_come_from_discord_and_from_nowhere_else() {
+    fn only_addresses_of_discord_are_allowed() {
         let base = "https://discord.com";
         for good in [
             "https://cdn.discordapp.com/attachments/1/2/a.png?ex=1",

@@ -110,12 +110,12 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn whatever_is_asked_for_no_second_has_more_than_the_limit_also_when_requests_come_late() {
+    fn no_second_exceeds_the_limit_even_if_requests_are_late() {
         let (mut flow, began) = (Flow::new(45), Instant::now());
         let (mut out, mut waiting, mut answers): (Vec<Instant>, Vec<Ticket>, usize) =
             (Vec::new(), Vec::new(), 0);
         for number in 0..60_000_u32 {
-            // Every second nothing moves for a while.
+            // Nothing is sent for 300 ms of every second.
             let now = began + MS * number;
             if number < 3_000 {
                 let rank = [Rank::Answer, Rank::Marker, Rank::Draft, Rank::Answer, Rank::Hint]
@@ -133,16 +133,12 @@ mod tests {
                 });
             }
         }
-        assert!(
-            waiting.is_empty() && out.len() >= answers,
-            "every answer has its place: {}",
-            out.len()
-        );
+        assert!(waiting.is_empty() && out.len() >= answers, "every answer is sent: {}", out.len());
         assert!(out.windows(46).all(|some| some[45] - some[0] >= SPAN), "46 within a second");
     }
 
     #[test]
-    fn answers_leave_no_room_for_signs_and_drafts_leave_some_for_answers() {
+    fn markers_and_drafts_leave_room_for_answers() {
         let (mut flow, now) = (Flow::new(10), Instant::now());
         let taken =
             |flow: &mut Flow, rank, at| (0..20).filter(|_| flow.take(rank, at).is_ok()).count();
@@ -156,11 +152,11 @@ mod tests {
         answer(None);
         answer(Some(SPAN));
         assert_eq!(flow.take(Rank::Marker, now + SPAN / 2), Err(SPAN / 2));
-        assert_eq!(taken(&mut flow, Rank::Hint, now + SPAN), 4, "what was promised counts");
+        assert_eq!(taken(&mut flow, Rank::Hint, now + SPAN), 4, "places already given count");
     }
 
     #[test]
-    fn a_share_that_changes_counts_from_the_next_request_on() {
+    fn a_changed_limit_applies_from_the_next_request() {
         let (mut flow, now) = (Flow::new(10), Instant::now());
         let at_once = |flow: &mut Flow, at| {
             let mut out = 0;

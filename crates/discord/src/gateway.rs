@@ -180,7 +180,7 @@ impl Keeper {
                 if inner.options.shards.is_none() && gateway.shards > *count {
                     info!(
                         shards = gateway.shards,
-                        "discord recommends more shards; logging in anew"
+                        "discord recommends more shards; logging in again"
                     );
                     return Err(Over::Recount);
                 }
@@ -195,7 +195,7 @@ impl Keeper {
             };
             warn!(
                 seconds = wait.as_secs(),
-                "many discord logins lately, perhaps by restarts in a row; waiting before the next"
+                "many recent discord logins, perhaps because of repeated restarts; waiting before the next"
             );
             tokio::time::sleep(wait).await;
         }
@@ -245,7 +245,7 @@ impl Keeper {
                 warn!(
                     shard,
                     seconds = silent.as_secs(),
-                    "discord connection did not come back; logging in anew"
+                    "discord connection did not come back; logging in again"
                 );
                 login.give_up();
                 return None;

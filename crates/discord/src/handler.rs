@@ -163,7 +163,7 @@ impl Handler {
         T::deserialize(data)
             .inspect_err(|error| {
                 if self.warned.lock().insert(format!("{name} (unreadable)")) {
-                    warn!(event = name, %error, "an event of discord's cannot be read and is dropped");
+                    warn!(event = name, %error, "an event of discord cannot be read and is dropped");
                 }
             })
             .ok()

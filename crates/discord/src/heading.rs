@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_becomes_one_line_that_formats_and_calls_nothing() {
+    fn a_prompt_becomes_one_line_without_formatting_and_mentions() {
         for (prompt, shown) in [
             ("fix the build", "> 💬 fix the build"),
             ("# one\n> two\r\n```rust", "> 💬 \\# one \\> two \\`\\`\\`rust"),
@@ -74,11 +74,11 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_below_it_comes_back_as_it_was_and_fits() {
+    fn text_below_a_quote_is_recovered_and_fits() {
         let heading = heading("go");
         for text in ["Done.", "> quoted\nand answered", "```rust\nlet a;\n```", ""] {
             assert_eq!(without(&under(Some(&heading), text)), text);
-            assert_eq!(without(text), text, "nothing else is taken away");
+            assert_eq!(without(text), text, "other text is not changed");
         }
         assert_eq!(under(None, "Done."), "Done.");
         let long = "words ".repeat(900);

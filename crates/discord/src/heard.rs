@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_event_has_the_same_key_whoever_heard_it_and_no_other_has_it() {
+    fn an_event_has_the_same_key_on_every_login_and_no_other_event_has_it() {
         let all = [
             message("MESSAGE_CREATE", json!({"id": "5", "channel_id": "6"})),
             message(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_an_event_says_it_travels_unchanged_and_its_key_is_short() {
+    fn any_event_survives_serialization_and_its_key_is_short() {
         let long = "9".repeat(10_000);
         let strange = ["", "-1", "1\u{0}2", "\u{202e}", "\"}", "ä", long.as_str()];
         for name in
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interaction_says_where_it_belongs() {
+    fn an_interaction_names_its_channel_and_parent() {
         let parent = |data| Heard::interaction(data).parent;
         let thread = json!({"guild_id": "4", "channel": {"id": "3", "type": 11, "parent_id": "9"}});
         assert_eq!(parent(thread), Parent::Known(Some(9)));

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_channels_line_moves_on_when_the_one_before_is_through() {
+    async fn a_delivery_waits_for_the_earlier_ones_of_its_channel() {
         let holding = Holding::default();
         let (mut first, mut second, mut other) =
             (holding.enter(1), holding.enter(1), holding.enter(2));
@@ -157,14 +157,14 @@ mod tests {
         assert!(holding.is_busy(1));
         drop(second);
         assert!(!holding.is_busy(1));
-        // Whoever comes after somebody looked.
+        // A delivery that enters after the previous one was seen to be over.
         let mut third = holding.enter(1);
         third.come().await;
         assert!(holding.is_busy(1));
     }
 
     #[test]
-    fn only_what_can_never_be_delivered_is_given_up() {
+    fn only_undeliverable_answers_are_given_up() {
         let refused = |status, code| RestError::Refused { status, code, message: String::new() };
         let wait = Duration::from_secs(130);
         assert_eq!(Obstacle::of(&RestError::Limited(wait)), Some(Obstacle::Limit(wait)));

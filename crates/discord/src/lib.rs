@@ -134,12 +134,12 @@ pub enum StartError {
     TokenRefused,
     /// Discord refused the intents, with close code 4013 or 4014.
     #[error(
-        "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, and for message content where it is switched on; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
+        "discord refused the gateway intents (close code {0})\nhint: the bot asks for guilds, guild messages and direct messages, and for message content if it is switched on; see https://discord.com/developers/applications, your application, page Bot, Privileged Gateway Intents"
     )]
     Intents(u16),
     /// The certificate of the server is not trusted.
     #[error(
-        "cannot trust discord at {base}: {why}\nhint: where a proxy or firewall reads TLS, name a PEM file with its certificate authority in `SSL_CERT_FILE`; otherwise look at the clock of this machine"
+        "cannot trust discord at {base}: {why}\nhint: if a proxy or firewall inspects TLS, set `SSL_CERT_FILE` to a PEM file with its certificate authority; otherwise check the clock of this machine"
     )]
     Untrusted {
         /// The address, as configured in `DISCORD_API_BASE`.
@@ -460,13 +460,13 @@ impl Listening {
             .await
             .is_err()
         {
-            debug!("discord did not let all places in line be taken back in time");
+            debug!("could not remove all marks of waiting prompts from discord in time");
         }
         self.stop.take();
         if let Some(gateway) = self.gateway.take()
             && tokio::time::timeout(Duration::from_secs(5), gateway).await.is_err()
         {
-            warn!("discord did not let go in time");
+            warn!("the discord connection did not close in time");
         }
         self.saving.abort();
         self.inner.notes.save().await;

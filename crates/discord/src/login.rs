@@ -132,7 +132,7 @@ impl Login {
     pub(super) async fn say_goodbye(mut self) {
         self.stop.take();
         if tokio::time::timeout(THREAD_END_TIMEOUT, &mut self.ended).await.is_err() {
-            debug!("the discord thread did not end in time; leaving it behind");
+            debug!("the discord thread did not end in time; abandoning it");
         }
     }
 }

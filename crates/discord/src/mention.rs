@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bots_mention_goes_wherever_it_stands() {
+    fn mentions_of_the_bot_are_removed_anywhere() {
         for (content, expected) in [
             ("<@1> hello", "hello"),
             ("<@!1>hello", "hello"),

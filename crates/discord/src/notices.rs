@@ -75,7 +75,7 @@ async fn leave_command(inner: &Inner, event: &Event, channel: u64) {
         .edit_original_with(application, token.interaction, &token.value, body, timeouts)
         .await
     {
-        debug!(channel, %error, "cannot say of a command that it was interrupted");
+        debug!(channel, %error, "cannot mark a command as interrupted");
     }
 }
 
@@ -111,7 +111,7 @@ async fn leave_unfinished(inner: &Inner, channel: u64, message: u64) {
         inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
     };
     if let Err(error) = left.await {
-        debug!(channel, message, %error, "cannot say of a half-written answer that it is one");
+        debug!(channel, message, %error, "cannot mark an answer as unfinished");
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn settle(inner: &Inner, channel: u64, message: u64) {
         inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
     };
     if let Err(error) = settled.await {
-        debug!(channel, message, %error, "cannot take the button of a delivered reply away");
+        debug!(channel, message, %error, "cannot remove the button of a delivered reply");
     }
 }
 

@@ -27,7 +27,7 @@ impl Reply for Nowhere {
 
     async fn finish(self: Box<Self>, answer: Answer) -> Result<(), DeliveryError> {
         let (text, failure) = (short_line(&answer.text, LOGGED), answer.failure);
-        info!(lane = %self.0, text, failure, "an answer has no place in discord; set OUTPUT_CHANNEL_ID or a channel to see it there");
+        info!(lane = %self.0, text, failure, "an answer has no channel in discord; hint: set OUTPUT_CHANNEL_ID or a channel");
         Ok(())
     }
 }

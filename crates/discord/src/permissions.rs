@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_a_role_goes_before_what_is_for_everyone_and_the_member_before_both() {
+    fn role_overwrites_override_everyone_and_member_overwrites_override_both() {
         let roles = [(GUILD, VIEW_SEND)];
         let everyone = over(GUILD, 0, VIEW_SEND);
         assert_eq!(permissions(&bot(), &roles, &[everyone]), 0);
@@ -185,12 +185,12 @@ mod tests {
         assert_eq!(
             permissions(&bot(), &roles, &[over(77, 0, VIEW_SEND)]),
             VIEW_SEND,
-            "another's role is nothing"
+            "a role that the member lacks has no effect"
         );
     }
 
     #[test]
-    fn owners_and_administrators_may_everything_whatever_is_denied() {
+    fn owners_and_administrators_have_all_permissions_despite_denials() {
         let denied = [over(GUILD, 0, ALL), over(BOT, 0, ALL)];
         assert_eq!(permissions(&bot(), &[(CREW, ADMINISTRATOR)], &denied), ALL);
         assert_eq!(permissions(&Standing { owns_guild: true, ..bot() }, &[], &denied), ALL);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_see_a_channel_can_do_nothing_there_and_who_is_timed_out_only_read() {
+    fn without_view_channel_nothing_is_permitted_and_timed_out_members_only_read() {
         let roles = [(GUILD, VIEW_SEND | READ_MESSAGE_HISTORY)];
         assert_eq!(permissions(&bot(), &roles, &[over(GUILD, 0, VIEW_CHANNEL)]), 0);
         let quiet = Standing { timed_out: true, ..bot() };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invite_asks_for_what_is_looked_for_and_for_nothing_else() {
+    fn an_invite_requests_exactly_the_checked_permissions() {
         for thread in [false, true] {
             assert_eq!(missing(USED, thread), Missing::default());
         }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_and_in_a_thread_it_is_the_threads_permission() {
+    fn missing_permissions_are_named_and_threads_have_their_own() {
         assert_eq!(missing(ALL, false), Missing::default());
         let lacks = missing(VIEW_SEND | ATTACH_FILES, false);
         assert_eq!(lacks.needed, ["Read Message History"]);

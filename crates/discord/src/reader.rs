@@ -280,7 +280,7 @@ impl Reader {
 
     fn pressed(&self, value: &Value, elsewhere: Elsewhere) {
         let Some(press) = Press::read(value) else {
-            return warn!("discord sends the press of a button in a form that is not known");
+            return warn!("discord sent the press of a button in an unknown form");
         };
         let Parts { inner, dispatcher, accept, .. } = &self.parts;
         let presses = Presses {

@@ -26,7 +26,7 @@ impl Inner {
         };
         let read = self.api.messages_before(channel, before, RECAP_MESSAGES, TIMEOUTS).await;
         let messages = read.unwrap_or_else(|error| {
-            tracing::warn!(channel, %error, "cannot read what was said before; the agent is not told of it");
+            tracing::warn!(channel, %error, "cannot read the earlier messages of the channel; the agent gets no recap");
             Vec::new()
         });
         let me = self.identity.id;

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_receipt_is_given_when_all_its_parts_are_done_and_never_for_one_that_was_dropped() {
+    fn a_receipt_is_confirmed_when_all_parts_are_and_never_if_one_is_dropped() {
         let count = Arc::new(AtomicUsize::new(0));
         let receipt = || {
             let count = Arc::clone(&count);
@@ -89,7 +89,7 @@ mod tests {
         let mut parts = receipt().split(2);
         drop(parts.pop());
         parts.into_iter().for_each(Receipt::done);
-        assert_eq!(given(), 0, "one part was not seen to");
+        assert_eq!(given(), 0, "one part was dropped");
         Receipt::none().split(2).into_iter().for_each(Receipt::done);
     }
 }

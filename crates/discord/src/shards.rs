@@ -104,11 +104,11 @@ mod tests {
         shards.seen(3);
         assert_eq!(shards.connected(), (1, 3));
         shards.begin(2);
-        assert_eq!(shards.connected(), (0, 2), "of a new login nothing was seen yet");
+        assert_eq!(shards.connected(), (0, 2), "a new login was not seen yet");
     }
 
     #[tokio::test]
-    async fn one_of_a_line_logs_in_after_the_other_and_lines_do_not_wait_for_each_other() {
+    async fn logins_of_a_line_are_paced_and_lines_are_independent() {
         let interval = Duration::from_millis(50);
         let pace = Arc::new(Pace::new(interval));
         let first = pace.slot(0).await;
@@ -125,7 +125,7 @@ mod tests {
         drop(first);
         let freed = Instant::now();
         assert!(next.await.unwrap() + Duration::from_millis(2) >= freed + interval);
-        // Who gives up in the line does not hold it up.
+        // A shard that stops waiting does not block its line.
         let gave_up = tokio::time::timeout(Duration::ZERO, pace.slot(0)).await;
         assert!(gave_up.is_err(), "there is a pause first");
         drop(pace.slot(0).await);

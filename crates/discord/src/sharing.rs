@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn of_a_burst_of_permissions_the_first_and_the_last_are_told() {
+    async fn of_a_burst_of_permission_changes_the_first_and_the_last_are_sent() {
         let (to, mut heard) = mpsc::unbounded_channel();
         let out = Out::new(to);
         for _ in 0..100 {

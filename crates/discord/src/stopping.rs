@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_button_is_about_one_event() {
+    fn a_button_id_contains_its_event() {
         assert_eq!(event_of(row(7)[0]["components"][0]["custom_id"].as_str().unwrap()), Some(7));
         assert_eq!(
             (event_of("stop:"), event_of("again:7"), event_of("ask:7:stop")),

@@ -24,10 +24,10 @@ const SHOWN: usize = 1_500;
 const LINES: usize = 20;
 
 pub(super) const ELSEWHERE: &str =
-    "A thread cannot be opened here. Begin a new conversation in this place with `/reset`.";
+    "A thread cannot be opened here. Use `/reset` to begin a new conversation here.";
 const FORBIDDEN: &str = "I may not open threads here: I need the permissions Create Public Threads and Send Messages in Threads. Use `/reset` to begin a new conversation in this channel.";
 const UNREACHABLE: &str = "Discord did not open the thread. Please try again.";
-const MENTION_ME: &str = "-# In this thread I read only what mentions or answers me.";
+const MENTION_ME: &str = "-# In this thread I read only messages that mention me or reply to me.";
 
 impl Reception {
     /// Returns whether a message without a mention is for the bot: in a channel where the bot reads
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_named_after_the_first_line_in_plain_words() {
+    fn a_thread_is_named_after_the_first_line_without_formatting() {
         for (prompt, name) in [
             ("fix the build", "fix the build"),
             ("\n  ## Fix **the** `build`\nand then", "Fix the build"),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_begins_with_who_asked_what() {
+    fn a_thread_begins_with_the_author_and_the_prompt() {
         assert_eq!(opening("An*n", "one\ntwo", true), "**An\\*n**:\n> one\n> two");
         assert!(opening("Ann", "one", false).ends_with(MENTION_ME));
         assert!(opening("Ann", &"x\n".repeat(900), false).chars().count() <= 2_000);

@@ -14,7 +14,7 @@ pub(super) fn check_shape(token: &str) -> Result<(), StartError> {
         return Err(StartError::BadToken("leave the word `Bot` out"));
     }
     if token.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-        return Err(StartError::BadToken("it holds blanks or strange characters"));
+        return Err(StartError::BadToken("it contains blanks or unusual characters"));
     }
     let parts: Vec<&str> = token.split('.').collect();
     if parts.len() != 3 || parts.iter().any(|part| part.is_empty()) {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_a_token_is_said_before_discord_is_asked() {
+    fn impossible_tokens_are_refused_without_asking_discord() {
         assert_eq!(check_shape("MTIz.Gabc.x-_y"), Ok(()));
         assert_eq!(bot_of("MTIz.Gabc.x-_y"), Some(123));
         assert_eq!(bot_of("a.b.c"), None);

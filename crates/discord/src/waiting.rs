@@ -69,7 +69,7 @@ impl Waiting {
         let shown = tokio::spawn(async move {
             let shown = api.react(channel, message, emoji, MARKER_TIMEOUTS).await;
             if let Err(error) = &shown {
-                debug!(channel, %error, "cannot show where a message stands in its line; the permission Add Reactions lets me");
+                debug!(channel, %error, "cannot show the place of a message in the queue; hint: the bot needs Add Reactions there");
             }
             shown.is_ok()
         });
@@ -100,7 +100,7 @@ impl Waiting {
                     )
                     .await
             {
-                debug!(interaction = token.interaction, %error, "cannot say where a command stands in its line");
+                debug!(interaction = token.interaction, %error, "cannot show the place of a command in the queue");
             }
             token
         });
@@ -124,7 +124,7 @@ impl Waiting {
                         if token.is_usable().await
                             && let Err(error) = api.edit_original(application, token.interaction, &token.value, &text, MARKER_TIMEOUTS).await
                         {
-                            debug!(interaction = token.interaction, %error, "cannot say that a command is answered after the restart");
+                            debug!(interaction = token.interaction, %error, "cannot show that a command is answered after the restart");
                         }
                     }
                 }
@@ -138,7 +138,7 @@ impl Waiting {
         let shown = match api.message(channel, message, REMOVAL_TIMEOUTS.of(Rank::Marker)).await {
             Ok(found) => found.reactions,
             Err(error) => {
-                return debug!(channel, %error, "cannot see where a message stood in its line in an earlier life");
+                return debug!(channel, %error, "cannot read which place a previous process showed on a message");
             }
         };
         for name in shown
@@ -149,7 +149,7 @@ impl Waiting {
             if NUMBERS.contains(&name.as_str())
                 && let Err(error) = api.unreact(channel, message, &name, REMOVAL_TIMEOUTS).await
             {
-                debug!(channel, %error, "cannot take back where a message stood in its line");
+                debug!(channel, %error, "cannot remove the place of a message in the queue");
             }
         }
     }
@@ -187,7 +187,7 @@ impl Inner {
                         )
                         .await
                 {
-                    debug!(interaction, %error, "cannot say that a command was stopped");
+                    debug!(interaction, %error, "cannot show that a command was stopped");
                 }
             }
             Origin::Internal { .. } | Origin::Console => {}
@@ -220,6 +220,6 @@ async fn unreact(api: &Api, channel: u64, message: u64, emoji: &str, shown: Join
     if shown.await.unwrap_or(false)
         && let Err(error) = api.unreact(channel, message, emoji, REMOVAL_TIMEOUTS).await
     {
-        debug!(channel, %error, "cannot take back where a message stood in its line");
+        debug!(channel, %error, "cannot remove the place of a message in the queue");
     }
 }

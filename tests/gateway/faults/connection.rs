@@ -131,7 +131,7 @@ async fn an_outage_that_outlasts_the_session_is_caught_up_with_although_discords
     for channel in [CHANNEL, THREAD, CHANNEL] {
         talk.ask(&local, channel);
     }
-    bot.logs("discord connection did not come back; logging in anew").await;
+    bot.logs("discord connection did not come back; logging in again").await;
     local.faults().refuse_gateway(false);
     talk.settled(&local, "a long outage").await;
     talk.ask(&local, CHANNEL);
@@ -157,7 +157,7 @@ async fn what_was_missed_is_asked_for_until_discord_hands_it_out_and_keeps_its_o
     local.faults().forget_sessions();
     local.faults().drop_gateway(false);
     talk.ask(&local, CHANNEL);
-    bot.logs("discord does not hand out what was written meanwhile").await;
+    bot.logs("discord does not return missed messages").await;
     // Comes by the new connection, and must not overtake the one before.
     talk.ask(&local, CHANNEL);
     talk.ask(&local, OTHER);
@@ -227,7 +227,7 @@ async fn events_with_the_id_zero_are_dropped_and_logged_once_a_kind() {
     let log = bot.log();
     let dropped: Vec<_> = log
         .iter()
-        .filter(|line| line["message"] == "an event of discord's cannot be read and is dropped")
+        .filter(|line| line["message"] == "an event of discord cannot be read and is dropped")
         .map(|line| line["event"].as_str().unwrap())
         .collect();
     assert_eq!(dropped, ["MESSAGE_CREATE", "MESSAGE_UPDATE"], "{}", bot.stderr());

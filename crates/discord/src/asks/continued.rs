@@ -16,7 +16,7 @@ use aetheel_dispatch::OpenQuestion;
 const BACK_LIMIT: Duration = Duration::from_secs(10);
 const BACK_LOOK: Duration = Duration::from_millis(20);
 /// The private reply to a press before the turn is resumed.
-pub(super) const COMING_BACK: &str = "I am just coming back. Please try again in a few seconds.";
+pub(super) const COMING_BACK: &str = "I have just restarted. Please try again in a few seconds.";
 
 impl Asks {
     /// Keeps these questions of a previous process open, because their turns continue.

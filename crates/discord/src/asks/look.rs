@@ -64,8 +64,7 @@ pub(super) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
                 .as_deref()
                 .map(|said| format!("\n-# {}", escape(&short_line(said, 500))))
                 .unwrap_or_default();
-            let secret =
-                if asked.secret { "\n-# Nobody but the agent will see the answer." } else { "" };
+            let secret = if asked.secret { "\n-# Only the agent will see the answer." } else { "" };
             format!(
                 "❓ {title}{count}\n{}{said}{secret}\n{}",
                 cut(&asked.text, 1_000).0,
@@ -260,7 +259,7 @@ pub(super) fn modal(question: &OpenQuestion, choice: Choice) -> Value {
         (None, Choice::Write(_)) => ("Your answer", String::new(), String::new()),
         (None, Choice::Change) => (
             "Change and allow",
-            "What the tool is given (JSON)".to_owned(),
+            "The input of the tool (JSON)".to_owned(),
             question.input.as_deref().map(readable).unwrap_or_default(),
         ),
         _ => ("Deny", "What should the agent know?".to_owned(), String::new()),
@@ -376,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_title_says_whole_does_not_stand_below_again() {
+    fn a_subject_in_the_title_is_not_repeated_below() {
         let titled = |title: &str| OpenQuestion { title: title.to_owned(), ..bash("ls") };
         assert_eq!(pieces(&titled("Run `ls`?"), 0), ["🔐 **Run \\`ls\\`?**\n-# Bash"]);
         assert!(pieces(&titled("Run tools?"), 0)[0].contains("```sh\nls\n```"));
@@ -387,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agents_own_answers_are_buttons_with_how_long_they_hold_and_it_can_always_be_denied() {
+    fn agent_options_are_buttons_with_their_scope_and_denying_is_always_possible() {
         let option = |id: &str, label: &str, allows, scope| AskOption {
             id: id.to_owned(),
             label: label.to_owned(),
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_says_more_proposes_and_may_be_left_open() {
+    fn a_question_shows_its_description_preset_and_skip_button() {
         let described = aetheel_model::agent::Choice {
             description: Some("as blood".to_owned()),
             ..aetheel_model::agent::Choice::plain("Red")
@@ -444,7 +443,7 @@ mod tests {
         };
         let question = question(Subject::Questions(vec![asked]));
         let text = pieces(&question, 0).concat();
-        for part in ["For the wall.", "1\\. Red – as blood", "Nobody but the agent"] {
+        for part in ["For the wall.", "1\\. Red – as blood", "Only the agent"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         let shown = rows(&question, 0);
@@ -476,12 +475,12 @@ mod tests {
         );
         assert!(
             pieces(&asked(60, true, false), 0)[0].contains("60\\. option 59"),
-            "the others can be read and written"
+            "the others are listed and can be typed"
         );
     }
 
     #[test]
-    fn what_became_of_a_question_always_fits_below_it() {
+    fn the_result_of_a_question_always_fits_below_it() {
         let decision = Decision::Deny(Some("no *really* no ".repeat(100)));
         let how = Settlement::Answered { by: "ann".to_owned(), decision };
         let text = over(&"x".repeat(1_990), &how);

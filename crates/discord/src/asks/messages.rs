@@ -17,7 +17,7 @@ use crate::rest::{RestError, Upload};
 use aetheel_dispatch::{OpenQuestion, Settlement, Unseen};
 
 /// Posted in place of the file.
-const NO_FILE: &str = "⚠️ What the agent asks about is longer than is shown, and I may not attach it here: I need the permission Attach Files.";
+const NO_FILE: &str = "⚠️ The request of the agent is longer than shown, and I may not attach it here: I need the permission Attach Files.";
 
 /// An operation between two parts of the agent's text.
 pub(crate) enum QuestionOperation {
@@ -149,7 +149,7 @@ impl QuestionMessages {
                 ""
             };
             if tries == 0 && !error.is_forbidden() {
-                warn!(channel = self.channel, question = question.id, %error, "discord does not take a question now");
+                warn!(channel = self.channel, question = question.id, %error, "discord does not accept a question now");
             }
             // People who cannot see a question cannot answer it, so the agent does not wait for the
             // permission.
@@ -229,7 +229,7 @@ impl QuestionMessages {
             };
             match api.post_file(self.channel, &steps.nonce(id), &file, timeouts).await {
                 Err(error) if error.is_forbidden() => {
-                    warn!(channel = self.channel, %error, "cannot attach what a question is about; hint: the bot needs Attach Files there");
+                    warn!(channel = self.channel, %error, "cannot attach the subject of a question; hint: the bot needs Attach Files there");
                     api.post(self.channel, None, &steps.nonce(id), NO_FILE, timeouts).await?;
                 }
                 posted => posted?,
@@ -268,7 +268,7 @@ impl QuestionMessages {
         let (api, timeouts) = (&self.inner.api, self.inner.options.windows.send);
         match api.edit_with(channel, message, content, &serde_json::json!([]), timeouts).await {
             Err(error) if !error.is_forbidden() => {
-                warn!(channel, question = id, %error, "cannot show what became of a question; a click on it will");
+                warn!(channel, question = id, %error, "cannot show the result of a question; a press of its button will");
             }
             // People cannot press the buttons of a message that the bot cannot reach.
             _ => self.inner.notes.closed(id),

@@ -319,7 +319,7 @@ impl Presses {
                 .note(self.identity.application, interaction, token, &note, NOTE_TIMEOUTS)
                 .await
         {
-            debug!(interaction, %error, "cannot tell that a question is no longer open");
+            debug!(interaction, %error, "cannot report that a question is no longer open");
         }
     }
 

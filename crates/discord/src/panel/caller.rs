@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn somebody_in_a_thread_and_somebody_in_private_are_read() {
+    fn callers_in_threads_and_direct_messages_are_parsed() {
         let thread = Caller::read(&json!({
             "id": "1", "type": 4, "token": "t", "channel_id": "3", "channel": {"id": "3", "type": 11, "parent_id": "9"}, "guild_id": "4",
             "member": {"user": {"id": "7", "username": "ann"}, "roles": ["8"], "nick": "Annie"},

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_is_looked_for_in_names_and_labels_and_no_more_than_25_fit() {
+    fn suggestions_match_ids_and_labels_and_are_at_most_25() {
         let choice = |id: &str, label: &str| Choice { id: id.to_owned(), label: label.to_owned() };
         let all = vec![
             choice("opus", "Opus 5"),

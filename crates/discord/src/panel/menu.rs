@@ -38,7 +38,7 @@ pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
 /// Returns the answer to `/settings`.
 pub(super) fn settings(view: &View) -> Response {
     let mut lines = vec![format!(
-        "Settings of this channel with **{}**; what you choose counts from the next message on.",
+        "Settings of this channel with **{}**; changes apply from the next message on.",
         page::escaped(&view.label)
     )];
     let mut rows = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn settings(view: &View) -> Response {
         match row(option) {
             Some(row) => rows.push(row),
             None if option.open => lines.push(format!(
-                "Model: {}; `/model` takes any name the agent knows.",
+                "Model: {}; `/model` accepts any name that the agent knows.",
                 page::escaped(option.shown())
             )),
             // This setting has no choices.
@@ -101,7 +101,7 @@ fn row(option: &SettingOption) -> Option<Value> {
     let item = |value: &str, label: &str, is_set: bool| {
         let label = short_line(label, LABEL);
         json!({"label": if label.is_empty() { value } else { &label }, "value": value, "default": is_set,
-            "description": if value == UNSET { "what the operator or the agent has set" } else { option.setting.title() }})
+            "description": if value == UNSET { "the value set by the operator or the agent" } else { option.setting.title() }})
     };
     let mut options = vec![item(UNSET, &usual, current.is_none())];
     options.extend(
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_set_and_the_default_can_come_back() {
+    fn the_current_choice_is_selected_and_the_default_can_be_restored() {
         let shown = row(&option(Setting::Model, &["a", "b"], Some("b"), true)).expect("a menu");
         assert_eq!(options(&shown), (vec!["unset", "a", "b"], vec!["b"]));
         let shown = row(&option(Setting::Model, &["a", "b"], Some("b"), false)).expect("a menu");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_menu_has_at_most_25_options_and_still_shows_what_is_in_force() {
+    fn a_menu_has_at_most_25_options_and_always_the_current_choice() {
         let many: Vec<String> = (0..60).map(|number| format!("m{number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let shown = row(&option(Setting::Model, &many, Some("m59"), true)).expect("a menu");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn on_and_off_are_a_button_and_what_leaves_no_choice_is_left_out() {
+    fn on_and_off_are_a_button_and_settings_without_choice_are_left_out() {
         let shown =
             row(&option(Setting::Effort, &["off", "on"], Some("off"), true)).expect("a button");
         assert_eq!(shown["components"][0]["custom_id"], "set:thinking:on");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_reads_back_from_its_menu_and_other_ids_are_somebody_elses() {
+    fn a_setting_reads_back_from_its_menu_and_other_ids_are_refused() {
         for setting in Setting::ALL {
             assert_eq!(read(&format!("set:{}", word(setting))), Some((setting, None)));
         }

@@ -300,13 +300,13 @@ impl Panels {
             )
             .await
         {
-            warn!(channel = caller.channel, %error, "cannot tell why a choice did not count");
+            warn!(channel = caller.channel, %error, "cannot report why a choice was refused");
         }
     }
 
     async fn post(&self, channel: u64, text: &str) {
         if let Err(error) = self.sender.post(channel, None, &nonce(), text, self.timeouts).await {
-            warn!(channel, length = text.chars().count(), %error, "cannot tell the channel what was chosen");
+            warn!(channel, length = text.chars().count(), %error, "cannot report a choice in the channel");
         }
     }
 }

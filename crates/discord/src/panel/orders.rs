@@ -55,11 +55,8 @@ impl Order {
             (Self::Queue, _) => Response::private(page::of(&queue_rows(&scope.queue(), now))),
             (Self::Sessions, None) => {
                 let found = scope.conversations(LISTING_TIMEOUT).await;
-                let hint = if found.all.is_empty() {
-                    ""
-                } else {
-                    "\n-# `/sessions resume:` takes one up again."
-                };
+                let hint =
+                    if found.all.is_empty() { "" } else { "\n-# `/sessions resume:` resumes one." };
                 Response::private(format!("{}{hint}", page::of(&session_rows(&found, now))))
             }
             (Self::Sessions, Some(id)) => {

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_words_and_a_page_is_one_message() {
+    fn text_is_escaped_and_cut_to_one_message() {
         let row = |name, text: &str| Row { name, text: text.to_owned() };
         assert_eq!(
             of(&[row("Running", "**x** <@1>"), row("", "- a `b`")]),

@@ -60,7 +60,7 @@ impl Scope {
         let resumed =
             self.dispatcher.resume(&self.lane, id, self.asker.owner, RESUME_TIMEOUT).await;
         if resumed.is_ok() {
-            tracing::info!(lane = %self.lane, user = self.asker.user, session = id, "a conversation was taken up again");
+            tracing::info!(lane = %self.lane, user = self.asker.user, session = id, "a conversation was resumed");
         }
         resumed
     }

@@ -18,7 +18,7 @@ use aetheel_model::event::{EventKind, Lane, NewEvent, Origin, Pass};
 
 const FORGOTTEN: &str = "Done: your next prompt begins a new conversation.";
 const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins one.";
-const EMPTY: &str = "Write what I should do behind the command.";
+const EMPTY: &str = "Write your task after the command.";
 
 impl Reception {
     /// Processes a command. Its acknowledgement waits for `kept`.
@@ -130,8 +130,8 @@ pub(crate) fn stop_text(stopped: Stopped) -> String {
             return if stopped.running { "Stopped." } else { "There is nothing to stop here." }
                 .to_owned();
         }
-        1 => "one prompt that waited is not answered".to_owned(),
-        count => format!("{count} prompts that waited are not answered"),
+        1 => "one waiting prompt will not be answered".to_owned(),
+        count => format!("{count} waiting prompts will not be answered"),
     };
     if stopped.running { format!("Stopped; {dropped}.") } else { format!("Stopped: {dropped}.") }
 }

@@ -15,10 +15,10 @@ use aetheel_model::event::{EventKind, Lane, NewEvent, Origin};
 /// Age from which an accepted prompt counts as late, and its author is informed of that.
 const LATE: Duration = Duration::from_secs(120);
 
-const HINT: &str = "Yes? Write what I should do behind my name, or use `/ask`.";
-const STRANGER: &str = "I answer here only whom my operator has let in. Ask them, or write to me in a server where I may answer you.";
-const LATER: &str = "I am restarting: what you write here is answered as soon as I am back.";
-const NO_ROOM: &str = "I cannot save anything at the moment, so what you write here waits: it is answered as soon as I can. (storage)";
+const HINT: &str = "Yes? Write your task after my name, or use `/ask`.";
+const STRANGER: &str = "Here I answer only people whom my operator has allowed. Ask my operator, or write to me in a server where I may answer you.";
+const LATER: &str = "I am restarting. I will answer your message as soon as I am back.";
+const NO_ROOM: &str = "I cannot save anything at the moment, so your message waits. I will answer it as soon as I can. (storage)";
 
 /// The outcome of a message for the bot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

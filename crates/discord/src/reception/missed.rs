@@ -57,7 +57,7 @@ impl Reception {
         if channels.len() > CHANNELS_MOST {
             warn!(
                 channels = channels.len() - CHANNELS_MOST,
-                "more channels than are caught up with; what was written in these meanwhile is left out"
+                "too many channels to catch up with; missed messages of the others are left out"
             );
             channels.truncate(CHANNELS_MOST);
         }
@@ -111,7 +111,7 @@ impl Reception {
         }
         let Tally { prompts, refused, .. } = tally;
         if prompts + refused > 0 {
-            info!(channel, prompts, refused, "caught up with what was written while disconnected");
+            info!(channel, prompts, refused, "caught up with messages written while disconnected");
         }
         true
     }
@@ -139,7 +139,7 @@ impl Reception {
                 Err(error) if error.is_passing() => {
                     let login = self.logins.load(Ordering::SeqCst);
                     if self.blind.swap(login, Ordering::SeqCst) != login {
-                        warn!(%error, "discord does not hand out what was written meanwhile; asking until it does");
+                        warn!(%error, "discord does not return missed messages; trying until it does");
                     }
                     debug!(channel, %error, "cannot read missed messages yet");
                     tokio::time::sleep(RETRY_INTERVAL).await;
@@ -215,7 +215,8 @@ impl Reception {
         };
         warn!(
             channel,
-            count, "prompts written while disconnected are too old and left out; people are told"
+            count,
+            "prompts written while disconnected are too old and left out; people are notified"
         );
         let minutes = MISSED_SPAN.as_secs() / 60;
         let text = format!(

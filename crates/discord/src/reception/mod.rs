@@ -304,7 +304,7 @@ impl Reception {
             if seen_to.is_err() {
                 error!(
                     channel,
-                    "what came from discord was not seen to: taking it in panicked; this is a bug of aetheel"
+                    "an event from discord was not processed because its handler panicked; this is a bug in aetheel"
                 );
             }
             // Work that panicked is not repeated, because it would panic again.
@@ -393,7 +393,7 @@ async fn mark(api: &Api, channel: u64, message: u64, timeouts: Timeouts) -> bool
     match api.mark(channel, message, timeouts).await {
         Ok(()) => true,
         Err(error) => {
-            debug!(channel, %error, "cannot mark a message that was not taken; the permission Add Reactions lets me");
+            debug!(channel, %error, "cannot mark a message that was refused; hint: the bot needs Add Reactions there");
             !error.is_passing()
         }
     }

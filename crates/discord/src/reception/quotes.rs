@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_said_comes_along_with_its_files() {
+    fn quoted_messages_of_others_include_their_files() {
         let reply =
             message(&json!({"type": 19, "referenced_message": said(8, "ask <@9> in <#4>")}));
         let names = [("<#4>".to_owned(), "#general".to_owned())];
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_the_bot_said_only_the_beginning_comes_along() {
+    fn quoted_messages_of_the_bot_are_shortened() {
         let reply = message(&json!({"type": 19, "referenced_message": said(ME, &"x".repeat(900))}));
         let text = quoted(&reply, ME, &[]).expect("a quotation").text;
         assert_eq!((text.chars().count(), text.ends_with('…')), (OURS, true));
@@ -124,12 +124,12 @@ mod tests {
         assert_eq!(
             quoted(&asked, ME, &[]).expect("a quotation").text,
             "The answer",
-            "the agent knows what it was asked"
+            "the quoted prompt is removed"
         );
     }
 
     #[test]
-    fn what_is_forwarded_comes_along_without_a_name() {
+    fn forwarded_messages_have_no_author() {
         let forward = message(
             &json!({"content": "", "message_snapshots": [{"message": {"content": "news", "attachments": said(8, "")["attachments"]}}]}),
         );

@@ -38,7 +38,7 @@ impl Writer {
             let length = answer.text.chars().count();
             if tries == 0 {
                 figures::discord_send_failed();
-                warn!(channel = self.channel, length, %error, "discord does not take an answer now{}", hint(&error));
+                warn!(channel = self.channel, length, %error, "discord does not accept an answer now{}", hint(&error));
             }
             if !watch.over(&self.inner, &error, tries).await {
                 error!(channel = self.channel, length, %error, "cannot send an answer to discord{}", hint(&error));
@@ -51,12 +51,12 @@ impl Writer {
             tries += 1;
         }
         if tries > 0 {
-            info!(channel = self.channel, tries, "discord took an answer that was held up");
+            info!(channel = self.channel, tries, "discord accepted an answer that was held up");
         }
         self.put_offer(answer.offer.as_ref()).await;
         if let Some(person) = answer.ping {
             let text =
-                format!("<@{person}>\n-# The answer is there, after {}.", below::time(answer.took));
+                format!("<@{person}>\n-# The answer is ready, after {}.", below::time(answer.took));
             let timeouts = self.inner.options.windows.send;
             if let Err(error) = self
                 .inner
@@ -71,7 +71,7 @@ impl Writer {
                 )
                 .await
             {
-                debug!(channel = self.channel, %error, "cannot ping whoever asked");
+                debug!(channel = self.channel, %error, "cannot ping the person who asked");
             }
         }
         Ok(())
@@ -122,19 +122,19 @@ impl Writer {
                         channel = self.channel,
                         name,
                         size = bytes.len(),
-                        "what the agent made is too large for discord"
+                        "a file of the agent is too large for discord"
                     );
                     continue;
                 }
                 Err(error) => {
-                    warn!(channel = self.channel, name, %error, "what the agent made is not there any more");
+                    warn!(channel = self.channel, name, %error, "cannot read a file of the agent any more");
                     continue;
                 }
             };
             let (upload, nonce) =
                 (Upload { name: name.clone(), bytes }, self.live.file_nonce(MADE + number));
             match self.inner.api.post_file(self.channel, &nonce, &upload, UPLOAD_TIMEOUTS).await {
-                Ok(()) => info!(channel = self.channel, name, "posted what the agent made"),
+                Ok(()) => info!(channel = self.channel, name, "posted a file of the agent"),
                 Err(error) if error.is_passing() || error.is_without_channel() => {
                     return Err(error);
                 }
@@ -144,7 +144,7 @@ impl Writer {
                     } else {
                         ""
                     };
-                    warn!(channel = self.channel, name, %error, "cannot attach what the agent made{hint}");
+                    warn!(channel = self.channel, name, %error, "cannot attach a file of the agent{hint}");
                 }
             }
         }

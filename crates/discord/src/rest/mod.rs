@@ -493,7 +493,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_date_of_an_answer_says_how_far_the_clock_is_off() {
+    fn the_date_of_an_answer_gives_the_clock_difference() {
         let now: jiff::Timestamp = "2026-08-06T12:00:40Z".parse().unwrap();
         let headers = |date: &'static str| {
             header::HeaderMap::from_iter([(header::DATE, header::HeaderValue::from_static(date))])

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_goes_by_the_clock_of_discord() {
+    fn an_age_is_measured_by_discords_clock() {
         let id = id_from(Duration::from_secs(60));
         let about = |ahead, seconds: u64| {
             let age = age_by(id, ahead).as_secs();
@@ -323,7 +323,7 @@ mod tests {
         about(Some(50), 10);
         about(Some(-40), 100);
         about(Some(90), 0);
-        // By a clock that is 30 s behind, what Discord gives now is from the future.
+        // For a clock that is 30 s behind, a new id is from the future.
         let now = id_from(Duration::ZERO) + (30_000 << 22);
         assert!(age_by(now, Some(-30)) < Duration::from_secs(2));
     }
