@@ -46,8 +46,8 @@ impl Flow {
         self.most = most;
     }
 
-    /// Takes a place. An answer always gets one; other requests get one only if enough are left for
-    /// answers. Returns `None` if there is no limit.
+    /// Reserves a place. An answer always gets one; other requests get one only if enough are left
+    /// for answers. Returns `None` if there is no limit.
     ///
     /// # Errors
     /// The time to wait before another attempt.

@@ -8,7 +8,7 @@ use aetheel_model::event::{Event, Origin};
 use aetheel_model::plain::short_line;
 use aetheel_model::redact::Redactor;
 
-/// The beginning of the line.
+/// The beginning of the line, by which it is recognised.
 const MARK: &str = "> 💬 ";
 /// Maximum number of characters shown of a prompt.
 const SHOWN: usize = 200;

@@ -2,19 +2,21 @@
 //! answers are delivered.
 //!
 //! Owns the connection to Discord, its requests and their limits, and the layout of messages,
-//! questions and buttons. Must not decide anything about turns or sessions: the [`Dispatcher`] does
-//! that, and [`aetheel_model::access`] decides who may use the bot. This is the only crate that uses
-//! `serenity`, which keeps the gateway connection. Requests use the client in `rest.rs`, which
-//! explains why. `tests/discord/` tests this crate against a local Discord that checks every request
-//! against Discord's own API description.
+//! questions and buttons. Must not decide anything about turns or sessions: the [`Dispatcher`]
+//! does that, and [`aetheel_model::access`] decides who may use the bot. This is the only crate
+//! that uses `serenity`, which keeps the gateway connection. Requests use the client in `rest`,
+//! which explains why. `tests/discord/` tests this crate against a local Discord that checks every
+//! request against Discord's own API description.
 //!
 //! ```text
 //! gateway thread: serenity → handler ─(Heard)─▶ reader ─(in order)─▶ reception ─▶ Dispatcher
 //!                                                 ├─(buttons)─▶ asks ──▶ Dispatcher
 //!                                                 └─(menus, most commands)─▶ panel ──▶ Dispatcher
-//! several nodes:  serenity → handler ─(Heard)─▶ Sharing::out ┄▶ Sharing::from ─▶ reader (caller's runtime)
-//! caller's runtime: Outlet::open → reply (one task a turn) ──▶ live messages ──▶ api → rest
+//! several nodes:  serenity → handler ─(Heard)─▶ Sharing::out ┄▶ Sharing::from ─▶ reader
+//! other runtime:  Outlet::open → reply (one task per turn) ─▶ live messages ─▶ api → rest
 //! ```
+//!
+//! With several nodes, the reader runs in the caller's runtime, like everything in the last line.
 
 mod api;
 mod asker;
@@ -364,7 +366,7 @@ impl Discord {
                     StartError::Unreachable { base: base.clone(), why: error.to_string() }
                 })?;
                 phase.send_replace(Phase::Ready);
-                let letters = vigil::errand("letters", sharing::follow(reader, from));
+                let letters = vigil::errand("node events", sharing::follow(reader, from));
                 (Ear::Nodes(out), Some(seat), logins, Some(letters))
             }
         };

@@ -50,7 +50,7 @@ impl Discord {
         !self.inner.lines.lock().keys().any(|channel| is_theirs(*channel))
     }
 
-    /// Notes messages as handled, each with its channel. Returns the channels without earlier
+    /// Records messages as handled, each with its channel. Returns the channels without earlier
     /// notes.
     #[must_use]
     pub fn note_taken(&self, messages: &[(u64, u64)]) -> Vec<u64> {

@@ -49,7 +49,7 @@ impl Notes {
         self.seen.lock().iter().map(|(channel, message)| (*channel, *message)).collect()
     }
 
-    /// Notes that a message was handled: it is saved, or visibly refused. Ids of one channel may
+    /// Records that a message was handled: it is saved, or visibly refused. Ids of one channel may
     /// come in any order; the highest counts.
     pub(super) fn saw(&self, channel: u64, message: u64) {
         let mut seen = self.seen.lock();
@@ -58,7 +58,7 @@ impl Notes {
         self.file.note(channel, message);
     }
 
-    /// Notes the position from which a new channel catches up. Saved at once, because without it
+    /// Records the position from which a new channel catches up. Saved at once, because without it
     /// the next process would not catch up at all after a crash.
     pub(super) fn begin(&self, channel: u64, message: u64) {
         self.saw(channel, message);
@@ -71,7 +71,7 @@ impl Notes {
         self.logins.lock().clone()
     }
 
-    /// Notes that the bot is about to log in.
+    /// Records that the bot is about to log in.
     pub(super) fn logging_in(&self, now_ms: i64) {
         self.logins.lock().push(now_ms);
         self.file.note_login(now_ms);
@@ -135,13 +135,13 @@ impl Notes {
         Ok(channels.into_iter().map(|(channel, _)| channel).collect())
     }
 
-    /// Notes the message of an open question.
+    /// Records the message of an open question.
     pub(super) fn opened(&self, question: &str, channel: u64, message: u64) {
         self.file.open_question(question, channel, message);
         self.save_soon();
     }
 
-    /// Notes that the result of a question is visible.
+    /// Records that the result of a question is visible.
     pub(super) fn closed(&self, question: &str) {
         self.file.close_question(question);
         self.save_soon();

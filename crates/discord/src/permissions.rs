@@ -100,18 +100,18 @@ pub(super) fn permissions(
     if permissions & VIEW_CHANNEL == 0 { 0 } else { permissions }
 }
 
-/// Returns whether these permissions allow to read a channel and its history.
+/// Returns whether these permissions include reading a channel and its history.
 pub(super) fn reads(permissions: u64) -> bool {
     permissions & VIEW_CHANNEL != 0 && permissions & READ_MESSAGE_HISTORY != 0
 }
 
-/// Returns whether these permissions allow to write.
+/// Returns whether these permissions include writing.
 pub(super) fn writes(permissions: u64, thread: bool) -> bool {
     let bit = if thread { SEND_MESSAGES_IN_THREADS } else { SEND_MESSAGES };
     permissions & bit != 0
 }
 
-/// Returns whether these permissions allow to see private threads without being a member of them.
+/// Returns whether these permissions include seeing private threads without being a member of them.
 pub(super) fn manages_threads(permissions: u64) -> bool {
     permissions & MANAGE_THREADS != 0
 }

@@ -25,7 +25,7 @@ impl Shards {
         *self.0.lock() = vec![None; count as usize];
     }
 
-    /// Notes that a shard is connected now.
+    /// Records that a shard is connected now.
     pub(super) fn seen(&self, shard: u32) {
         if let Some(seen) = self.0.lock().get_mut(shard as usize) {
             *seen = Some(Instant::now());

@@ -43,7 +43,7 @@ pub trait Logins: Send + Sync {
     /// Returns the times of the last logins, in milliseconds since 1970 and any order. Waits until
     /// they are known.
     async fn logins(&self) -> Vec<i64>;
-    /// Notes that the bot is about to log in. Returns once this is saved.
+    /// Records that the bot is about to log in. Returns once this is saved.
     async fn logging_in(&self, at_ms: i64);
 }
 

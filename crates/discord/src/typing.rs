@@ -11,7 +11,7 @@ use super::api::Api;
 use super::flow::Rank;
 use super::rest::Timeouts;
 
-/// Discord shows it for ten seconds.
+/// Discord shows the indicator for ten seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(8);
 /// Not repeated, because the next one comes soon.
 const TYPING_TIMEOUTS: Timeouts =

@@ -116,8 +116,9 @@ impl QuestionMessages {
         !self.posted.is_empty()
     }
 
-    /// Posts a question, and waits while Discord is not available, until the question is settled.
-    /// `changed` is notified when that may be so. A question that can never be posted is dismissed.
+    /// Posts a question. While Discord is not available, tries again until the question is posted
+    /// or settled; `changed` is notified when it may be settled. Dismisses a question that can
+    /// never be posted.
     pub(crate) async fn post(
         &mut self,
         question: &OpenQuestion,
@@ -188,7 +189,7 @@ impl QuestionMessages {
             }
         };
         if notified_here {
-            // The writer waits for the same notification.
+            // Passes the notification on, because the writer waits for it, too.
             changed.notify_one();
         }
         worth

@@ -92,7 +92,7 @@ impl Asks {
         self.continuing.lock().remove(&question.id)
     }
 
-    /// Notes the message of an open question.
+    /// Records the message of an open question.
     fn stands_at(&self, id: &str, at: At) {
         if self.is_open(id) {
             self.places.lock().insert(id.to_owned(), at);
@@ -171,7 +171,7 @@ impl Asks {
             .is_some_and(|standing| matches!(standing.question.subject, Subject::Questions(_)))
     }
 
-    /// Notes the answer to one question of a list. Returns all answers after the last one.
+    /// Records the answer to one question of a list. Returns all answers after the last one.
     fn step(
         &self,
         id: &str,
@@ -224,7 +224,7 @@ enum Step {
 /// The response to a press.
 #[derive(Debug)]
 enum Reaction {
-    /// None, because the message will be edited.
+    /// Changes nothing, because the message will be edited soon.
     Accept,
     /// Changes the text and the buttons of the message.
     Show(String, Value),

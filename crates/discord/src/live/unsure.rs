@@ -21,7 +21,7 @@ pub(super) struct Unsure {
 }
 
 impl Live {
-    /// Notes whether Discord confirmed the creation of a message.
+    /// Records whether Discord confirmed the creation of a message.
     pub(super) fn was_made(&mut self, nonce: &str, piece: &str, post: &Result<Posted, RestError>) {
         if !matches!(post, Err(RestError::Unreachable { .. })) {
             // A refusal does not show whether an earlier attempt succeeded.

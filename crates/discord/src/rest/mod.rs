@@ -101,7 +101,7 @@ struct Shared {
     answered: AtomicBool,
     /// Whether the last attempt got no usable answer.
     away: AtomicBool,
-    /// Counts how often Discord answered again after that.
+    /// Changes when Discord becomes reachable again.
     back: watch::Sender<u64>,
     /// The value of [`Rest::clock_ahead`].
     ahead: Mutex<Option<i64>>,
@@ -170,7 +170,7 @@ impl Rest {
         self.shared.back.subscribe()
     }
 
-    /// Notes that Discord is reachable, whether or not it was away.
+    /// Records that Discord is reachable, whether or not it was away.
     pub(super) fn heard_of(&self) {
         self.shared.back.send_modify(|count| *count += 1);
     }

@@ -73,7 +73,7 @@ pub(super) struct Role {
     pub(super) tags: RoleTags,
 }
 
-/// The tags of a role, which contain its owner.
+/// The tags of a role: the bot that it belongs to.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct RoleTags {
     #[serde(default, deserialize_with = "maybe_id")]
