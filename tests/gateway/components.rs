@@ -592,7 +592,7 @@ async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_ser
     fs::write(installation.backend("mini-2"), mini("0.2.0", json!({ "understands": [">=2, <4"] })))
         .unwrap();
     let bot = serving(&installation).await;
-    let line = bot.logs("of several files this one serves").await;
+    let line = bot.logs("selected this file among several").await;
     assert_eq!((&line["backend"], &line["version"]), (&json!("mini"), &json!("0.1.0")), "{line}");
     assert!(
         line["message"]

@@ -1,5 +1,5 @@
-//! The examination of a component before it may serve: what it is, what it imports, which contract
-//! it speaks, what it says of itself, and whether it survives a little of everything.
+//! Examines a component before it may serve: its format, imports, contract and descriptor, a short
+//! self-test, and its own recordings.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ use aetheel_model::config::VARIABLES;
 use aetheel_model::plain::one_line;
 use aetheel_turn::GuestFailure;
 
-/// The types it uses; an import without functions.
+/// The interface of the contract's types. It may be imported if it has no functions.
 const TYPES: &str = "aetheel:backend/types";
 
-/// Facts about a component that can be had without letting it serve.
+/// Facts about a component that are known without letting it serve.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// Its description of itself.
+    /// The component's description of itself.
     pub descriptor: Descriptor,
-    /// The contract it implements, for example `aetheel:backend@0.1.0`.
+    /// The contract that it implements, for example `aetheel:backend@0.1.0`.
     pub contract: String,
-    /// The names of the interfaces it imports, sorted.
+    /// The names of the imported interfaces, sorted.
     pub imports: Vec<String>,
-    /// Size of its file, bytes.
+    /// The size of its file in bytes.
     pub size: u64,
-    /// SHA-256 of its file, lower-case hex.
+    /// The SHA-256 of its file, in lower-case hex.
     pub digest: String,
 }
 
-/// A component that passed.
+/// A component that passed the examination.
 pub(super) struct Admitted {
     pub(super) descriptor: Descriptor,
     pub(super) blueprint: Arc<Blueprint>,
@@ -50,7 +50,7 @@ pub(super) struct Admitted {
 }
 
 impl Engine {
-    /// Examines a component file exactly as loading does, and says what it is.
+    /// Examines a component file in the same way as loading does.
     ///
     /// # Errors
     /// [`AdmissionError`], the reason why it could not serve.
@@ -58,8 +58,9 @@ impl Engine {
         self.open(path).await.map(|(inspection, _)| inspection)
     }
 
-    /// Admits a component as loading does, its own recordings included, and opens it to be tried
-    /// rather than to serve: no breaker, nothing in the log, its use of limits measured.
+    /// Admits a component in the same way as loading does, including its own recordings, and opens
+    /// it for a trial: without a breaker and log lines, but with measurements of the resources it
+    /// uses.
     ///
     /// # Errors
     /// [`AdmissionError`], the reason why it could not serve.
@@ -83,7 +84,7 @@ impl Engine {
         ))
     }
 
-    /// Compiles, links and tries out a component that was read from this file.
+    /// Compiles, links and tests a component that was read from the file `path`.
     pub(super) async fn admit(
         &self,
         bytes: Arc<[u8]>,
@@ -108,7 +109,7 @@ impl Engine {
         Ok(Admitted { descriptor, blueprint, contract, imports })
     }
 
-    /// Admits what was read from a file and judged.
+    /// Admits a component whose trust was already checked.
     pub(super) async fn candidate(
         &self,
         path: &Path,
@@ -151,8 +152,8 @@ impl Engine {
         Ok(names)
     }
 
-    /// Returns the contract's name and version as the component has it, and whether it is not the
-    /// newest one that this host speaks.
+    /// Returns the contract's name and version in the component, and whether it is older than the
+    /// newest one that this host supports.
     fn check_contract(&self, component: &Component) -> Result<(String, bool), AdmissionError> {
         let exported = component.component_type();
         let versions: Vec<&str> = exported
@@ -179,19 +180,19 @@ impl Engine {
 }
 
 fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
-    // https://webassembly.github.io/spec/core/binary/modules.html: magic, then version 1 and layer
-    // 0 for modules; the component model has layer 1.
+    // https://webassembly.github.io/spec/core/binary/modules.html: the magic number, then version 1
+    // and layer 0 for modules; components have layer 1.
     match bytes {
         [] => Err(AdmissionError::NotWasm("it is empty")),
-        // `wasmtime compile` writes an ELF file. It would be trusted code: we compile for
-        // ourselves.
+        // `wasmtime compile` writes an ELF file. Precompiled code would have to be trusted, so the
+        // host always compiles components itself.
         [0x7f, b'E', b'L', b'F', ..] => Err(AdmissionError::NotWasm(
             "it is compiled code, which is never loaded; give the component itself",
         )),
         [b'\0', b'a', b's', b'm', _, _, 0, 0, ..] => Err(AdmissionError::CoreModule),
         [b'\0', b'a', b's', b'm', ..] => Ok(()),
         bytes if std::str::from_utf8(bytes).is_ok() => Err(AdmissionError::NotWasm("it is text")),
-        _ => Err(AdmissionError::NotWasm("it does not begin like one")),
+        _ => Err(AdmissionError::NotWasm("its first bytes are not those of WebAssembly")),
     }
 }
 
@@ -209,22 +210,21 @@ async fn try_out(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
     if !faults.is_empty() {
         return Err(AdmissionError::Descriptor(DescriptorError::Content(faults.join("; "))));
     }
-    // Links are never described: another guest.
+    // The guest of a link never describes itself, so the rest of the test uses another guest.
     let mut guest = start(blueprint).await?;
     if !guest
         .handle(Vec::new())
         .await
-        .map_err(failed("its first `handle`, which tells it nothing yet"))?
+        .map_err(failed("its first `handle`, without inputs"))?
         .is_empty()
     {
-        return Err(AdmissionError::SelfTest("`handle` answered nothing with actions"));
+        return Err(AdmissionError::SelfTest("`handle` without inputs returned actions"));
     }
     guest.handle(vec![first_prompt()]).await.map_err(failed("its `handle` of a first prompt"))?;
     Ok(read_by_people(descriptor))
 }
 
-/// The descriptor with nothing in its words that moves a cursor, hides, or reorders what people
-/// read.
+/// Removes characters from a descriptor's texts that move the cursor, hide text or reorder it.
 fn read_by_people(mut descriptor: Descriptor) -> Descriptor {
     let choices =
         descriptor.models.iter_mut().chain(&mut descriptor.efforts).map(|choice| &mut choice.label);
@@ -245,7 +245,7 @@ fn failed(step: &'static str) -> impl FnOnce(GuestFailure) -> AdmissionError {
     move |failure| AdmissionError::Trial { step, failure }
 }
 
-/// The most ordinary input there is.
+/// Returns a simple prompt.
 fn first_prompt() -> TimedInput {
     TimedInput {
         at_ms: 0.0,
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_a_descriptor_are_plain() {
+    fn texts_of_a_descriptor_are_sanitised() {
         let odd = r"\u001b[2Jgood\u202elab";
         let json = format!(
             r#"{{"name":"x","label":"{odd}","version":"1{odd}","programs":[{{"name":"x"}}],

@@ -1,5 +1,5 @@
-//! The code wasmtime makes of `wit/`, and of the contract before it, and nothing else. Only `convert`
-//! and `instance` look in here.
+//! The code that wasmtime generates from `wit/` and from the previous contract, and nothing else.
+//! Only `convert` and `instance` use it.
 #![allow(missing_docs, clippy::all, reason = "generated")]
 
 wasmtime::component::bindgen!({
@@ -8,7 +8,7 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
-/// Bindings of the contract before the newest, from the frozen `wit/frozen/0.1.1`.
+/// The bindings of the previous contract, from the frozen `wit/frozen/0.1.1`.
 pub(super) mod older {
     wasmtime::component::bindgen!({
         path: "../../wit/frozen/0.1.1",

@@ -1,21 +1,21 @@
-//! Keeps a generation that fails again and again from being tried again and again.
+//! Stops opening guests of a generation that fails repeatedly.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// So many failures …
+/// Number of failures within [`WINDOW`] that opens the breaker.
 const FAILURES: usize = 5;
-/// … within this time open the breaker, until one of them is older.
+/// The breaker stays open until one of the failures is older than this.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The failures of one generation. Has no clock: callers say what time it is.
+/// The failures of one generation. It has no clock: callers pass the current time.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     failures: VecDeque<Instant>,
 }
 
 impl Breaker {
-    /// Counts a failure; true when it opened the breaker.
+    /// Counts a failure. Returns true if it opened the breaker.
     pub(super) fn fail(&mut self, now: Instant) -> bool {
         let was_open = self.open_for(now).is_some();
         self.failures.push_back(now);
@@ -25,7 +25,7 @@ impl Breaker {
         !was_open && self.open_for(now).is_some()
     }
 
-    /// Returns how long the breaker stays open; None: it is closed.
+    /// Returns how long the breaker stays open, or `None` if it is closed.
     pub(super) fn open_for(&self, now: Instant) -> Option<Duration> {
         let oldest = *self.failures.front()?;
         (self.failures.len() == FAILURES)

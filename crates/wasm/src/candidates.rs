@@ -1,4 +1,4 @@
-//! The admitted components of every backend, and which of them serves.
+//! The admitted components of every backend, and the selection of the one that serves.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,48 +14,49 @@ use super::standing::Standing;
 use aetheel_model::agent::Descriptor;
 use aetheel_turn::{Backend as _, Generation};
 
-/// The current generation of every backend. Only the loader replaces it; readers never wait.
+/// The current generation of every backend. Only the loader replaces it. Readers never wait.
 pub(super) type Current = ArcSwap<BTreeMap<String, Serving>>;
 
-/// The versions of the agents installed here, by backend, as far as somebody asked them.
+/// The known versions of the installed agents, by backend.
 pub(super) type AgentVersions = Mutex<BTreeMap<String, String>>;
 
-/// A backend as it serves.
+/// A backend that serves.
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) backend: Arc<ComponentBackend>,
     pub(super) chosen: Arc<Chosen>,
 }
 
-/// Where what serves came from, and why it is that.
+/// The origin of the component that serves, and the reason for its selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// The file it was loaded from.
+    /// The file that it was loaded from.
     pub path: PathBuf,
-    /// Why it was let in.
+    /// Why it was admitted.
     pub standing: Standing,
-    /// Why it serves and not one of the others; none: there are none.
+    /// Why it was selected, or `None` if there is no other component.
     pub why: Option<String>,
-    /// It may be the wrong one: none is made for the installed agent, or nobody knows its version.
+    /// Whether it may be the wrong one, because no component is made for the installed agent or the
+    /// agent's version is not known.
     pub doubtful: bool,
-    /// Those that could serve instead.
+    /// The components that could serve instead.
     pub others: Vec<Other>,
-    /// The file is refused, and a kept component serves in its place.
+    /// Whether the file is refused and a kept component serves in its place.
     pub stands_in: bool,
 }
 
 /// A component that could serve instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// The file it was loaded from.
+    /// The file that it was loaded from.
     pub path: PathBuf,
-    /// The version its descriptor gives.
+    /// The version in its descriptor.
     pub version: String,
-    /// The agent versions it is made for.
+    /// The agent versions that it is made for.
     pub understands: Vec<String>,
 }
 
-/// A component that passed admission and may serve, with the file it came from.
+/// A component that passed admission and may serve, with the file that it came from.
 #[derive(Clone)]
 pub(super) struct Candidate {
     pub(super) path: PathBuf,
@@ -63,13 +64,13 @@ pub(super) struct Candidate {
     pub(super) descriptor: Descriptor,
     pub(super) blueprint: Arc<Blueprint>,
     pub(super) standing: Standing,
-    /// When its file was written: see [`Contender`].
+    /// When its file was written; see [`Contender`].
     pub(super) written: (i64, i64),
-    /// It is a kept component that serves in the place of its refused file.
+    /// Whether it is a kept component that serves in place of its refused file.
     pub(super) stands_in: bool,
 }
 
-/// All candidates, and those of them that serve.
+/// All candidates, and those that serve.
 pub(super) struct Candidates {
     by_file: BTreeMap<PathBuf, Candidate>,
     current: Arc<Current>,
@@ -90,7 +91,7 @@ impl Candidates {
         self.current.load().get(name).cloned()
     }
 
-    /// The backend that serves from this file.
+    /// Returns the backend that serves from this file.
     pub(super) fn serving_from(&self, path: &Path) -> Option<(String, Serving)> {
         let current = self.current.load();
         current
@@ -103,12 +104,12 @@ impl Candidates {
         self.by_file.get(path)
     }
 
-    /// Those of a name, by path.
+    /// Returns the candidates with a name, ordered by path.
     pub(super) fn of(&self, name: &str) -> impl Iterator<Item = &Candidate> {
         self.by_file.values().filter(move |candidate| candidate.descriptor.name == name)
     }
 
-    /// Puts a candidate in the place of the one its file had, and returns that.
+    /// Adds a candidate, and returns the previous candidate of the same file.
     pub(super) fn insert(&mut self, candidate: Candidate) -> Option<Candidate> {
         self.by_file.insert(candidate.path.clone(), candidate)
     }
@@ -117,7 +118,7 @@ impl Candidates {
         self.by_file.remove(path)
     }
 
-    /// Which candidate of a name would serve, if this one came.
+    /// Returns the candidate that would serve if `newcomer` was added, and the reason.
     pub(super) fn would_serve(&self, newcomer: &Candidate) -> (Candidate, Option<String>) {
         let others =
             self.of(&newcomer.descriptor.name).filter(|candidate| candidate.path != newcomer.path);
@@ -128,8 +129,8 @@ impl Candidates {
         }
     }
 
-    /// Has the right candidate of a name serve; returns the generation if it is a new one. Without
-    /// a candidate what served goes on.
+    /// Makes the best candidate of a name serve. Returns the generation if it is a new one. If
+    /// there is no candidate, nothing changes.
     pub(super) fn serve_best(&self, name: &str) -> Option<Generation> {
         let all: Vec<&Candidate> = self.of(name).collect();
         let choice = self.choose(name, &all)?;
@@ -158,11 +159,11 @@ impl Candidates {
             let (path, version) = (candidate.path.display(), &candidate.descriptor.version);
             let asked = self.agents.lock().contains_key(name);
             if !asked {
-                tracing::debug!(backend = name, %path, version, "of several files this one serves until the agent's version is known");
+                tracing::debug!(backend = name, %path, version, "selected this file among several until the agent's version is known");
             } else if chosen.doubtful {
-                tracing::warn!(backend = name, %path, version, "of several files this one serves: {why}; hint: add one made for it, or remove the others");
+                tracing::warn!(backend = name, %path, version, "selected this file among several: {why}; hint: add one made for it, or remove the others");
             } else {
-                tracing::info!(backend = name, %path, version, "of several files this one serves: {why}");
+                tracing::info!(backend = name, %path, version, "selected this file among several: {why}");
             }
         }
         let same =

@@ -1,5 +1,4 @@
-//! Which of several components of one backend serves: the one made for the agent that is installed.
-//! Pure.
+//! Selects the component of a backend that serves: one that is made for the installed agent. Pure.
 
 use std::cmp::Reverse;
 
@@ -11,26 +10,27 @@ use aetheel_model::agent::Descriptor;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contender<'a> {
     pub(super) descriptor: &'a Descriptor,
-    /// When its file was written: seconds and nanoseconds.
+    /// When its file was written, in seconds and nanoseconds.
     pub(super) written: (i64, i64),
 }
 
-/// The one that serves.
+/// The selected component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) index: usize,
-    /// Why it is this one; none: it is the only one.
+    /// The reason for the selection, or `None` if there is only one component.
     pub(super) why: Option<String>,
-    /// It may be the wrong one.
+    /// Whether it may be the wrong one.
     pub(super) doubtful: bool,
 }
 
-/// Chooses: of those made for the installed version the highest, of equals the newest file. Where
-/// none is, or nobody knows the version, of all. None: there is none.
+/// Selects, among the components made for the installed version, the one with the highest version,
+/// and among equal versions the newest file. If no component fits or the agent's version is not
+/// known, selects among all components. Returns `None` if there are no components.
 pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Option<Choice> {
     let highest = |of: &dyn Fn(&Contender<'_>) -> bool| {
         let ranked = contenders.iter().enumerate().filter(|(_, contender)| of(contender));
-        // The first of full equals.
+        // The first one of equal candidates wins.
         ranked
             .max_by_key(|(index, contender)| {
                 (rank(&contender.descriptor.version), contender.written, Reverse(*index))
@@ -47,7 +47,7 @@ pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Optio
     }
     let made_for = contenders[index].descriptor.understands.join(" or ");
     let why = match (agent, fitting) {
-        (None, _) => "nobody knows the agent's version: it is the highest".to_owned(),
+        (None, _) => "the agent's version is unknown: it is the highest".to_owned(),
         (Some(agent), 0) => format!("none is made for agent {agent}: it is the highest"),
         (Some(agent), 1) => {
             format!("it is made for agent versions {made_for}, installed is {agent}")
@@ -61,7 +61,7 @@ pub(super) fn choose(contenders: &[Contender<'_>], agent: Option<&str>) -> Optio
     Some(Choice { index, why: Some(why), doubtful: fitting == 0 })
 }
 
-/// Versions compare as semver, what is none below all others.
+/// Parses a version as semver. Other versions are lower than all that can be parsed.
 fn rank(version: &str) -> Option<Version> {
     aetheel_model::agent::descriptor::version(version)
 }
@@ -76,7 +76,8 @@ mod tests {
         Descriptor::parse(&json.to_string()).expect("valid")
     }
 
-    /// The version chosen among (version, understands, written), and why.
+    /// Returns the index of the selected component among (version, understands, written), the
+    /// reason, and whether the selection is doubtful.
     fn chosen(all: &[(&str, &str, i64)], agent: Option<&str>) -> (usize, Option<String>, bool) {
         let descriptors: Vec<Descriptor> = all
             .iter()
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_that_fit_the_higher_version_then_the_newer_file_serves() {
+    fn the_highest_fitting_version_and_then_the_newest_file_serves() {
         assert_eq!(
             chosen(&[("0.9.0", "^2", 5), ("0.10.0", "^2", 1)], Some("2.0.0")).0,
             1,
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(
             chosen(&[("odd", "^2", 9), ("0.0.1", "^2", 1)], Some("2.0.0")).0,
             1,
-            "what is no version is the lowest"
+            "an invalid version is the lowest"
         );
         let (_, why, _) = chosen(&[("1.0.0", "^2", 1), ("2.0.0", "^2", 1)], Some("2.0.0"));
         assert_eq!(
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_fits_or_nobody_knows_the_highest_serves_and_it_is_said() {
+    fn without_a_fitting_component_the_highest_serves_and_is_doubtful() {
         let all = [("2.0.0", "^2", 1), ("1.0.0", "^1", 9)];
         for agent in [None, Some("9.0.0"), Some("nightly")] {
             let (index, why, doubtful) = chosen(&all, agent);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_one_needs_no_reason() {
+    fn a_single_component_needs_no_reason() {
         assert_eq!(chosen(&[("2.0.0", "^2", 1)], Some("9.0.0")), (0, None, false));
         assert_eq!(choose(&[], None), None);
     }

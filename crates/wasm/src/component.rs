@@ -1,4 +1,4 @@
-//! A loaded component behind the ports of the turn driver.
+//! Implements the ports [`Backend`] and [`Guest`] for a loaded component.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ pub struct ComponentBackend {
 /// How failures of a generation's guests are treated.
 #[derive(Clone)]
 enum Duty {
-    /// It serves: failures are told to the operator and counted.
+    /// It serves: failures are logged and counted.
     Serving(Arc<Mutex<Breaker>>),
-    /// It is tried: how much it uses is measured.
+    /// It is on trial: its use of resources is measured.
     OnTrial(Arc<Gauge>),
 }
 
@@ -42,7 +42,7 @@ impl ComponentBackend {
         Self::with(descriptor, generation, blueprint, Duty::Serving(Arc::default()))
     }
 
-    /// One that does not serve.
+    /// Creates a backend on trial, which does not serve.
     pub(super) fn on_trial(
         descriptor: Descriptor,
         digest: String,
@@ -67,7 +67,7 @@ impl ComponentBackend {
         Self { descriptor, generation, blueprint, name, label, duty }
     }
 
-    /// The same component, which does not serve.
+    /// Returns the same component on trial.
     pub(super) fn tried(&self) -> Self {
         let (descriptor, digest) = (self.descriptor.clone(), self.generation.digest.clone());
         Self::on_trial(descriptor, digest, Arc::clone(&self.blueprint))
@@ -77,7 +77,8 @@ impl ComponentBackend {
         (self.descriptor, self.blueprint)
     }
 
-    /// The most its guests have used of their limits so far; of one that serves nothing is known.
+    /// Returns the maximum resources that its guests have used so far. Zero for a component that
+    /// serves.
     #[must_use]
     pub fn used(&self) -> Used {
         match &self.duty {
@@ -86,10 +87,10 @@ impl ComponentBackend {
         }
     }
 
-    /// Opens a link; [`Backend::open`] with the concrete type.
+    /// Opens a guest for a link, like [`Backend::open`], but with the concrete type.
     ///
     /// # Errors
-    /// [`GuestFailure`] when the guest cannot be instantiated; [`GuestFailure::Paused`] after five
+    /// [`GuestFailure`] if the guest cannot be instantiated; [`GuestFailure::Paused`] after five
     /// failures within a minute.
     pub async fn open_guest(&self) -> Result<ComponentGuest, GuestFailure> {
         if let Some(left) = self.paused() {
@@ -113,7 +114,7 @@ impl ComponentBackend {
                 Ok(ComponentGuest { state: GuestState::Live(Box::new(instance)), log, calls })
             }
             Err(StartFailure::Guest(failure)) => Err(log.failed(failure)),
-            // Admission saw the types fit; a component cannot change.
+            // Admission checked the types, and a component cannot change.
             Err(StartFailure::Types(reason)) => Err(log.failed(GuestFailure::Trapped(reason))),
         }
     }
@@ -151,20 +152,19 @@ impl Backend for ComponentBackend {
 pub struct ComponentGuest {
     state: GuestState,
     log: FailureLog,
-    /// None: what it takes is no figure of what serves.
+    /// The metrics of calls, or `None` for a component on trial.
     calls: Option<Calls>,
 }
 
 enum GuestState {
     Live(Box<Instance>),
-    /// A call is running; still so afterwards when its future was dropped, and the instance with
-    /// it.
+    /// A call is running, or its future was dropped together with the instance.
     Lent,
     Dead(GuestFailure),
 }
 
 impl ComponentGuest {
-    /// Takes the instance for the time of a call, so that it goes down with a dropped future.
+    /// Takes the instance for the duration of a call, so that it is dropped with the call's future.
     fn borrow(&mut self) -> Result<Box<Instance>, GuestFailure> {
         match std::mem::replace(&mut self.state, GuestState::Lent) {
             GuestState::Live(instance) => Ok(instance),
@@ -229,7 +229,7 @@ impl Guest for ComponentGuest {
     }
 }
 
-/// Where failures of a generation are counted and told to the operator.
+/// Logs and counts the failures of a generation.
 struct FailureLog {
     name: Arc<str>,
     label: Arc<str>,
@@ -252,7 +252,7 @@ impl FailureLog {
             tracing::error!(
                 backend,
                 generation,
-                "5 failures within a minute: the backend is paused, and prompts for it wait; hint: `aetheel backend rollback {backend}` restores the version before, or install a fixed one"
+                "5 failures within a minute: the backend is paused, and prompts for it wait; hint: `aetheel backend rollback {backend}` restores the previous version, or install a fixed one"
             );
         }
         failure

@@ -1,30 +1,30 @@
-//! The run-time limit of one call into a guest.
+//! Limits the run time of one call into a guest.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// The call used up its time.
+/// A call exceeded its time limit.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OutOfTime {
-    /// It kept running for its whole time, given here.
+    /// The guest ran for longer than this.
     #[error("a call ran for more than {} ms", .0.as_millis())]
     Running(Duration),
-    /// It waited for something that did not come.
+    /// The call did not end within this time, although the guest did not run all of it.
     #[error("a call did not end within {} ms", .0.as_millis())]
     Waiting(Duration),
 }
 
-/// Drives a call until it is done or has used up `limit`.
+/// Polls a call until it completes or exceeds `limit`.
 ///
-/// Only time in which the guest really runs counts, so that a busy machine does not fail good
-/// guests: a running guest comes back here at every epoch tick. Because a guest may also wait (WASI
-/// can sleep) or starve, half as much again by the clock ends the call as well. Dropping the future
-/// abandons the call.
+/// Only the time in which the guest runs counts, so that calls do not fail on a busy machine. A
+/// running guest returns here at every epoch tick. A guest can also wait (WASI can sleep) or
+/// starve, so a call also fails after one and a half times `limit` of real time. Dropping the
+/// future abandons the call.
 ///
 /// # Errors
-/// [`OutOfTime`]; the call has been abandoned.
+/// [`OutOfTime`] if the call was abandoned at a limit.
 pub(super) async fn limited<F: Future>(limit: Duration, call: F) -> Result<F::Output, OutOfTime> {
     let patience = limit.saturating_mul(3) / 2;
     let mut call = pin!(call);

@@ -1,5 +1,5 @@
-//! Components that served earlier, for links that outlived the gateway: each is judged and admitted
-//! like any other, and serves no other turn.
+//! Loads components that served earlier, for links that outlived the gateway. Each is checked and
+//! admitted like any other, and serves no new turn.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use aetheel_model::plain::with_causes;
 use aetheel_turn::Generation;
 
 impl Loader {
-    /// Returns the kept components of a backend that may still be used, the latest first, each as a
-    /// generation without a number.
+    /// Returns the kept components of a backend that may still be used, the latest first. Their
+    /// generations have the number 0.
     pub(super) async fn kept(&self, name: &str) -> Vec<Arc<ComponentBackend>> {
         let Some(store) = self.components.clone() else { return Vec::new() };
         let backend = name.to_owned();

@@ -1,4 +1,4 @@
-//! The compiler and its settings, shared by all backends.
+//! The compiler and its settings, which all backends share.
 
 use std::fs;
 use std::io;
@@ -17,11 +17,11 @@ use super::sandbox::{self, State};
 use aetheel_model::config::Limits;
 use aetheel_model::vigil;
 
-/// How often a running guest gives its worker back.
+/// Interval at which a running guest yields to its worker.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Compiles and runs components. Cheap to clone; the tick thread ends with the last clone and the
-/// last backend.
+/// Compiles and runs components. Cheap to clone. The tick thread ends when all clones and all
+/// backends are dropped.
 #[derive(Clone)]
 pub struct Engine {
     wasm: wasmtime::Engine,
@@ -29,7 +29,7 @@ pub struct Engine {
     limits: Arc<Limits>,
 }
 
-/// Why there is no engine.
+/// Why the engine cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The cache folder cannot be used.
@@ -41,35 +41,36 @@ pub enum EngineError {
         #[source]
         source: io::Error,
     },
-    /// Compiled code is trusted: it must lie where nobody else can write.
+    /// Others may write to the cache folder, although the compiled code in it is trusted.
     #[error("the cache folder {0}")]
     NotPrivate(String),
-    /// wasmtime does not work here.
+    /// Wasmtime does not work on this machine.
     #[error("cannot set up the sandbox")]
     Sandbox(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// There is no thread for the ticks.
+    /// The tick thread cannot be started.
     #[error("cannot start the tick thread")]
     Tick(#[source] io::Error),
 }
 
 impl Engine {
-    /// Makes an engine. `cache` is a folder for compiled components, made private (mode 0700); None
-    /// compiles anew each time.
+    /// Creates an engine. `cache` is the folder for compiled components, which is made private
+    /// (mode 0700). With `None`, components are compiled on every load.
     ///
     /// # Errors
-    /// [`EngineError`] when the cache folder is not usable or the machine is not supported.
+    /// [`EngineError`] if the cache folder cannot be used or the machine is not supported.
     pub fn new(limits: &Limits, cache: Option<&Path>) -> Result<Self, EngineError> {
         let sandbox = |error: wasmtime::Error| EngineError::Sandbox(error.into_boxed_dyn_error());
         let mut config = Config::new();
         config.epoch_interruption(true);
-        // The same recording gives the same actions on every machine.
+        // The same recording must give the same actions on every machine.
         config.cranelift_nan_canonicalization(true);
         config.relaxed_simd_deterministic(true);
-        // Not used by any guest toolchain, and a heap more to bound.
+        // No guest toolchain uses these features, and garbage collection would add a heap that must
+        // be limited.
         config.gc_support(false);
         config.concurrency_support(false);
-        // Nobody reads where in a stripped component something happened, and nobody but wasmtime
-        // walks its frames.
+        // Components are stripped, so addresses in them are of no use, and only wasmtime walks
+        // their frames.
         config.generate_address_map(false);
         config.native_unwind_info(false);
         if let Some(path) = cache {
@@ -84,7 +85,7 @@ impl Engine {
         Ok(Self { wasm, linker: Arc::new(linker), limits: Arc::new(limits.clone()) })
     }
 
-    /// The limits guests run under.
+    /// Returns the limits of guests.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -98,10 +99,10 @@ impl Engine {
         &self.linker
     }
 
-    /// Compiles a component on a thread of its own, or takes it from the cache.
+    /// Compiles a component on a separate thread, or takes it from the cache.
     ///
-    /// The thread is not one of the runtime's: a compilation cannot be stopped, and one that ran
-    /// out of time must not hold up the end of the program.
+    /// It does not use a thread of the runtime, because a compilation cannot be stopped, and one
+    /// that exceeded its time must not delay the end of the program.
     pub(super) async fn compile(&self, bytes: Arc<[u8]>) -> Result<Component, AdmissionError> {
         let (done, compiled) = oneshot::channel();
         let wasm = self.wasm.clone();
@@ -124,9 +125,9 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Ticks from a thread of its own: a timer of the runtime could be starved by the very guests it
-/// has to stop.
-#[expect(clippy::disallowed_methods, reason = "a thread of its own, which has nothing else to do")]
+/// Starts the thread that advances the epoch. A timer of the runtime could be starved by the guests
+/// that it has to interrupt.
+#[expect(clippy::disallowed_methods, reason = "a separate thread, which has nothing else to do")]
 fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     let wasm = wasm.weak();
     vigil::thread("guest ticks", move || {
@@ -139,18 +140,20 @@ fn start_ticks(wasm: &wasmtime::Engine) -> io::Result<()> {
     Ok(())
 }
 
-/// The fault of a folder for compiled code. The code there runs unchecked, and wasmtime
-/// looks at neither owner nor permissions: it must be a folder of ours in which nobody else writes.
-/// None: nothing, or it is not there yet.
+/// Returns the problem with a folder for compiled code, or `None` if it can be used or does not
+/// exist yet.
+///
+/// Compiled code runs unchecked, and wasmtime checks neither owner nor permissions. So the folder
+/// must belong to this user, and nobody else may write to it.
 #[must_use]
 pub fn cache_fault(path: &Path) -> Option<String> {
-    // A slash at the end would have a link followed.
+    // With a slash at the end, a symbolic link would be followed.
     let metadata = fs::symlink_metadata(path.components().collect::<PathBuf>()).ok()?;
     let shown = path.display();
     if metadata.is_symlink() {
         Some(format!("{shown} is a symbolic link: name the folder itself (CACHE_DIR)"))
     } else if !metadata.is_dir() {
-        Some(format!("{shown} is no folder: choose another one (CACHE_DIR)"))
+        Some(format!("{shown} is not a folder: choose another one (CACHE_DIR)"))
     } else if metadata.uid() != rustix::process::geteuid().as_raw() {
         Some(format!("{shown} belongs to another user: choose another one (CACHE_DIR)"))
     } else if metadata.mode() & 0o022 != 0 {
@@ -169,14 +172,14 @@ fn private_directory(path: &Path) -> Result<PathBuf, EngineError> {
         return Err(EngineError::NotPrivate(fault));
     }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-    // Somebody may have been quicker than we.
+    // Another process may have created the folder in the meantime.
     if let Some(fault) = cache_fault(path) {
         return Err(EngineError::NotPrivate(fault));
     }
     if fs::metadata(path).map_err(failed)?.mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
     }
-    // wasmtime wants an absolute path.
+    // Wasmtime requires an absolute path.
     path.canonicalize().map_err(failed)
 }
 
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn compiled_code_lies_where_nobody_else_writes() {
+    fn compiled_code_is_stored_where_nobody_else_can_write() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = folder.path().join("a/cache");
         assert_eq!(cache_fault(&cache), None, "it can be made");
@@ -217,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn a_link_a_file_and_a_folder_of_somebody_else_are_no_cache() {
+    fn a_link_a_file_and_another_users_folder_are_refused_as_cache() {
         let folder = tempfile::tempdir().expect("a folder");
         let (ours, link, file) =
             (folder.path().join("ours"), folder.path().join("link"), folder.path().join("file"));
         fs::create_dir(&ours).expect("made");
         symlink(&ours, &link).expect("linked");
         fs::write(&file, "").expect("written");
-        for (path, fault) in [(&link, "is a symbolic link"), (&file, "is no folder")] {
+        for (path, fault) in [(&link, "is a symbolic link"), (&file, "is not a folder")] {
             let error = engine(path).expect_err("refused").to_string();
             assert!(error.contains(fault) && error.contains("CACHE_DIR"), "{error}");
         }

@@ -1,4 +1,4 @@
-//! Why a component does not serve, and what the operator can do about it.
+//! The reasons why a component does not serve, and the operator's next step.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,100 +10,101 @@ use super::wants::Wants;
 use aetheel_model::agent::descriptor::DescriptorError;
 use aetheel_turn::GuestFailure;
 
-/// The interface every backend exports, without its version.
+/// The interface that every backend exports, without its version.
 pub(super) const CONTRACT: &str = "aetheel:backend/backend";
-/// The contracts this host speaks: major and minor, the newest first. Within one, versions fit each
-/// other.
+/// The versions of the contract that this host supports: major and minor number, the newest first.
+/// Patch versions are compatible.
 pub(super) const SUPPORTED: [&str; 2] = ["0.2", "0.1"];
 
-/// Why a component does not serve. The file and its path are the caller's to name.
+/// Why a component does not serve. The caller adds the path of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmissionError {
     /// The file could not be read.
     #[error("cannot be read")]
     Read(#[source] io::Error),
-    /// A directory, a pipe or the like.
+    /// The path is a directory, a pipe or the like.
     #[error("is not a file")]
     NotAFile,
-    /// It was written to while it was read.
+    /// The file changed while it was read.
     #[error("is being written to")]
     Changing,
-    /// Larger than the operator allows.
+    /// The file is larger than the operator allows.
     #[error("is {size} bytes large, the limit is {limit} (COMPONENT_LIMIT_BYTES)")]
     TooLarge {
-        /// Size of the file, bytes.
+        /// The size of the file in bytes.
         size: u64,
-        /// The limit in bytes, `COMPONENT_LIMIT_BYTES`.
+        /// The limit in bytes (`COMPONENT_LIMIT_BYTES`).
         limit: u64,
     },
-    /// The file is no WebAssembly; why.
+    /// The file is not WebAssembly, for this reason.
     #[error("is not a WebAssembly file: {0}")]
     NotWasm(&'static str),
-    /// A module where a component is needed.
+    /// The file is a core module, not a component.
     #[error("is a core module, not a component")]
     CoreModule,
-    /// Truncated, corrupt or using something the sandbox does not have.
+    /// The file is truncated or damaged, or uses a feature that the sandbox does not support.
     #[error("cannot be compiled: {0}")]
     Compile(String),
-    /// Compiling took longer than this.
+    /// Compiling took longer than this limit.
     #[error("was not compiled within {} s (COMPILE_TIMEOUT_MS)", .0.as_secs())]
     CompileTime(Duration),
-    /// Imports what no backend may have.
+    /// The component imports an interface that no backend may use.
     #[error("imports `{0}`, which no backend may have")]
     ForbiddenImport(String),
-    /// Exports no version of the contract.
-    #[error("does not export `{CONTRACT}`: it is no backend, or not the whole file")]
+    /// The component exports no version of the contract.
+    #[error("does not export `{CONTRACT}`: it is not a backend, or not the whole file")]
     NoContract,
-    /// Exports another version of the contract.
+    /// The component exports a version of the contract that this host does not support.
     #[error("implements {CONTRACT}@{version}, this host supports {supported}", version = .0, supported = SUPPORTED.join(" and "))]
     ContractVersion(String),
-    /// Says that it fits, but its types or functions differ.
+    /// The types or functions of the component differ from the contract that it names.
     #[error("does not fit the contract it names: {0}")]
     ContractTypes(String),
-    /// An import that should be there is not, or has another type.
+    /// An import is missing or has another type.
     #[error("cannot be linked: {0}")]
     Link(String),
-    /// It failed while it was tried out.
+    /// The component failed during its self-test.
     #[error("failed in {step}")]
     Trial {
-        /// The step: `its start`, `` its `describe` `` …
+        /// The step, for example `its start` or `` its `describe` ``.
         step: &'static str,
-        /// The guest's failure in it.
+        /// The guest's failure.
         #[source]
         failure: GuestFailure,
     },
-    /// Its descriptor cannot be used.
-    #[error("describes itself wrongly")]
+    /// The descriptor of the component is not valid.
+    #[error("has an invalid descriptor")]
     Descriptor(#[source] DescriptorError),
-    /// It survived, but answered what cannot be.
+    /// The component returned an invalid result during its self-test.
     #[error("failed its self-test: {0}")]
     SelfTest(&'static str),
-    /// It does not make of its own recordings what it should; which, where and how.
+    /// The component does not reproduce one of its own recordings. Contains the file, the line and
+    /// the difference.
     #[error("fails a recording of its own: {0}")]
     Case(String),
-    /// The operator's trust settings do not let it in.
+    /// The operator's trust settings do not admit the component.
     #[error("is not trusted here (BACKEND_TRUST)")]
     Untrusted(#[source] Distrust),
-    /// It may do more than the operator accepted.
+    /// The component requests more capabilities than the operator accepted.
     #[error("{0}")]
     Unaccepted(Arc<Wants>),
-    /// Another file has the name already.
+    /// Another file already has this backend name.
     #[error("claims the name `{name}`, which {} already has", owner.display())]
     NameTaken {
-        /// The name both files claim.
+        /// The name that both files claim.
         name: String,
-        /// The file that has it.
+        /// The file that has the name.
         owner: PathBuf,
     },
 }
 
 impl AdmissionError {
-    /// The next step for the operator.
+    /// Returns the operator's next step.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Read(_) | Self::NotAFile => "check the file and its permissions",
-            Self::Changing => "it is read again once it is quiet",
+            Self::Changing => "it is read again once it no longer changes",
             Self::TooLarge { .. } => "build it for release and stripped, or raise the limit",
             Self::NotWasm(_) | Self::Compile(_) => {
                 "the file may be incomplete: copy it again, best under another name and then renamed"

@@ -1,4 +1,4 @@
-//! Installing a component file into the backends folder, at one stroke.
+//! Installs a component file into the backends folder atomically.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -9,24 +9,25 @@ use tempfile::{NamedTempFile, TempPath};
 
 use super::trust::signature_of;
 
-/// A component file beside its target: hidden, whole and on the disk.
+/// A complete, synced component file under a hidden name beside its target.
 pub(super) struct Prepared {
     target: PathBuf,
     component: TempPath,
     signature: Option<TempPath>,
 }
 
-/// Writes a component beside its target. Nothing that anybody sees has changed yet.
+/// Writes a component under a hidden name beside its target.
 ///
 /// # Errors
-/// The system's error; nothing is left behind.
+/// The system's error. Nothing is left behind then.
 pub(super) fn prepare(
     target: &Path,
     bytes: &[u8],
     signature: Option<&[u8]>,
 ) -> io::Result<Prepared> {
     let folder = target.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    // As the one before, or readable for everybody: a component holds no secret.
+    // Keep the permissions of the previous file, or make the file readable for everybody: a
+    // component contains no secrets.
     let permissions = fs::metadata(target)
         .map_or_else(|_| Permissions::from_mode(0o644), |metadata| metadata.permissions());
     let write = |content: &[u8]| -> io::Result<TempPath> {
@@ -45,11 +46,11 @@ pub(super) fn prepare(
 }
 
 impl Prepared {
-    /// Renames it to its target, its signature first. With a name to put it aside under, the file it
-    /// replaces is kept so.
+    /// Renames the file to its target, after its signature. If `aside` is given, the file that it
+    /// replaces is kept under that name.
     ///
     /// # Errors
-    /// The system's error; the old component is still in its place.
+    /// The system's error. The old component is then still in its place.
     pub(super) fn install(self, aside: Option<&Path>) -> io::Result<()> {
         if let Some(aside) = aside.filter(|_| self.target.symlink_metadata().is_ok()) {
             keep(&self.target, aside)?;
@@ -57,15 +58,14 @@ impl Prepared {
         let beside = signature_of(&self.target);
         match self.signature {
             Some(signature) => signature.persist(&beside).map_err(|error| error.error)?,
-            // One for other bytes would only mislead.
+            // A signature of other bytes would only be misleading.
             None => match fs::remove_file(&beside) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             },
         }
         self.component.persist(&self.target).map_err(|error| error.error)?;
-        // The change is done; a file system that cannot promise that it lasts is no reason to say
-        // otherwise.
+        // The component is installed, so it is not an error if the folder cannot be synced.
         if let Some(folder) = self.target.parent() {
             let _ = fs::File::open(folder).and_then(|folder| folder.sync_all());
         }
@@ -73,8 +73,8 @@ impl Prepared {
     }
 }
 
-/// Gives a file a second name; a copy where the file system has no links. The first name is never
-/// without its file.
+/// Gives a file a second name, or copies it if the file system has no hard links. The first name
+/// always exists.
 fn keep(path: &Path, aside: &Path) -> io::Result<()> {
     match fs::remove_file(aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

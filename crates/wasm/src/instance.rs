@@ -1,4 +1,5 @@
-//! One running guest: an instance of a component in a store of its own, and what its failures mean.
+//! One running guest: an instance of a component in a separate store, and the meaning of its
+//! failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +15,11 @@ use super::sandbox::{self, Bound, State};
 use aetheel_model::agent::{Action, TimedInput};
 use aetheel_turn::GuestFailure;
 
-/// How wasmtime says that the hostcall fuel is used up; its error type is private. Pinned by
-/// `a_list_of_a_million_actions_is_cut_off`.
+/// The message of wasmtime when the hostcall fuel is exhausted. Its error type is private. The test
+/// `a_list_of_a_million_actions_is_cut_off` depends on it.
 const FUEL_ERROR: &str = "fuel allocated for hostcalls has been exhausted";
 
-/// All that is needed to make guests of one component, worked out once.
+/// Everything needed to create guests of one component, computed once.
 pub(super) struct Blueprint {
     engine: Engine,
     ready: InstancePre<State>,
@@ -27,12 +28,12 @@ pub(super) struct Blueprint {
     call: Duration,
 }
 
-/// Why a blueprint gives no guest.
+/// Why no guest can be created from a blueprint.
 #[derive(Debug)]
 pub(super) enum StartFailure {
-    /// Its start code failed.
+    /// The start code of the guest failed.
     Guest(GuestFailure),
-    /// An export is not of the contract's type.
+    /// An export does not have the type of the contract.
     Types(String),
 }
 
@@ -43,23 +44,23 @@ pub(super) struct Instance {
     call: Duration,
 }
 
-/// The exports, by the contract they are of.
+/// The exports of the contract that the component implements.
 enum Exports {
     Newest(AgentBackend),
     Older(older::AgentBackend),
 }
 
-/// Where a component has the exports of the contract it implements.
+/// The indices of the exports of the contract that the component implements.
 enum Found {
     Newest(AgentBackendIndices),
     Older(older::AgentBackendIndices),
 }
 
 impl Blueprint {
-    /// Looks the exports up, those of the older contract where that is the one.
+    /// Looks up the exports, of the older contract if `is_older`.
     ///
     /// # Errors
-    /// The name of a missing export.
+    /// Names the missing export.
     pub(super) fn new(
         ready: InstancePre<State>,
         is_older: bool,
@@ -73,7 +74,7 @@ impl Blueprint {
         Ok(Self { engine: ready.engine().clone(), ready, exports, memory, call })
     }
 
-    /// Makes a guest; its start code runs under the limits of a call. Dropping the future leaves
+    /// Creates a guest. Its start code runs under the limits of a call. Dropping the future leaves
     /// nothing behind.
     ///
     /// # Errors
@@ -118,7 +119,7 @@ macro_rules! call {
 }
 
 impl Instance {
-    /// Bytes of its memories.
+    /// Returns the size of the guest's memories in bytes.
     pub(super) fn memory(&self) -> usize {
         self.store.data().memory()
     }
@@ -161,7 +162,7 @@ fn too_much(excess: Excess) -> GuestFailure {
     GuestFailure::CutOff(excess.to_string())
 }
 
-/// The text is the guest's: it ends up in logs, so it is bounded.
+/// Limits the length of a guest's text, because it appears in logs.
 fn refused(mut text: String) -> GuestFailure {
     if text.len() > 4096 {
         text.truncate(text.floor_char_boundary(4096));
@@ -170,7 +171,7 @@ fn refused(mut text: String) -> GuestFailure {
     GuestFailure::Refused(text)
 }
 
-/// Tells our limits from the guest's faults.
+/// Distinguishes the limits of the host from failures of the guest.
 fn failure(store: &Store<State>, error: &wasmtime::Error) -> GuestFailure {
     tracing::debug!(error = format!("{error:?}"), "a guest failed");
     if let Some(bound) = error.downcast_ref::<Bound>() {

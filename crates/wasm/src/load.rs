@@ -1,4 +1,5 @@
-//! Loading a component that was read: it is judged, admitted, and let in beside those of its name.
+//! Loads a component that was read: checks its trust, admits it, and selects the component that
+//! serves.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use aetheel_store::disk::Stamp;
 use aetheel_turn::Backend as _;
 
 impl Loader {
-    /// Lets in what was read from a file, and has the right component of its name serve.
+    /// Loads a component that was read from a file, and makes the best component of its name serve.
     pub(super) async fn load(
         &mut self,
         path: &Path,
@@ -44,7 +45,7 @@ impl Loader {
             .map(|before| before.descriptor.name)
             .filter(|before| *before != name);
         if let Some(before) = before {
-            // It held another backend, which others may have too.
+            // The file contained another backend, of which there may be other files.
             self.serve_best(&before).await;
         }
         match self.candidates.serve_best(&name) {
@@ -55,7 +56,8 @@ impl Loader {
                 tracing::info!(backend = %name, %generation, path = %path.display(), standing, took_ms = took.as_millis() as u64, "backend loaded");
                 Ok(LoadReport::Loaded { name, generation, path, took })
             }
-            // Its file held a better one before than it holds now, or than others.
+            // Another file serves now: the previous content of this file was better than the new
+            // one.
             Some(generation) => {
                 let path = self
                     .candidates
@@ -69,15 +71,15 @@ impl Loader {
                 .serving(&name)
                 .is_some_and(|serving| serving.chosen.path != path) =>
             {
-                tracing::info!(backend = %name, path = %path.display(), "backend file stands by: another one of its name serves");
+                tracing::info!(backend = %name, path = %path.display(), "backend file is on standby: another file of its name serves");
                 Ok(LoadReport::StandsBy { name, path })
             }
-            // The file moved, or an old version came and went unseen.
+            // The file was renamed, or an old version existed only briefly.
             None => Ok(LoadReport::Unchanged { name, path }),
         }
     }
 
-    /// Judges and admits what was read from a file.
+    /// Checks the trust of a component that was read from a file, and admits it.
     async fn admit(&self, path: &Path, source: Source) -> Result<Candidate, AdmissionError> {
         let standing = self.gate.judge(path, &source).await?;
         let Source { bytes, digest, stamp } = source;
@@ -87,8 +89,8 @@ impl Loader {
         Ok(candidate)
     }
 
-    /// Makes sure that a candidate may stand beside the others of its name: all must say which
-    /// agents they are made for. Those whose files are gone or refused by now make room.
+    /// Checks that a candidate can exist beside other files with its name: all of them must declare
+    /// the agent versions they are made for. Removes candidates whose files are gone or refused.
     fn make_room(&mut self, candidate: &Candidate) -> Result<(), AdmissionError> {
         let name = &candidate.descriptor.name;
         let declares = |of: &Candidate| !of.descriptor.understands.is_empty();

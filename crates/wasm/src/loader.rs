@@ -1,4 +1,4 @@
-//! The one task that loads components, never two at a time.
+//! The task that loads components, one at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,13 +26,13 @@ use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, Served};
 use aetheel_turn::{Backend as _, Generation, KnownComponent};
 
-/// How often the operator's files are looked at for components that wait for them.
+/// Interval at which the operator's files are checked for components that wait for a decision.
 const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The files that wait for what they may do to be accepted.
+/// The files whose capabilities wait for the operator's approval.
 pub(super) type Waiting = Mutex<BTreeMap<PathBuf, Arc<Wants>>>;
 
-/// Reads, admits and swaps.
+/// Reads and admits components, and makes them serve.
 pub(super) struct Loader {
     pub(super) engine: Engine,
     pub(super) directory: PathBuf,
@@ -45,65 +45,65 @@ pub(super) struct Loader {
     settling: Settling,
     pub(super) files: BTreeMap<PathBuf, KnownFile>,
     missing_reported: bool,
-    /// Where components that served are.
+    /// The store of components that served.
     pub(super) components: Option<Components>,
-    /// Where those are that came with the program.
+    /// The folder of the components that were shipped with the program.
     pub(super) shipped: Option<PathBuf>,
-    /// Whether those that serve are kept there.
+    /// Whether components that serve are added to the store.
     keeping: bool,
     waiting: Arc<Waiting>,
 }
 
-/// Requests of other parts of the program to the loader.
+/// Requests to the loader.
 pub(super) enum LoaderRequest {
-    /// A look at everything.
+    /// Check all files.
     Rescan,
-    /// From now on, keep what serves.
+    /// Add components that serve to the store from now on.
     Keep,
-    /// The agent of a backend has another version; answered with whether another component serves
-    /// for it.
+    /// Select a component again, because the version of the backend's agent changed. The reply is
+    /// whether another component serves now.
     Choose(String, oneshot::Sender<bool>),
-    /// The component before the generation with this digest is to serve again; without one, what
-    /// served last.
+    /// Make the component serve that served before the generation with this digest or, without a
+    /// digest, the component that served last.
     RollBack(String, Option<String>, oneshot::Sender<Result<Generation, String>>),
-    /// The kept components of a backend that may still be used.
+    /// Return the kept components of a backend that may still be used.
     Kept(String, oneshot::Sender<Vec<Arc<ComponentBackend>>>),
-    /// The components that are known of a backend.
+    /// Return the known components of a backend.
     Known(String, oneshot::Sender<Vec<KnownComponent>>),
-    /// The one of them with this digest, to be tried.
+    /// Open the known component with this digest on trial.
     OnTrial(String, String, oneshot::Sender<Result<ComponentBackend, String>>),
 }
 
-/// Why a file is looked at.
+/// Why a file is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LookReason {
-    /// Something happened to it: whatever comes of it is reported.
+    /// The file was touched, so any result is reported.
     Touched,
-    /// It is looked at again to be sure: only news are reported.
+    /// The file is checked again to be safe, so only changes are reported.
     Rescan,
 }
 
-/// A file as far as it is known.
+/// The known state of a file.
 #[derive(Debug)]
 pub(super) struct KnownFile {
-    /// None: look again at the next rescan, whatever the stamp says.
+    /// The stamp of the file, or `None` if the next rescan must read the file again.
     pub(super) stamp: Option<Stamp>,
-    /// The stamp of the signature beside it, where one counts.
+    /// The stamp of the signature file, if signatures are required.
     pub(super) signature: Option<Stamp>,
-    /// The digest of its content; None: nothing was read.
+    /// The digest of its content, or `None` if it was not read.
     pub(super) digest: Option<String>,
-    /// The backend it holds; None: it was refused.
+    /// The backend that it contains, or `None` if it was refused.
     pub(super) name: Option<String>,
-    /// The operator's decision that it was refused for want of.
+    /// The missing decision of the operator for which it was refused.
     pub(super) wanting: Option<Wanting>,
 }
 
-/// The decision of the operator that a file waits for.
+/// A decision of the operator that a file waits for.
 #[derive(Debug)]
 pub(super) enum Wanting {
-    /// Trust: the backends it was pinned for when it was refused.
+    /// Trust. Contains the backends for which it was pinned when it was refused.
     Trust(BTreeSet<String>),
-    /// That what it may do is accepted.
+    /// Approval of its capabilities.
     Acceptance(Arc<Wants>),
 }
 
@@ -115,7 +115,7 @@ impl Loader {
         reports: broadcast::Sender<LoadReport>,
         waiting: Arc<Waiting>,
     ) -> Self {
-        // Events carry absolute paths.
+        // Events contain absolute paths.
         let directory = std::path::absolute(&options.directory).unwrap_or(options.directory);
         let (watch, hints) = Watch::new(directory.clone());
         Self {
@@ -137,7 +137,7 @@ impl Loader {
         }
     }
 
-    /// Follows changes for ever.
+    /// Follows changes until it is aborted.
     pub(super) async fn follow(mut self, mut requests: mpsc::UnboundedReceiver<LoaderRequest>) {
         let mut rescan = interval_at(Instant::now() + self.rescan, self.rescan);
         rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -182,7 +182,7 @@ impl Loader {
             }
             LoaderRequest::Choose(name, chosen) => {
                 let changed = self.serve_best(&name).await;
-                let _ = chosen.send(changed); // who asked may have gone
+                let _ = chosen.send(changed); // fails if the caller no longer waits
             }
             LoaderRequest::RollBack(name, from, done) => {
                 let _ = done.send(self.roll_back(&name, from).await);
@@ -199,8 +199,8 @@ impl Loader {
         }
     }
 
-    /// Loads files that were refused for want of the operator's trust or acceptance, where either has
-    /// been given since.
+    /// Loads files that were refused because the operator's trust or approval was missing, if it
+    /// was given since.
     async fn retry_unaccepted(&mut self) {
         let mut come = Vec::new();
         for (path, seen) in &self.files {
@@ -220,16 +220,16 @@ impl Loader {
         }
     }
 
-    /// Looks at every file that is there or was, unless it is known and has not changed.
+    /// Checks every file that exists or existed, unless it is known and has not changed.
     pub(super) async fn look_at_everything(&mut self) {
-        // Watch first: what changes while we look is reported.
+        // Start watching first, so that later changes are reported.
         self.watch.renew();
         let directory = self.directory.clone();
         let found = tokio::task::spawn_blocking(move || list(&directory)).await.unwrap_or_default();
         if found.is_none() != self.missing_reported {
             self.missing_reported = found.is_none();
             if self.missing_reported {
-                tracing::warn!(path = %self.directory.display(), "the backends folder cannot be read; hint: create it (BACKENDS_DIR), it is then picked up");
+                tracing::warn!(path = %self.directory.display(), "the backends folder cannot be read; hint: create it (BACKENDS_DIR), it is then loaded without a restart");
             }
         }
         let found = found.unwrap_or_default();
@@ -257,17 +257,17 @@ impl Loader {
         }
     }
 
-    /// Brings what serves in line with one file.
+    /// Checks one file and updates the components that serve.
     async fn look_at(&mut self, path: &Path, cause: LookReason) {
         let begun = Instant::now();
-        // Before it is read and judged: what comes later is another look's.
+        // Take the stamp before the file is read, so that later changes lead to another check.
         let signature = self.gate.stamp(path);
         let (mut pinned_for, mut read) = (BTreeSet::new(), None);
         let (stamp, digest, outcome) =
             match source::read(path.to_owned(), self.engine.limits().component).await {
                 Ok(source) => {
-                    // A file that was still young is read once more later: its stamp alone proves
-                    // nothing.
+                    // A file that changed very recently is read again later, because its stamp
+                    // alone proves nothing.
                     let stamp = Some(source.stamp).filter(source::rested);
                     if let Some(seen) = self.files.get_mut(path)
                         && cause == LookReason::Rescan
@@ -292,7 +292,8 @@ impl Loader {
                     tracing::debug!(path = %path.display(), "backend file {error}");
                     return;
                 }
-                // It may be mended without a trace in its stamp (permissions of a folder above it).
+                // It may be repaired without a change of its stamp, for example by permissions of a
+                // parent folder.
                 Err(error @ AdmissionError::Read(_)) => (None, None, Err(error)),
                 Err(error) => (Stamp::of(path), None, Err(error)),
             };
@@ -330,7 +331,7 @@ impl Loader {
         }
     }
 
-    /// Lets others see which files wait for what they may do to be accepted.
+    /// Publishes the files whose capabilities wait for approval.
     fn note_waiting(&self) {
         let wanting = self.files.iter().filter_map(|(path, seen)| match &seen.wanting {
             Some(Wanting::Acceptance(wants)) => Some((path.clone(), wants.clone())),
@@ -350,13 +351,13 @@ impl Loader {
         let left = self.candidates.of(&name).count();
         match served.map(|serving| format!("{:?}", serving.backend)) {
             Some(serving) if left == 0 => {
-                tracing::warn!(path = %path.display(), serving, "backend file is gone, its last generation goes on serving; hint: put it back, or restart to be rid of the backend");
+                tracing::warn!(path = %path.display(), serving, "backend file is gone, its last generation continues to serve; hint: put it back, or restart to remove the backend");
             }
             Some(serving) => {
-                tracing::warn!(path = %path.display(), served = serving, "backend file is gone, another one of its name takes over; hint: put it back if it is the one you want");
+                tracing::warn!(path = %path.display(), served = serving, "backend file is gone, another file of its name takes over; hint: put it back if you want it to serve");
             }
             None => {
-                tracing::info!(path = %path.display(), backend = name, "backend file is gone, another one of its name serves")
+                tracing::info!(path = %path.display(), backend = name, "backend file is gone, another file of its name serves")
             }
         }
         // A file that was refused because of this one may be its successor.
@@ -369,8 +370,8 @@ impl Loader {
         self.serve_best(&name).await;
     }
 
-    /// Has the right candidate serve, and reports it if it is another one than before; returns whether
-    /// it is.
+    /// Makes the best candidate serve. If that is another one than before, reports it and returns
+    /// true.
     pub(super) async fn serve_best(&mut self, name: &str) -> bool {
         let begun = Instant::now();
         let Some(generation) = self.candidates.serve_best(name) else { return false };
@@ -389,8 +390,8 @@ impl Loader {
         true
     }
 
-    /// Keeps the component that serves under a name, where that is wanted. Its file is read again
-    /// only if its bytes are neither `loaded` nor kept already.
+    /// Adds the component that serves under a name to the store, if the store is in use. Reads its
+    /// file again only if its bytes are neither in `loaded` nor in the store.
     async fn keep(&self, name: &str, loaded: Option<(String, Arc<[u8]>)>) {
         let (Some(components), true, Some(serving)) =
             (self.components.clone(), self.keeping, self.candidates.serving(name))
@@ -406,7 +407,7 @@ impl Loader {
                 let read = || source::read_now(&path, limit).ok();
                 let unchanged = || Some(read().filter(|source| source.digest == digest)?.bytes);
                 let Some(bytes) = loaded.or_else(unchanged) else {
-                    tracing::debug!(backend, path = %path.display(), "what serves is not kept: its file holds something else by now");
+                    tracing::debug!(backend, path = %path.display(), "the serving component is not kept: its file has other content by now");
                     return Ok(());
                 };
                 let signature = read_signature(&signature_of(&path));
@@ -418,7 +419,7 @@ impl Loader {
         if let Ok(Err(error)) = kept.await {
             tracing::warn!(
                 backend = name,
-                "what serves cannot be kept for a rollback: {}; hint: check the room and the permissions of CONFIG_DIR",
+                "the serving component cannot be kept for a rollback: {}; hint: check the free space and the permissions of CONFIG_DIR",
                 with_causes(&error)
             );
         }
@@ -429,11 +430,11 @@ impl Loader {
         if let LoadReport::Loaded { name, generation, .. } = &report {
             figures::generation(name, generation.number);
         }
-        let _ = self.reports.send(report); // nobody has to listen
+        let _ = self.reports.send(report); // fails if there is no receiver
     }
 }
 
-/// Returns the components of a directory; None: it cannot be read.
+/// Returns the component files of a directory, or `None` if it cannot be read.
 fn list(directory: &Path) -> Option<BTreeMap<PathBuf, Stamp>> {
     let entries = std::fs::read_dir(directory).ok()?;
     let paths =

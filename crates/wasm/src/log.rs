@@ -1,4 +1,5 @@
-//! The prints of a guest: captured line by line into the operator's log, bounded and made harmless.
+//! Writes the output of a guest to the operator's log line by line, with a limited size and escaped
+//! control characters.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -11,11 +12,11 @@ use parking_lot::Mutex;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// Bytes of a link that reach the log; what follows is swallowed.
+/// Maximum output of a link that is logged, in bytes. The rest is dropped.
 const LOG_MAX: usize = 64 << 10;
-/// Longest line; a longer one is broken.
+/// Maximum length of a line in bytes. A longer line is broken.
 const LINE_MAX: usize = 4 << 10;
-/// Lines kept to explain a crash.
+/// Number of lines kept to explain a crash.
 const LAST_WORDS: usize = 4;
 
 /// The output of one link.
@@ -32,7 +33,7 @@ struct Lines {
     last: VecDeque<String>,
 }
 
-/// Where a guest printed.
+/// The stream on which a guest printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Printed {
     Stdout,
@@ -52,13 +53,13 @@ impl GuestLog {
         Self(Arc::new(Mutex::new(lines)))
     }
 
-    /// Returns the stream to give to WASI.
+    /// Returns the stream for WASI.
     pub(super) fn stream(&self, printed: Printed) -> LogStream {
         LogStream { log: self.clone(), printed }
     }
 
-    /// Returns the end of stderr as one line, empty when there was none. It is often the only text
-    /// of a crash.
+    /// Returns the end of stderr as one line, which may be empty. It is often the only text about a
+    /// crash.
     pub(super) fn last_words(&self) -> String {
         let mut lines = self.0.lock();
         lines.end();
@@ -87,7 +88,7 @@ impl Lines {
         }
     }
 
-    /// Ends lines that have no terminator yet.
+    /// Emits lines that have no terminator yet.
     fn end(&mut self) {
         self.emit(Printed::Stdout);
         self.emit(Printed::Stderr);
@@ -123,7 +124,8 @@ impl Drop for Lines {
     }
 }
 
-/// Control characters would let a guest forge lines or colours in the operator's terminal.
+/// Escapes control characters, with which a guest could forge lines or colours in the operator's
+/// terminal.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -137,8 +139,8 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// One of the two streams. Never full and never an error: wasmtime's own in-memory pipe traps when
-/// full.
+/// One of the two streams. It is never full and never fails: wasmtime's own in-memory pipe traps
+/// when it is full.
 #[derive(Clone, Debug)]
 pub(super) struct LogStream {
     log: GuestLog,
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_prints_at_most_its_share_and_its_last_words_are_kept_all_the_same() {
+    fn output_of_a_link_is_limited_but_its_last_lines_are_kept() {
         let log = log();
         let line = format!("{}\n", "x".repeat(999));
         for _ in 0..200 {
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_a_line_are_one_line_and_an_endless_line_is_broken() {
+    fn pieces_of_a_line_are_joined_and_an_endless_line_is_broken() {
         let log = log();
         for piece in ["pan", "icked", " here\r\nand"] {
             log.write(Printed::Stderr, piece.as_bytes());
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_forge_a_line_or_a_colour_is_escaped() {
+    fn characters_that_could_forge_a_line_or_a_colour_are_escaped() {
         assert_eq!(
             escaped("a\x1b[31m\rb\u{202e}c\td\u{7f}"),
             "a\\u{1b}[31m\\u{d}b\\u{202e}c\td\\u{7f}"

@@ -1,19 +1,18 @@
-//! How much of their limits guests use, for those who ask about a component rather than serve with
-//! it.
+//! Measures the resources that guests on trial use.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The most that any guest of a component has used so far.
+/// The maximum resources that any guest of a component has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Bytes of one guest's memories together.
+    /// The total size of one guest's memories, in bytes.
     pub memory: usize,
-    /// The longest call, by the clock.
+    /// The duration of the longest call, in real time.
     pub call: Duration,
 }
 
-/// Keeps [`Used`] over guests that may run side by side.
+/// Collects [`Used`] from guests that may run in parallel.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
     memory: AtomicUsize,
@@ -21,7 +20,7 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    /// A call that began then has ended, and left the guest with so many bytes.
+    /// Records a call that began at `began` and left the guest with `memory` bytes.
     pub(super) fn called(&self, began: Instant, memory: usize) {
         self.memory.fetch_max(memory, Ordering::Relaxed);
         self.nanoseconds.fetch_max(

@@ -6,26 +6,26 @@ use std::time::Duration;
 use super::trust::Gate;
 use aetheel_store::workspace::Components;
 
-/// Where components come from.
+/// The options of a registry.
 #[derive(Clone, Debug)]
 pub struct RegistryOptions {
-    /// The folder of `*.wasm` files. It may be missing and appear later.
+    /// The folder of `*.wasm` files. It may be created later.
     pub directory: PathBuf,
-    /// How long a file must not change before it is loaded; a quarter of it when its writer closed
-    /// or renamed it.
+    /// How long a file must not change before it is loaded. An eighth of it suffices if the writer
+    /// closed or renamed the file.
     pub quiet: Duration,
-    /// How often everything is looked at, whatever the watch says.
+    /// Interval at which all files are checked, in addition to the watch.
     pub rescan: Duration,
     /// The operator's trust settings.
     pub gate: Gate,
-    /// Where components that served are kept; none: nothing can be rolled back.
+    /// The store of components that served, or `None` to disable rollbacks.
     pub components: Option<Components>,
-    /// Where the components are that came with the program, to be tried; none: it came with none.
+    /// The folder of the components that were shipped with the program, if there is such a folder.
     pub shipped: Option<PathBuf>,
 }
 
 impl RegistryOptions {
-    /// The usual times, 200 ms and 30 s; everything may serve, nothing is kept.
+    /// Returns the default options: 200 ms and 30 s, all components may serve, and none is kept.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
         Self {

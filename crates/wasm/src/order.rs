@@ -1,5 +1,5 @@
-//! In which order files are loaded: those that served last come first, so that of two files which
-//! cannot stand side by side the same one serves after a restart.
+//! Orders files for loading: components that served last come first. If two files cannot serve side
+//! by side, the same one then serves after a restart.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,7 @@ use super::source;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, Last};
 
-/// The files of the folder, those that served last first, the others by name. Does its I/O where it
-/// is called.
+/// Sorts the files of the folder: those that served last first, then by name. Blocks.
 pub(super) fn by_right(
     mut found: Vec<(PathBuf, Stamp)>,
     components: Option<&Components>,
@@ -17,7 +16,7 @@ pub(super) fn by_right(
     let last = components.map(Components::last).unwrap_or_default();
     let named =
         |path: &Path, last: &Last| path.file_name().is_some_and(|name| name == last.file.as_str());
-    // One whose file has another name by now is known by its content.
+    // A component whose file was renamed is recognised by its content.
     let moved: Vec<&Last> =
         last.iter().filter(|last| !found.iter().any(|(path, _)| named(path, last))).collect();
     let served = |path: &Path| {

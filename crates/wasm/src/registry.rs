@@ -1,4 +1,4 @@
-//! The backends there are, by name, and the news about them.
+//! The backends by name, and the reports on them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::wants::Wants;
 use aetheel_model::vigil;
 use aetheel_turn::{Backend, Backends, Generation, KnownComponent};
 
-/// Name to current backend, kept current. Dropping it ends the watch; backends in use live on.
+/// The current backends by name. Dropping it ends the watch; backends that are in use stay usable.
 pub struct Registry {
     current: Arc<Current>,
     agents: Arc<AgentVersions>,
@@ -29,10 +29,11 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Loads all components of the folder, one after the other by name, and from then on follows
-    /// its changes.
+    /// Loads all components of the folder, one after the other by name, and follows its changes
+    /// from then on.
     ///
-    /// Returns what became of each file. A missing folder is no error: it is logged and waited for.
+    /// Returns a report on each file. A missing folder is not an error: it is logged, and
+    /// components are loaded once it exists.
     pub async fn start(engine: Engine, options: RegistryOptions) -> (Self, Vec<LoadReport>) {
         let (current, agents) = (Arc::new(Current::default()), Arc::new(AgentVersions::default()));
         let (reports, mut first) = broadcast::channel(1024);
@@ -50,30 +51,30 @@ impl Registry {
         (Self { current, agents, reports, requests, waiting, loader }, loaded)
     }
 
-    /// Returns the news from now on.
+    /// Returns a receiver of the reports from now on.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<LoadReport> {
         self.reports.subscribe()
     }
 
-    /// Has the loader look at everything soon, as the slow rescan does.
+    /// Asks the loader to check all files soon, as its periodic rescan does.
     pub fn rescan(&self) {
         self.ask(LoaderRequest::Rescan);
     }
 
-    /// The files that wait for what they may do to be accepted, with what that is.
+    /// Returns the files whose capabilities wait for approval, with these capabilities.
     #[must_use]
     pub fn waiting(&self) -> Vec<(PathBuf, Arc<Wants>)> {
         all(&self.waiting)
     }
 
-    /// Has what serves be kept from now on, for rollbacks.
+    /// Keeps components that serve from now on, for rollbacks.
     pub fn keep(&self) {
         self.ask(LoaderRequest::Keep);
     }
 
-    /// Says which version a backend's agent has now. Returns, once it serves, whether that made
-    /// another component serve.
+    /// Sets the version of a backend's agent. Returns, once it serves, whether another component
+    /// was selected.
     pub async fn agent_is(&self, name: &str, version: &str) -> bool {
         let before = self.agents.lock().insert(name.to_owned(), version.to_owned());
         let a_choice = self.chosen(name).is_some_and(|chosen| !chosen.others.is_empty());
@@ -85,13 +86,14 @@ impl Registry {
         changed.await.unwrap_or(false)
     }
 
-    /// Where what serves under a name came from, and why it is that.
+    /// Returns the origin of the component that serves under a name, and the reason for its
+    /// selection.
     #[must_use]
     pub fn chosen(&self, name: &str) -> Option<Arc<Chosen>> {
         self.current.load().get(name).map(|serving| serving.chosen.clone())
     }
 
-    /// Returns the name and version of the kept component that serves in the place of this file.
+    /// Returns the name and version of the kept component that serves in place of this file.
     #[must_use]
     pub fn stand_in_of(&self, path: &Path) -> Option<(String, String)> {
         let current = self.current.load();
@@ -101,15 +103,15 @@ impl Registry {
         Some((name.clone(), serving.backend.descriptor().version.clone()))
     }
 
-    /// Has the component serve again that served before the generation with this digest, or without
-    /// one what served last, and returns what then serves.
+    /// Makes the component serve that served before the generation with this digest or, without a
+    /// digest, the one that served last. Returns the generation that serves then.
     ///
     /// # Errors
-    /// Why it stays as it is, and what to do.
+    /// Returns why nothing was changed and what to do.
     pub async fn put_back(&self, name: &str, from: Option<&str>) -> Result<Generation, String> {
         let (done, generation) = oneshot::channel();
         self.ask(LoaderRequest::RollBack(name.to_owned(), from.map(str::to_owned), done));
-        generation.await.unwrap_or_else(|_| Err("the gateway is going away".to_owned()))
+        generation.await.unwrap_or_else(|_| Err("the gateway is shutting down".to_owned()))
     }
 
     /// Returns the kept components of a backend that may still be used, the latest first.
@@ -119,18 +121,18 @@ impl Registry {
         kept.await.unwrap_or_default()
     }
 
-    /// The components that are known of a backend, what serves first.
+    /// Returns the known components of a backend, the one that serves first.
     pub async fn known_components(&self, name: &str) -> Vec<KnownComponent> {
         let (done, known) = oneshot::channel();
         self.ask(LoaderRequest::Known(name.to_owned(), done));
         known.await.unwrap_or_default()
     }
 
-    /// Opens one of these to be tried: judged and admitted like any other, and its failures are
-    /// nothing to what serves.
+    /// Opens a known component on trial. It is checked and admitted like any other, and its
+    /// failures do not count for the component that serves.
     ///
     /// # Errors
-    /// Why it may not be used.
+    /// Returns why it may not be used.
     pub async fn try_component(
         &self,
         name: &str,
@@ -138,7 +140,7 @@ impl Registry {
     ) -> Result<Arc<ComponentBackend>, String> {
         let (done, tried) = oneshot::channel();
         self.ask(LoaderRequest::OnTrial(name.to_owned(), digest.to_owned(), done));
-        let tried = tried.await.unwrap_or_else(|_| Err("the gateway is going away".to_owned()));
+        let tried = tried.await.unwrap_or_else(|_| Err("the gateway is shutting down".to_owned()));
         tried.map(Arc::new)
     }
 
@@ -149,7 +151,7 @@ impl Registry {
     }
 
     fn ask(&self, request: LoaderRequest) {
-        let _ = self.requests.send(request); // the loader goes with us
+        let _ = self.requests.send(request); // fails only while the loader ends
     }
 }
 

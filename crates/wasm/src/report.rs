@@ -1,4 +1,4 @@
-//! The loader's reports on the files it looks at.
+//! The loader's reports on the files it checks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,52 +7,53 @@ use std::time::Duration;
 use super::error::AdmissionError;
 use aetheel_turn::Generation;
 
-/// The result of one look at one file.
+/// The result of checking one file.
 #[derive(Clone, Debug)]
 pub enum LoadReport {
     /// Its component serves from now on.
     Loaded {
-        /// The name of the backend it serves as.
+        /// The name of the backend.
         name: String,
-        /// The generation that now answers new turns.
+        /// The generation that serves new turns.
         generation: Generation,
-        /// The file it was loaded from.
+        /// The file that it was loaded from.
         path: PathBuf,
-        /// From the decision to load until it served.
+        /// The time from the decision to load until it served.
         took: Duration,
     },
-    /// It does not; what served before still does.
+    /// The file was refused. The component that served before still serves.
     Refused {
         /// The file that was refused.
         path: PathBuf,
-        /// The reason, with a hint for the operator.
+        /// The reason, which has a hint for the operator.
         reason: Arc<AdmissionError>,
     },
-    /// It was touched, but has the content that already serves.
+    /// The file was touched, but has the content that already serves.
     Unchanged {
-        /// The name of the backend whose component it is.
+        /// The name of the backend.
         name: String,
         /// The file that was touched.
         path: PathBuf,
     },
-    /// It could serve, but another file of its name does.
+    /// The component could serve, but another file of its name does.
     StandsBy {
-        /// The name both components have.
+        /// The name of both backends.
         name: String,
-        /// The file that stands by.
+        /// The file that does not serve.
         path: PathBuf,
     },
-    /// It is gone; its last generation still serves, unless another file of its name takes over.
+    /// The file is gone. Its last generation still serves, unless another file of its name takes
+    /// over.
     Vanished {
-        /// The name of the backend whose component is gone.
+        /// The name of the backend.
         name: String,
-        /// Where the file was.
+        /// The path of the file.
         path: PathBuf,
     },
 }
 
 impl LoadReport {
-    /// Name of the backend; empty for a refused file, which may be anybody's.
+    /// Returns the name of the backend, which is empty for a refused file.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Loaded { name, .. }
@@ -63,7 +64,7 @@ impl LoadReport {
         }
     }
 
-    /// The word for it in the metrics.
+    /// Returns the word for the report in metrics.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Loaded { .. } => "loaded",

@@ -1,9 +1,9 @@
-//! Putting back the component that served before.
+//! Restores the component that served before.
 //!
-//! The loader does it, so that nothing is loaded meanwhile. The component that comes back is judged
-//! and admitted like any other before a file is touched; the one it replaces stays in the folder
-//! under another name, and is forgotten by the store, so that rolling back twice goes back twice.
-//! Pinned by `tests/backend/rollback.rs`.
+//! The loader does it, so that nothing else is loaded at the same time. The restored component is
+//! checked and admitted like any other before a file is changed. The replaced component stays in
+//! the folder under another name and is removed from the store, so that a second rollback goes back
+//! one step further. `tests/backend/rollback.rs` tests this module.
 
 use std::path::{Path, PathBuf};
 
@@ -20,11 +20,12 @@ use aetheel_turn::{Backend as _, Generation};
 use tokio::time::Instant;
 
 impl Loader {
-    /// Puts back the component that served before the generation with this digest. Without a
-    /// digest: the stand-in, or the component that served last of a backend that does not serve.
+    /// Restores the component that served before the generation with the digest `from`. Without a
+    /// digest, restores the file of a component that serves in place of a refused one, or the
+    /// component that served last if the backend does not serve.
     ///
     /// # Errors
-    /// Why it stays as it is, and what to do.
+    /// Returns why nothing was changed and what to do.
     pub(super) async fn roll_back(
         &mut self,
         name: &str,
@@ -50,7 +51,7 @@ impl Loader {
         let in_file = from.as_deref().filter(|_| !stands_in);
         let replaced = self.replaced(&target, in_file).await?;
         let Some(components) = self.components.clone() else {
-            return Err(format!("no component that served `{name}` before is kept"));
+            return Err(format!("no earlier component of `{name}` is kept"));
         };
         let exactly = restored.as_ref().map(|restored| restored.digest.as_str());
         let earlier = self.earlier(&components, name, from.clone(), exactly, &target).await?;
@@ -58,7 +59,7 @@ impl Loader {
         let candidate = self.readmit(&target, name, &earlier).await.map_err(|error| {
             let short = short(&digest);
             format!(
-                "the component before ({short}) may not serve: it {}; hint: {}",
+                "the previous component ({short}) may not serve: it {}; hint: {}",
                 with_causes(&error),
                 error.hint()
             )
@@ -68,7 +69,7 @@ impl Loader {
             let (version, path) = (&candidate.descriptor.version, winner.path.display());
             let why = why.unwrap_or_default();
             return Err(format!(
-                "the component before (version {version}) would not serve, but {path}: {why}; move that file away first"
+                "the previous component (version {version}) would not serve, but {path} would: {why}; move that file away first"
             ));
         }
         let aside = replaced.as_ref().map(|digest| aside(&target, digest));
@@ -85,10 +86,10 @@ impl Loader {
                     target.display()
                 ));
             }
-            Err(_) => return Err("the gateway is going away".to_owned()),
+            Err(_) => return Err("the gateway is shutting down".to_owned()),
         }
         self.candidates.insert(candidate);
-        // Its stamp is looked at with the next look at everything.
+        // The next rescan sets the stamp.
         let seen = KnownFile {
             stamp: None,
             signature: self.gate.stamp(&target),
@@ -98,10 +99,10 @@ impl Loader {
         };
         self.files.insert(target.clone(), seen);
         let Some(generation) = self.candidates.serve_best(name).or(restored) else {
-            return Err(format!("`{name}` has served that already"));
+            return Err(format!("`{name}` already serves that component"));
         };
         let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
-        tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the component before");
+        tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the previous component");
         self.report(LoadReport::Loaded {
             name: name.to_owned(),
             generation: generation.clone(),
@@ -115,15 +116,15 @@ impl Loader {
         if let Ok(Err(error)) = forgotten.await {
             tracing::warn!(
                 backend = name,
-                "{}; a next rollback may bring it back",
+                "{}; the next rollback may restore it again",
                 with_causes(&error)
             );
         }
         Ok(generation)
     }
 
-    /// The digest of what is to be replaced; none: there is no file. It must be what serves, or be
-    /// refused.
+    /// Returns the digest of the file that is to be replaced, or `None` if it does not exist. The
+    /// file must contain the component that serves, or be refused.
     async fn replaced(
         &self,
         target: &Path,
@@ -135,7 +136,7 @@ impl Loader {
                 Ok(Some(source.digest))
             }
             Ok(_) => Err(format!(
-                "{shown} holds another component by now, which does not serve; move it away, or put in a sound one"
+                "{shown} holds another component by now, which does not serve; move it away, or replace it by a valid one"
             )),
             Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => {
                 Ok(None)
@@ -144,8 +145,8 @@ impl Loader {
         }
     }
 
-    /// Returns the component that served before and is in no other file of the folder, where it
-    /// would serve by itself; or the one with the digest `exactly`.
+    /// Returns the kept component with the digest `exactly` or, without it, the latest component
+    /// that served before `from` and that no other file of the folder contains.
     async fn earlier(
         &self,
         components: &Components,
@@ -164,12 +165,12 @@ impl Loader {
             Some(digest) => served.digest == digest,
             None => !beside.contains(&served.digest.as_str()),
         };
-        kept.into_iter()
-            .find(wanted)
-            .ok_or_else(|| format!("`{name}` has no component before this one that was kept; put another file in its place"))
+        kept.into_iter().find(wanted).ok_or_else(|| {
+            format!("no earlier component of `{name}` is kept; put another file in its place")
+        })
     }
 
-    /// Judges and admits a component that was kept, for the place of a file.
+    /// Checks and admits a kept component for the place of a file.
     pub(super) async fn readmit(
         &self,
         target: &Path,
@@ -193,7 +194,7 @@ impl Loader {
     }
 }
 
-/// The name that a replaced file is kept under.
+/// Returns the name under which a replaced file is kept.
 fn aside(target: &Path, digest: &str) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(format!(".rolled-back-{}", short(digest)));

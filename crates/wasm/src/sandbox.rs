@@ -1,7 +1,7 @@
-//! The world of a guest: nothing that differs between two machines, and bounded memory.
+//! The environment of a guest: nothing that differs between two machines, and limited memory.
 //!
-//! Language runtimes import WASI whether they use it or not, so it is there, but empty: no
-//! arguments, no environment, no files, no sockets; clocks that stand still, and random numbers
+//! Language runtimes import WASI even if they do not use it, so it is available but empty: no
+//! arguments, no environment, no files, no sockets, clocks that never advance, and random numbers
 //! that are always the same.
 
 use std::sync::Arc;
@@ -20,38 +20,39 @@ use wasmtime_wasi::{
 
 use super::log::{GuestLog, Printed};
 
-/// Bytes one call may have copied out of the guest, all strings and lists together.
+/// Maximum size of all strings and lists that one call may copy out of the guest, in bytes.
 const HOSTCALL_FUEL: usize = 32 << 20;
-/// Elements of all tables together.
+/// Maximum number of elements of all tables together.
 const TABLE_ELEMENTS: usize = 1_000_000;
-/// Core instances, tables and memories; a Python component takes 16 instances.
+/// Maximum number of core instances, of tables and of memories. A Python component uses 16
+/// instances.
 const PARTS: usize = 128;
-/// WASI handles a guest may hold at once.
+/// Maximum number of WASI handles of a guest.
 const HANDLES: usize = 1024;
-/// Bytes of "random" a guest may ask for at once.
+/// Maximum number of "random" bytes that a guest may request at once.
 const RANDOM_MAX: u64 = 64 << 10;
 
-/// The WASI packages a component may import; sockets are there to link and trap when used (Python
-/// imports them always).
+/// The WASI packages that a component may import. Sockets can be imported, because Python always
+/// imports them, but they trap when used.
 pub(super) const WASI: &[&str] = &["cli", "io", "clocks", "random", "filesystem", "sockets"];
 
-/// A guest wanted more than it may have.
+/// A guest exceeded a limit of its resources.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Bound {
-    /// More memory than the limit for all of the guest's memories together, bytes.
+    /// The limit of all memories of the guest together, in bytes.
     #[error("it wanted more than {} MiB of memory", .0 >> 20)]
     Memory(usize),
-    /// More elements than the limit for all of the guest's tables together.
+    /// The limit of all table elements of the guest together.
     #[error("it wanted more than {TABLE_ELEMENTS} table elements")]
     Table,
 }
 
-/// The state of one store, which is one guest.
+/// The state of one store, which belongs to one guest.
 pub(super) struct State {
     wasi: WasiCtx,
     handles: ResourceTable,
     bounds: Bounds,
-    /// The lines the guest writes to stdout and stderr, on their way to the log.
+    /// The output of the guest.
     pub(super) log: GuestLog,
 }
 
@@ -61,7 +62,7 @@ impl WasiView for State {
     }
 }
 
-/// Makes the store of one guest. Its code gives the worker back at every epoch tick.
+/// Creates the store of one guest. Its code yields to the worker at every epoch tick.
 pub(super) fn store(
     engine: &Engine,
     memory: usize,
@@ -76,9 +77,8 @@ pub(super) fn store(
     store.limiter(|state| &mut state.bounds);
     store.set_hostcall_fuel(HOSTCALL_FUEL);
     store.set_epoch_deadline(1);
-    // tokio's own yield lets the worker look after timers and sockets in between; wasmtime's wakes
-    // itself at once, and a worker with nothing else to do would come back here up to 61 ticks
-    // long.
+    // Tokio's yield lets the worker handle timers and sockets in between. Wasmtime's yield wakes
+    // itself immediately, and a worker without other work would return here for up to 61 ticks.
     store.epoch_deadline_callback(|_| {
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
     });
@@ -101,10 +101,10 @@ fn wasi(log: &GuestLog) -> WasiCtx {
         .build()
 }
 
-/// Puts the empty WASI into a linker, without sockets.
+/// Adds the empty WASI to a linker, without sockets.
 ///
 /// # Errors
-/// Only when wasmtime-wasi defines something twice.
+/// Returns an error only if wasmtime-wasi defines something twice.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     // Streams, polling, clocks, random bytes, standard input and output.
     wasmtime_wasi::p2::add_to_linker_proxy_interfaces_async(linker)?;
@@ -121,15 +121,16 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)
 }
 
-/// Puts what a component imports and no guest may use into a linker: there to link, trapping when
-/// used. That is sockets, and all of WASI 0.3, which toolchains begin to import beside what they
+/// Adds stubs for imports that no guest may use, so that a component can be linked: they trap when
+/// used. These are sockets, and all of WASI 0.3, which toolchains import in addition to what they
 /// use.
 ///
-/// Wasmtime's own stubs for everything unknown are made for the version a component names, and hide
-/// what is there for a compatible one: all of WASI, for a component that imports 0.2.9 of it.
+/// Wasmtime's own stubs for unknown imports cannot be used: they are made for the version that a
+/// component names and hide compatible definitions. A component that imports WASI 0.2.9 would get
+/// stubs for all of WASI.
 ///
 /// # Errors
-/// Only when something of that name is there already.
+/// Returns an error only if the linker already has a definition of that name.
 pub(super) fn stub_unused(
     linker: &mut Linker<State>,
     component: &Component,
@@ -149,7 +150,7 @@ pub(super) fn stub_unused(
                         Err(wasmtime::Error::msg(format!("unknown import: `{function}`")))
                     })?;
                 }
-                // Those of wasi:io are what they are there.
+                // Resources of wasi:io are already defined by that package.
                 ComponentItem::Resource(_)
                     if !is_newer(name)
                         && matches!(item, "pollable" | "input-stream" | "output-stream") => {}
@@ -163,17 +164,17 @@ pub(super) fn stub_unused(
     Ok(())
 }
 
-/// Whether an import is of WASI 0.3.
+/// Returns whether an import belongs to WASI 0.3.
 pub(super) fn is_newer(import: &str) -> bool {
     import.starts_with("wasi:")
         && import.split_once('@').is_some_and(|(_, version)| version.starts_with("0.3."))
 }
 
-/// A resource that no guest ever holds.
+/// A resource of which no instance exists.
 struct Socket;
 
-/// The clock every guest sees: it stands still, at the beginning of the year 2000. Times come with
-/// the inputs.
+/// The clock of every guest, which always shows the beginning of the year 2000. Inputs contain the
+/// real time.
 struct Stopped;
 
 impl HostWallClock for Stopped {
@@ -196,8 +197,8 @@ impl HostMonotonicClock for Stopped {
     }
 }
 
-/// Bytes that look random and are the same in every guest. Their number is odd, so that reads of
-/// any size differ.
+/// Returns bytes that look random and are the same for every guest. Their number is odd, so that
+/// consecutive reads of any size differ.
 fn noise() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..251)
@@ -211,13 +212,14 @@ fn noise() -> Vec<u8> {
 }
 
 impl State {
-    /// Bytes of all memories together, now; they never shrink.
+    /// Returns the total size of all memories in bytes. Memories never shrink.
     pub(super) fn memory(&self) -> usize {
         self.bounds.memory - self.bounds.memory_left
     }
 }
 
-/// Counts over all memories and tables of a store: wasmtime's own limiter counts each for itself.
+/// Limits all memories and tables of a store together. Wasmtime's own limiter counts each
+/// separately.
 struct Bounds {
     memory: usize,
     memory_left: usize,
@@ -232,11 +234,11 @@ impl ResourceLimiter for Bounds {
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(false); // the guest's own limit: an ordinary failure to it
+            return Ok(false); // the guest's own limit, which it handles as an ordinary failure
         }
         let more = desired.saturating_sub(current);
-        // An error rather than a failed `memory.grow`: what a guest makes of that is anything from
-        // an abort to a loop.
+        // Return an error instead of a failed `memory.grow`, to which guests react unpredictably:
+        // some abort, some loop.
         self.memory_left = self.memory_left.checked_sub(more).ok_or(Bound::Memory(self.memory))?;
         Ok(true)
     }

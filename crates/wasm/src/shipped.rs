@@ -1,10 +1,10 @@
-//! The components that came with the program, and how they get into the operator's folder.
+//! Installs the components that were shipped with the program into the operator's folder.
 //!
-//! An installed program has them where it cannot write. The operator's folder is the one that
-//! serves: what is missing there is put there once, what nobody touched since goes along with the
-//! program, and everything else is the operator's. [`NOTED`] says what was put there. Nothing comes
-//! in that the operator's trust settings would refuse. Pinned by the tests below and by
-//! `tests/gateway/installed.rs`.
+//! The shipped components are in a folder that the program cannot write. Components are served from
+//! the operator's folder: a missing component is installed there once, a component that nobody
+//! changed is updated with the program, and all other files belong to the operator. The file
+//! [`NOTED`] lists the installed components. A component that the operator's trust settings refuse
+//! is not installed. `tests/gateway/installed.rs` also tests this module.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,25 +18,26 @@ use super::trust::{Gate, read_signature, signature_of};
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::{EVERYBODY, replace_for};
 
-/// File of the operator's folder with what was put there: `<sha256>  <file>`, a line each, as
-/// `sha256sum` writes and checks it.
+/// The file in the operator's folder that lists the installed components. Each line is
+/// `<sha256>  <file>`, the format of `sha256sum`.
 const NOTED: &str = ".shipped";
 
-/// What becomes of one shipped component.
+/// The action for one shipped component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It was never here: it comes.
+    /// It was never installed: install it.
     New,
-    /// The one before is as it was put here: it is replaced.
+    /// The installed one was not changed: replace it.
     Newer,
-    /// It is here.
+    /// It is already installed.
     Here,
-    /// The operator put another one in its place, rolled it back, or took it away: that stands.
+    /// The operator replaced, rolled back or removed it: keep that.
     Theirs,
 }
 
 impl Fate {
-    /// Decides by digests: of the shipped one, of what was noted, and of the file that is here.
+    /// Decides from the digests of the shipped component, of the noted one, and of the file in the
+    /// operator's folder.
     fn of(shipped: &str, noted: Option<&str>, here: Option<&str>) -> Self {
         match (noted, here) {
             (_, Some(here)) if here == shipped => Self::Here,
@@ -47,11 +48,11 @@ impl Fate {
     }
 }
 
-/// Brings the components of `shipped` into `folder`, and tells the log. `limit` is the largest
-/// component taken, bytes.
+/// Installs the components of `shipped` into `folder` and logs what it did. `limit` is the maximum
+/// size of a component in bytes.
 ///
 /// # Errors
-/// The system's, naming the path; what could be brought until then is whole.
+/// The system's error with the path. Components that were already installed are complete.
 pub async fn bring(
     shipped: &Path,
     folder: &Path,
@@ -62,7 +63,7 @@ pub async fn bring(
         let path = path.to_owned();
         move |error| (path, error)
     };
-    // The shipped ones serve by themselves.
+    // The shipped components are served directly.
     if fs::canonicalize(shipped).ok() == fs::canonicalize(folder).ok() {
         return Ok(());
     }
@@ -81,23 +82,23 @@ pub async fn bring(
         let here = match source::read(to.clone(), limit).await {
             Ok(source) => Some(source.digest),
             Err(AdmissionError::Read(error)) if error.kind() == io::ErrorKind::NotFound => None,
-            // Whatever lies there is not ours.
+            // The operator's folder has something else at this path.
             Err(_) => Some(String::new()),
         };
         let known = noted.get(&name).map(String::as_str);
         match Fate::of(&fresh.digest, known, here.as_deref()) {
             Fate::Here => {}
             Fate::Theirs => {
-                tracing::info!(path = %to.display(), shipped = %from.display(), "a shipped component is not taken: the backends folder has the operator's decision; hint: `aetheel backend install` takes it");
+                tracing::info!(path = %to.display(), shipped = %from.display(), "a shipped component is not installed: the operator changed or removed its file; hint: `aetheel backend install` installs it");
                 continue;
             }
             Fate::New | Fate::Newer => {
                 if let Err(error) = gate.judge(&from, &fresh).await {
-                    tracing::info!(path = %from.display(), "a shipped component is not taken: it {}; hint: {}", with_causes(&error), error.hint());
+                    tracing::info!(path = %from.display(), "a shipped component is not installed: it {}; hint: {}", with_causes(&error), error.hint());
                     continue;
                 }
                 put(&from, to.clone(), &fresh).await.map_err(at(&to))?;
-                tracing::info!(path = %to.display(), digest = fresh.digest, "a shipped component was put into the backends folder");
+                tracing::info!(path = %to.display(), digest = fresh.digest, "a shipped component was installed into the backends folder");
             }
         }
         noted.insert(name, fresh.digest);
@@ -109,7 +110,7 @@ pub async fn bring(
     replace_for(&notes, text.as_bytes(), EVERYBODY).map(drop).map_err(at(&notes))
 }
 
-/// Puts a component in its place at one stroke, with the signature that came along.
+/// Installs a component atomically, with its signature if it has one.
 async fn put(from: &Path, to: PathBuf, fresh: &Source) -> io::Result<()> {
     let (beside, bytes) = (signature_of(from), fresh.bytes.clone());
     let done = tokio::task::spawn_blocking(move || {
@@ -118,7 +119,7 @@ async fn put(from: &Path, to: PathBuf, fresh: &Source) -> io::Result<()> {
     done.await.map_err(io::Error::other)?
 }
 
-/// The names of the components in a folder, in order.
+/// Returns the names of the components in a folder, sorted.
 fn components(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -129,7 +130,7 @@ fn components(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// What was put into the folder, by file name; lines that say nothing are left out.
+/// Returns the digests of the installed components by file name. Invalid lines are ignored.
 fn read_notes(path: &Path) -> io::Result<BTreeMap<String, String>> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_comes_and_what_nobody_touched_goes_along_with_the_program() {
+    async fn missing_components_are_installed_and_unchanged_ones_updated() {
         let folders = Folders::new();
         folders.ship("demo.wasm", "one");
         folders.ship("notes.txt", "no component");
@@ -191,14 +192,14 @@ mod tests {
         folders.bring().await;
         assert_eq!(folders.here("demo.wasm").as_deref(), Some("two"));
         assert_eq!(folders.here("claude.wasm").as_deref(), Some("first"));
-        // An older program brings its own back.
+        // An older program installs its own components again.
         folders.ship("demo.wasm", "one");
         folders.bring().await;
         assert_eq!(folders.here("demo.wasm").as_deref(), Some("one"));
     }
 
     #[tokio::test]
-    async fn what_the_operator_put_there_or_took_away_stands() {
+    async fn files_that_the_operator_changed_or_removed_are_kept_that_way() {
         let folders = Folders::new();
         folders.put("mine.wasm", "mine");
         folders.put("same.wasm", "same");
@@ -215,12 +216,12 @@ mod tests {
         assert_eq!(folders.here("mine.wasm").as_deref(), Some("mine"));
         assert_eq!(folders.here("gone.wasm"), None);
         assert_eq!(folders.here("changed.wasm").as_deref(), Some("rolled back"));
-        // It was the shipped one, whoever put it there.
+        // It was the shipped component, even though the operator installed it.
         assert_eq!(folders.here("same.wasm").as_deref(), Some("newer"));
     }
 
     #[tokio::test]
-    async fn nothing_comes_that_is_too_large_and_a_signature_comes_along() {
+    async fn large_components_are_not_installed_and_signatures_are() {
         let folders = Folders::new();
         folders.ship("large.wasm", &"x".repeat(101));
         folders.ship("demo.wasm", "one");

@@ -1,4 +1,4 @@
-//! Reading a component file whole and untorn.
+//! Reads a component file completely and consistently.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,34 +12,34 @@ use super::error::AdmissionError;
 use aetheel_model::plain::hex;
 use aetheel_store::disk::Stamp;
 
-/// How long a file must have been left alone before its stamp stands for its content.
+/// Time without changes after which the stamp of a file identifies its content.
 const REST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A file's content and what it was read from.
+/// The content of a file, with the stamp of the file.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) bytes: Arc<[u8]>,
-    /// The SHA-256 of the bytes in lower-case hex.
+    /// The SHA-256 of the bytes, in lower-case hex.
     pub(super) digest: String,
     pub(super) stamp: Stamp,
 }
 
-/// Whether a stamped file has been left alone long enough.
+/// Returns whether a file has been unchanged for long enough.
 pub(super) fn rested(stamp: &Stamp) -> bool {
     stamp.age(SystemTime::now()).is_some_and(|age| age > REST_TIMEOUT)
 }
 
-/// Reads a file of at most `limit` bytes on a blocking thread.
+/// Reads a file of at most `limit` bytes on the blocking pool.
 ///
 /// # Errors
-/// [`AdmissionError`] when it is missing, no file, too large or was written to meanwhile.
+/// [`AdmissionError`] if it is missing, not a file, too large, or changed while it was read.
 pub(super) async fn read(path: PathBuf, limit: u64) -> Result<Source, AdmissionError> {
     tokio::task::spawn_blocking(move || read_now(&path, limit))
         .await
         .map_err(|error| AdmissionError::Read(io::Error::other(error)))?
 }
 
-/// [`read`], where it is called.
+/// Like [`read`], but blocks the calling thread.
 pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError> {
     // Opening a named pipe would wait for a writer.
     if !fs::metadata(path).map_err(AdmissionError::Read)?.is_file() {
@@ -53,8 +53,8 @@ pub(super) fn read_now(path: &Path, limit: u64) -> Result<Source, AdmissionError
     let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or_default());
     file.by_ref().take(limit + 1).read_to_end(&mut bytes).map_err(AdmissionError::Read)?;
     let after = Stamp::from(&file.metadata().map_err(AdmissionError::Read)?);
-    // The number of links is part of `changed`: a rename over this very file counts as a change
-    // too, and is one.
+    // The change time also changes with the number of links, so a rename over this file counts as a
+    // change, which is right.
     if after != Stamp::from(&before) || bytes.len() as u64 != after.size() {
         return Err(AdmissionError::Changing);
     }

@@ -1,5 +1,5 @@
-//! A component on its way into the backends folder: examined as loading does, then installed at one
-//! stroke.
+//! Prepares a component for the backends folder: examines it like loading does, then installs it
+//! atomically.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use aetheel_kit::selftest;
 use aetheel_model::config::Trust;
 use aetheel_store::workspace::Served;
 
-/// A component that was admitted, with the very bytes that were.
+/// An admitted component, with exactly the bytes that were admitted.
 pub struct StagedComponent {
-    /// The facts that admission found about it.
+    /// The facts from its admission.
     pub inspection: Inspection,
     /// Why it may serve.
     pub standing: Standing,
-    /// Ready to be tried out.
+    /// The component on trial.
     pub backend: ComponentBackend,
     bytes: Arc<[u8]>,
     signature: Option<Vec<u8>>,
 }
 
 impl Engine {
-    /// Reads, judges and admits a file. With `pin` the operator vouches for it: it need not be
+    /// Reads, checks and admits a file. With `pin`, the operator vouches for it, so it need not be
     /// pinned yet.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Engine {
         self.stage_bytes(path, Served { digest, bytes, signature }, gate, pin).await
     }
 
-    /// Judges and admits what came another way than as a file. `path` is for the words only, and
+    /// Checks and admits bytes that did not come from a file. `path` is used only in messages, and
     /// the digest must be that of the bytes.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Engine {
 }
 
 impl StagedComponent {
-    /// Its entry in the store of components that served.
+    /// Returns its entry for the store of components that served.
     #[must_use]
     pub fn served(&self) -> Served {
         Served {
@@ -92,10 +92,10 @@ impl StagedComponent {
         }
     }
 
-    /// Tries it with the recordings that lie beside the target, as loading it there will.
+    /// Tests it with the recordings beside the target, as loading it there will.
     ///
     /// # Errors
-    /// [`AdmissionError::Case`].
+    /// [`AdmissionError::Case`] if it fails one of them.
     pub async fn try_in_place(&self, target: &Path) -> Result<(), AdmissionError> {
         let folder = selftest::folder_of(target);
         let cases = tokio::task::spawn_blocking(move || selftest::read(&folder));
@@ -106,10 +106,10 @@ impl StagedComponent {
         selftest::run(&self.backend, &cases).await.map_err(AdmissionError::Case)
     }
 
-    /// Writes it, hidden, beside the target; [`Installation::finish`] renames it.
+    /// Writes it under a hidden name beside the target. [`Installation::finish`] renames it.
     ///
     /// # Errors
-    /// The system's error; nothing has changed then.
+    /// The system's error. Nothing has changed then.
     pub async fn prepare(&self, target: &Path) -> io::Result<Installation> {
         if target.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -123,14 +123,15 @@ impl StagedComponent {
     }
 }
 
-/// A component that lies, hidden, beside its target. Dropping it removes it without a trace.
+/// A component under a hidden name beside its target. Dropping it removes it.
 pub struct Installation(Prepared);
 
 impl Installation {
-    /// Renames it to the target. With a name to put it aside under, the file it replaces is kept so.
+    /// Renames it to the target. If `aside` is given, the file that it replaces is kept under that
+    /// name.
     ///
     /// # Errors
-    /// The system's error; the old component is still there then.
+    /// The system's error. The old component is then still in its place.
     pub async fn finish(self, aside: Option<PathBuf>) -> io::Result<()> {
         tokio::task::spawn_blocking(move || self.0.install(aside.as_deref()))
             .await

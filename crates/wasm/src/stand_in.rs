@@ -1,5 +1,5 @@
-//! Stand-ins: while the file of a backend is refused and nothing else serves the backend, a
-//! component that served before serves in its place.
+//! Serves a kept component while the file of its backend is refused and nothing else serves the
+//! backend.
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::Last;
 
 impl Loader {
-    /// Serves the newest kept component of each backend whose file is refused and that nothing
-    /// serves. It is judged and admitted like a file; the refused file stays as it is, and the next
-    /// sound one replaces the stand-in.
+    /// Serves the newest kept component of each backend whose file is refused and that nothing else
+    /// serves. It is checked and admitted like a file. The refused file is not changed, and the
+    /// next valid one replaces the kept component.
     pub(super) async fn serve_stand_ins(&mut self) {
         let Some(components) = self.components.clone() else { return };
         let last = tokio::task::spawn_blocking(move || components.last()).await.unwrap_or_default();
@@ -44,7 +44,7 @@ impl Loader {
         if waits {
             tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file waits to be accepted; the component that served before serves until then; hint: `aetheel backend approve {name}`");
         } else {
-            tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file is refused; the component that served before serves in its place; hint: put a sound file there, or restore the kept one with `aetheel backend rollback {name}`");
+            tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file is refused; the component that served before serves in its place; hint: put a valid file there, or restore the kept one with `aetheel backend rollback {name}`");
         }
         self.report(LoadReport::Loaded {
             name: name.to_owned(),
@@ -75,8 +75,8 @@ impl Loader {
     }
 }
 
-/// Returns the backend that a refused file is for: the one it declares, or the one that served from
-/// this file last.
+/// Returns the backend of a refused file: the one that it declares, or the one that served from it
+/// last.
 fn backend_of(path: &Path, seen: &KnownFile, last: &[Last]) -> Option<String> {
     if let Some(Wanting::Acceptance(wants)) = &seen.wanting {
         return Some(wants.descriptor.name.clone());

@@ -1,50 +1,50 @@
-//! The verdict of the operator's trust settings on a component: why it was let in, or why not.
+//! The result of checking a component against the operator's trust settings.
 
 use std::path::PathBuf;
 
-/// Why a component was let in.
+/// Why a component was admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Everything is let in.
+    /// All components are admitted.
     Unchecked,
-    /// Its SHA-256 stands in `backends.md`.
+    /// Its SHA-256 is pinned in `backends.md`.
     Pinned,
-    /// A key of the operator's signed it.
+    /// It is signed with a key that the operator trusts.
     Signed {
-        /// Which key of `BACKEND_SIGNERS`, from 1.
+        /// The number of the key in `BACKEND_SIGNERS`, from 1.
         key: usize,
-        /// The trusted comment of the minisign signature; at most 200 characters.
+        /// The trusted comment of the minisign signature, at most 200 characters.
         comment: String,
     },
 }
 
-/// Why a component was not let in.
+/// Why a component was not admitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// Its SHA-256 does not stand in `backends.md`.
+    /// Its SHA-256 is not pinned in `backends.md`.
     #[error("its SHA-256 is not pinned in backends.md: {0}")]
     NotPinned(String),
-    /// It is pinned for other backends than the one it is.
+    /// It is pinned for other backends than the one that it declares.
     #[error("its SHA-256 is pinned in backends.md for `{pinned}`, but it is `{name}`")]
     PinnedAs {
-        /// The backends it is pinned for.
+        /// The backends that it is pinned for.
         pinned: String,
-        /// The name it gives itself.
+        /// The name in its descriptor.
         name: String,
     },
-    /// There is no signature.
+    /// It has no signature file.
     #[error("it is not signed: there is no {}", .0.display())]
     NotSigned(PathBuf),
-    /// There is something that is none.
-    #[error("{} is no signature of minisign", .0.display())]
+    /// Its signature file is not a minisign signature.
+    #[error("{} is not a minisign signature", .0.display())]
     NoSignature(PathBuf),
-    /// Signed by somebody else, or for something else.
-    #[error("its signature is by none of BACKEND_SIGNERS, or not for these bytes")]
+    /// It is signed with another key, or the signature is for other bytes.
+    #[error("its signature is not by a key of BACKEND_SIGNERS, or not for these bytes")]
     NotOurs,
 }
 
 impl Distrust {
-    /// The next step for the operator.
+    /// Returns the operator's next step.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
@@ -65,7 +65,8 @@ impl Distrust {
 }
 
 impl Standing {
-    /// For lists: `pinned`, `signed by key 1: comment`; none: nobody asked.
+    /// Returns a description for lists, for example `pinned` or `signed by key 1: comment`, or
+    /// `None` if trust is not checked.
     #[must_use]
     pub fn says(&self) -> Option<String> {
         match self {

@@ -1,5 +1,5 @@
-//! The recordings a component brings along (`X.cases` beside `X.wasm`), which it must pass before it
-//! serves.
+//! Tests a component with its own recordings (`X.cases` beside `X.wasm`), which it must pass before
+//! it serves.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use super::instance::Blueprint;
 use aetheel_kit::selftest;
 use aetheel_model::agent::Descriptor;
 
-/// Replays the recordings beside a component (`X.cases` beside `X.wasm`) and gives back what was
-/// lent.
+/// Replays the recordings beside a component, and returns its descriptor and blueprint.
 ///
 /// # Errors
 /// [`AdmissionError::Case`] names the file, the line and the reason.

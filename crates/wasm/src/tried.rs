@@ -1,5 +1,5 @@
-//! Components that are tried beside what serves: those that are known of a backend, each judged and
-//! admitted like any other, and opened so that its failures are nothing to what serves.
+//! Opens known components on trial. Each is checked and admitted like any other, and its failures
+//! do not count for the component that serves.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use aetheel_store::workspace::Served;
 use aetheel_turn::{Backend as _, KnownComponent, Shelf};
 
 impl Loader {
-    /// The components that are known of a backend, what serves first; none is loaded for that.
+    /// Returns the known components of a backend, the one that serves first. Loads none of them.
     pub(super) async fn known(&self, name: &str) -> Vec<KnownComponent> {
         let serving = self.candidates.serving(name);
         let mut known: Vec<KnownComponent> = Vec::new();
@@ -40,10 +40,10 @@ impl Loader {
         known
     }
 
-    /// Opens one of these, which serves nobody.
+    /// Opens a known component on trial.
     ///
     /// # Errors
-    /// Why it may not be used.
+    /// Returns why it may not be used.
     pub(super) async fn on_trial(
         &self,
         name: &str,
@@ -70,8 +70,7 @@ impl Loader {
             Some(kept) => Some(kept),
             None => self.shipped(name).await.filter(|shipped| shipped.digest == digest),
         };
-        let found =
-            found.ok_or_else(|| format!("this component of `{name}` is not there any more"))?;
+        let found = found.ok_or_else(|| format!("this component of `{name}` no longer exists"))?;
         let target = self.directory.join(format!("{name}.wasm"));
         let candidate = self.readmit(&target, name, &found).await.map_err(|error| {
             format!("it may not be used: it {}; hint: {}", with_causes(&error), error.hint())
@@ -79,7 +78,7 @@ impl Loader {
         Ok(ComponentBackend::on_trial(candidate.descriptor, candidate.digest, candidate.blueprint))
     }
 
-    /// The component of a backend that came with the program.
+    /// Returns the component of a backend that was shipped with the program.
     async fn shipped(&self, name: &str) -> Option<Served> {
         let path = self.shipped.as_ref()?.join(format!("{name}.wasm"));
         let source = source::read(path.clone(), self.engine.limits().component).await.ok()?;

@@ -1,8 +1,8 @@
-//! Whether a component may serve here: its SHA-256 is pinned, or somebody the operator named signed
-//! it; and what it may do was accepted.
+//! Decides whether a component may serve: its SHA-256 must be pinned or signed by a trusted key,
+//! and the operator must have accepted its capabilities.
 //!
-//! Judged are the bytes that are compiled afterwards, never a file that could be another one by
-//! then. Pinned by `tests/backend/trust.rs`.
+//! The bytes that are checked are the ones that are compiled afterwards, never a file that could
+//! have changed. `tests/backend/trust.rs` tests this module.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,33 +22,33 @@ use aetheel_model::plain::clean_text;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{BackendFile, BackendNotes, FileError};
 
-/// Largest signature file read, bytes; real ones have about 300.
+/// Maximum size of a signature file in bytes. Real ones have about 300 bytes.
 const SIGNATURE_LIMIT: u64 = 16 << 10;
 
-/// The trust settings of the operator, by which components are let in. Cheap to clone.
+/// The operator's trust settings, which decide about the admission of components. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Gate {
     level: Trust,
-    /// The operator's decisions; none: everything is let in.
+    /// The operator's decisions, or `None` to admit all components.
     notes: Option<BackendFile>,
     signers: Vec<PublicKey>,
 }
 
 impl Gate {
-    /// Lets everything in, whatever it may do.
+    /// Returns settings that admit all components, whatever their capabilities.
     #[must_use]
     pub fn open() -> Self {
         Self { level: Trust::Any, notes: None, signers: Vec::new() }
     }
 
-    /// As the operator wants it.
+    /// Returns the settings from the configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let notes = Some(BackendFile::new(&config.config_dir));
         Self { level: config.backend_trust, notes, signers: config.backend_signers.clone() }
     }
 
-    /// Makes sure that the operator's decisions can be read.
+    /// Checks that the operator's decisions can be read.
     ///
     /// # Errors
     /// [`FileError`] if `backends.md` exists but cannot be read.
@@ -59,13 +59,13 @@ impl Gate {
         }
     }
 
-    /// The level of trust it asks for.
+    /// Returns the required level of trust.
     #[must_use]
     pub fn level(&self) -> Trust {
         self.level
     }
 
-    /// Judges what was read from a file, with the signature beside it.
+    /// Checks the content of a file, with the signature beside it.
     pub(super) async fn judge(
         &self,
         path: &Path,
@@ -81,7 +81,7 @@ impl Gate {
         gate.judge_bytes(path, &source.digest, &source.bytes, signature.as_deref()).await
     }
 
-    /// Judges bytes with this digest. `path` is for the words only.
+    /// Checks bytes with this digest. `path` is used only in messages.
     pub(super) async fn judge_bytes(
         &self,
         path: &Path,
@@ -103,7 +103,7 @@ impl Gate {
                 let Ok(signature) = Signature::decode(text) else {
                     return distrust(Distrust::NoSignature(beside));
                 };
-                // Both ways of minisign to sign: of the file, and of its hash.
+                // Minisign can sign a file or its hash. Both are accepted.
                 match self
                     .signers
                     .iter()
@@ -118,8 +118,8 @@ impl Gate {
         }
     }
 
-    /// Whether a component may be what it says of itself: pinned under this name, where pins count,
-    /// and within what is accepted.
+    /// Checks the descriptor of a component: it must be pinned under its name, if pins are
+    /// required, and its capabilities must be accepted.
     pub(super) async fn judge_descriptor(
         &self,
         digest: &str,
@@ -132,7 +132,7 @@ impl Gate {
         }
     }
 
-    /// Whether a pinned component is pinned under the name it gives itself.
+    /// Checks that a pinned component is pinned under the name in its descriptor.
     pub(super) async fn judge_name(&self, digest: &str, name: &str) -> Result<(), AdmissionError> {
         let backends = self.pinned_for(digest).await;
         if self.level != Trust::Pinned || backends.contains(name) {
@@ -142,23 +142,24 @@ impl Gate {
         Err(AdmissionError::Untrusted(Distrust::PinnedAs { pinned, name: name.to_owned() }))
     }
 
-    /// The backends that a digest is pinned for now.
+    /// Returns the backends that a digest is currently pinned for.
     pub(super) async fn pinned_for(&self, digest: &str) -> BTreeSet<String> {
         self.notes().await.and_then(|notes| notes.of(digest).cloned()).unwrap_or_default()
     }
 
-    /// The wishes of a component with this descriptor beyond what is accepted now.
+    /// Returns the capabilities in a descriptor that are not accepted yet.
     pub async fn wants(&self, descriptor: &Descriptor) -> Option<Wants> {
         let notes = self.notes().await?;
         Wants::of(descriptor, notes.accepted(&descriptor.name))
     }
 
-    /// Warnings about entries of `backends.md` that are left out.
+    /// Returns warnings about entries of `backends.md` that are ignored.
     pub async fn warnings(&self) -> Vec<String> {
         self.notes().await.map(|notes| notes.warnings.clone()).unwrap_or_default()
     }
 
-    /// The operator's decisions; entries that are left out are logged whenever the file changed.
+    /// Returns the operator's decisions. Logs warnings about ignored entries whenever the file
+    /// changed.
     async fn notes(&self) -> Option<Arc<BackendNotes>> {
         let (notes, changed) = self.notes.as_ref()?.refresh().await;
         for warning in notes.warnings.iter().filter(|_| changed) {
@@ -167,20 +168,20 @@ impl Gate {
         Some(notes)
     }
 
-    /// The stamp of a file's signature, where one counts.
+    /// Returns the stamp of a file's signature, if signatures are required.
     pub(super) fn stamp(&self, path: &Path) -> Option<Stamp> {
         if self.level == Trust::Signed { Stamp::of(&signature_of(path)) } else { None }
     }
 }
 
-/// Where the signature of a file is looked for.
+/// Returns the path of the signature of a file.
 pub(super) fn signature_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".minisig");
     PathBuf::from(name)
 }
 
-/// Reads a signature; none: there is nothing that could be one.
+/// Reads a signature file. Returns `None` if it does not exist or cannot be read.
 pub(super) fn read_signature(path: &Path) -> Option<Vec<u8>> {
     // Opening a named pipe would wait for a writer.
     if !fs::metadata(path).ok()?.is_file() {

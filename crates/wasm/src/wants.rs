@@ -1,4 +1,4 @@
-//! The wishes of a component that go beyond what the operator accepted.
+//! The capabilities that a component requests beyond those that the operator accepted.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::capability::{Capabilities, Capability, beyond, lines, say, shipped};
 use aetheel_model::plain::hex;
 
-/// Sentences of it that a line of the log has room for.
+/// Maximum number of sentences in a log line.
 const SHOWN: usize = 8;
 
-/// Characters of a sentence that it has room for.
+/// Maximum length of a sentence, in characters.
 const SENTENCE: usize = 200;
 
-/// A component that waits for the operator, with the wishes that are not accepted.
+/// A component that waits for the operator's approval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wants {
     /// The component's description of itself.
     pub descriptor: Descriptor,
-    /// The wishes that are not accepted; never empty.
+    /// The capabilities that are not accepted. Never empty.
     pub more: Capabilities,
-    /// Whether nothing was ever accepted of a backend of this name.
+    /// Whether no component of this name was ever accepted.
     pub unknown: bool,
 }
 
 impl Wants {
-    /// The wishes of a component beyond what was accepted of its name, by the operator or because it
-    /// is shipped; none: nothing.
+    /// Returns the capabilities of a component beyond those accepted for its name, by the operator
+    /// or because it is shipped. Returns `None` if all are accepted.
     #[must_use]
     pub fn of(descriptor: &Descriptor, accepted: Option<&Capabilities>) -> Option<Self> {
         let shipped = shipped(&descriptor.name);
@@ -40,8 +40,7 @@ impl Wants {
 }
 
 impl Wants {
-    /// Twenty hexadecimal digits that are the same for this name and these wishes, and for no
-    /// others.
+    /// Returns twenty hexadecimal digits that identify the name and these capabilities.
     #[must_use]
     pub fn id(&self) -> String {
         let mut hasher = Sha256::new();
@@ -52,8 +51,8 @@ impl Wants {
         hex(&hasher.finalize()[..10])
     }
 
-    /// Whether its words here say all of it, with nothing in them that could hide or end a
-    /// quotation: who agrees to them knows what to.
+    /// Returns whether [`fmt::Display`] shows all capabilities in full, without characters that
+    /// could hide text or end a quotation. Only then can a person agree to them in a message.
     #[must_use]
     pub fn is_told_whole(&self) -> bool {
         let sentences = say(&self.more);
@@ -69,7 +68,7 @@ impl Wants {
 impl fmt::Display for Wants {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.descriptor.name;
-        // A component's words can be of any length; `approve` shows them whole.
+        // A component's texts can have any length. `approve` shows them in full.
         let sentences: Vec<String> = say(&self.more)
             .iter()
             .map(|sentence| sentence.chars().take(SENTENCE).collect())

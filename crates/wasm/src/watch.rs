@@ -1,8 +1,8 @@
-//! Watching a folder for changed components.
+//! Watches a folder for changed components.
 //!
-//! Always the directory, never files: a watch on a file dies with the first rename over it. Events
-//! are hints; what is true is on the disk, and the loader's rescan finds what no event told (a
-//! replaced directory, the target of a symbolic link, lost events).
+//! It always watches the directory, never files: a watch on a file ends with the first rename over
+//! it. Events are only hints. The loader reads the actual state from the disk, and its rescan finds
+//! changes without events (a replaced directory, the target of a symbolic link, lost events).
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -17,9 +17,9 @@ use tokio::time::Instant;
 /// A hint from the watched directory.
 #[derive(Debug)]
 pub(super) enum Hint {
-    /// Something happened to this file; `complete` when the writer said that it was done.
+    /// This file changed. `complete` is true if the writer has finished.
     File { path: PathBuf, complete: bool },
-    /// The directory itself changed, or events were lost: look at everything.
+    /// The directory itself changed, or events were lost. All files must be checked.
     Everything,
 }
 
@@ -28,19 +28,19 @@ pub(super) enum Hint {
 pub(super) struct Watch {
     directory: PathBuf,
     hints: mpsc::UnboundedSender<Hint>,
-    /// The watcher and which directory (device, inode) it really watches.
+    /// The watcher, and the directory (device, inode) that it really watches.
     watcher: Option<(RecommendedWatcher, (u64, u64))>,
 }
 
 impl Watch {
-    /// Prepares a watch on an absolute path. [`Watch::renew`] begins it.
+    /// Prepares a watch on an absolute path. [`Watch::renew`] starts it.
     pub(super) fn new(directory: PathBuf) -> (Self, mpsc::UnboundedReceiver<Hint>) {
         let (hints, receiver) = mpsc::unbounded_channel();
         (Self { directory, hints, watcher: None }, receiver)
     }
 
-    /// Makes sure that the directory now at the path is the one watched; true when that took a new
-    /// watch.
+    /// Makes sure that the directory at the path is the watched one. Returns true if a new watch
+    /// was started.
     pub(super) fn renew(&mut self) -> bool {
         let Some(now) = std::fs::metadata(&self.directory)
             .ok()
@@ -74,7 +74,7 @@ impl Watch {
             notify::recommended_watcher(move |event: notify::Result<Event>| match event {
                 Ok(event) => {
                     for hint in hints_of(&event, &directory) {
-                        let _ = hints.send(hint); // nobody listens any more at shutdown
+                        let _ = hints.send(hint); // fails during shutdown
                     }
                 }
                 Err(_) => {
@@ -86,14 +86,14 @@ impl Watch {
     }
 }
 
-/// Whether a name is that of a component: `*.wasm`, not hidden (writers use hidden names for
-/// unfinished files).
+/// Returns whether a name is that of a component: `*.wasm`, and not hidden, because writers use
+/// hidden names for unfinished files.
 pub(super) fn is_component(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "wasm")
         && path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// The component that a changed file is, or belongs to as its signature.
+/// Returns the component that a changed file is, or whose signature it is.
 fn component_of(path: &Path) -> Option<PathBuf> {
     let signed = path
         .file_name()?
@@ -106,7 +106,7 @@ fn component_of(path: &Path) -> Option<PathBuf> {
 fn hints_of(event: &Event, directory: &Path) -> Vec<Hint> {
     let complete = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        // Our own reading of the file is an access too.
+        // The loader's own reads cause access events too.
         EventKind::Access(_) => return Vec::new(),
         EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both))
         | EventKind::Remove(_) => true,
@@ -123,7 +123,7 @@ fn hints_of(event: &Event, directory: &Path) -> Vec<Hint> {
         .collect()
 }
 
-/// Files that changed and are not quiet yet.
+/// Files that changed recently.
 #[derive(Debug)]
 pub(super) struct Settling {
     quiet: Duration,
@@ -135,18 +135,18 @@ impl Settling {
         Self { quiet, due: BTreeMap::new() }
     }
 
-    /// Notes a change. A file whose writer is done needs less quiet: only some writers close it
-    /// between two pieces.
+    /// Registers a change. If the writer has finished, a shorter time without changes suffices,
+    /// because only few writers close a file between two pieces.
     pub(super) fn touch(&mut self, path: PathBuf, complete: bool, now: Instant) {
         self.due.insert(path, now + if complete { self.quiet / 8 } else { self.quiet });
     }
 
-    /// When the next file will have been quiet for long enough.
+    /// Returns when the next file will have been unchanged for long enough.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.values().min().copied()
     }
 
-    /// Takes the files that have been quiet for long enough.
+    /// Removes and returns the files that have been unchanged for long enough.
     pub(super) fn take(&mut self, now: Instant) -> Vec<PathBuf> {
         let due: Vec<_> =
             self.due.iter().filter(|(_, due)| **due <= now).map(|(path, _)| path.clone()).collect();
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_taken_once_it_has_been_quiet_since_its_last_change() {
+    fn a_file_is_returned_once_it_has_not_changed_for_long_enough() {
         let start = Instant::now();
         let ms = Duration::from_millis;
         let mut settling = Settling::new(ms(200));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_a_file_is_no_change_and_hidden_files_are_none_of_ours() {
+    fn reads_and_hidden_files_give_no_hints() {
         let event = |kind, path: &str| Event::new(kind).add_path(path.into());
         let folder = Path::new("/b");
         let read = EventKind::Access(AccessKind::Close(AccessMode::Read));

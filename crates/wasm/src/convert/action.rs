@@ -1,4 +1,4 @@
-//! Actions, on their way out of a guest.
+//! Conversion of actions from a guest.
 
 use super::{Carry, Excess, record, variant, wit};
 use aetheel_model::agent;

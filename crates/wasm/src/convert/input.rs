@@ -1,4 +1,4 @@
-//! Inputs, on their way into a guest.
+//! Conversion of inputs for a guest.
 
 use super::{Carry, Excess, record, variant, wit};
 use aetheel_model::agent;

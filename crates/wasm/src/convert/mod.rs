@@ -1,9 +1,9 @@
-//! The border between the generated types and the words of [`aetheel_model::agent`]: the only module that
-//! sees both.
+//! Converts between the generated types and those of [`aetheel_model::agent`]. Only this module
+//! uses both.
 //!
-//! Everything is moved, nothing copied. Values from a guest are measured on the way: a list of more
-//! than [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes does not pass. Sums are
-//! bounded before that, by the hostcall fuel of the store.
+//! Values are moved, not copied. Values from a guest are checked on the way: a list of more than
+//! [`ACTIONS_MAX`] actions or a text of more than [`TEXT_MAX`] bytes is refused. The total size was
+//! already limited by the hostcall fuel of the store.
 
 mod action;
 mod input;
@@ -12,15 +12,15 @@ pub(super) mod older;
 use super::bindings::aetheel::backend::types as wit;
 use aetheel_model::agent::{Action, TimedInput};
 
-/// Most actions one call may return.
+/// Maximum number of actions that one call may return.
 pub(super) const ACTIONS_MAX: usize = 10_000;
-/// Longest string or JSON text from a guest, bytes.
+/// Maximum length of a string or JSON text from a guest, in bytes.
 pub(super) const TEXT_MAX: usize = 8 << 20;
 
 /// A guest returned too much.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Excess {
-    /// More actions came back from one call than the limit allows.
+    /// One call returned too many actions.
     #[error("it returned {0} actions in one call, the limit is {ACTIONS_MAX}")]
     Actions(usize),
     /// A text is too long.
@@ -28,15 +28,15 @@ pub(super) enum Excess {
     Text(usize),
 }
 
-/// Turns inputs into what the guest is called with.
+/// Converts inputs to the generated types.
 pub(super) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
     unbounded(inputs)
 }
 
-/// Turns what the guest returned into actions.
+/// Converts the actions that a guest returned.
 ///
 /// # Errors
-/// [`Excess`] when it is too much.
+/// [`Excess`] if they exceed a limit.
 pub(super) fn actions(actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
     bounded(actions)
 }
@@ -52,15 +52,15 @@ fn bounded<T: Carry<Action>>(actions: Vec<T>) -> Result<Vec<Action>, Excess> {
     actions.carry(TEXT_MAX)
 }
 
-/// Checks a bare text from a guest.
+/// Checks a single text from a guest.
 ///
 /// # Errors
-/// [`Excess`] when it is too long.
+/// [`Excess`] if it is too long.
 pub(super) fn text(text: String) -> Result<String, Excess> {
     text.carry(TEXT_MAX)
 }
 
-/// Moves a value to the other side of the border; texts longer than `cap` bytes stay behind.
+/// Converts a value. Texts longer than `cap` bytes are refused.
 trait Carry<T> {
     fn carry(self, cap: usize) -> Result<T, Excess>;
 }
@@ -100,7 +100,8 @@ macro_rules! plain {
 }
 plain!(u32 f64 bool);
 
-/// A record: the same fields on both sides; a forgotten one does not compile.
+/// Implements [`Carry`] for a record that has the same fields on both sides. A missing field does
+/// not compile.
 macro_rules! record {
     ($from:ty => $to:ty { $($field:ident),* $(,)? }) => {
         impl Carry<$to> for $from {
@@ -112,7 +113,8 @@ macro_rules! record {
     };
 }
 
-/// A variant or enum: first the cases that carry something, then the bare ones.
+/// Implements [`Carry`] for a variant or enum. The cases with a value come first, then those
+/// without.
 macro_rules! variant {
     ($from:ty => $to:ty { $($full:ident),* ; $($bare:ident),* $(,)? }) => {
         impl Carry<$to> for $from {

@@ -1,21 +1,21 @@
-//! The contract 0.1, in the words of today: all that this host does for components of that version.
+//! Converts the types of the contract 0.1, which is all that this host does to support it.
 //!
-//! Values it had no word for cannot come from such a component, and reach it in the next best way:
-//! never as more than was decided.
+//! Components of that version cannot send newer values. Newer values for such a component are
+//! replaced by the closest older one, which never permits more than was decided.
 
 use super::{Carry, Excess, bounded, record, unbounded, variant};
 use crate::bindings::older::aetheel::backend::types as wit;
 use aetheel_model::agent::{self, Action, TimedInput};
 
-/// Turns inputs into what the guest is called with.
+/// Converts inputs to the generated types.
 pub(crate) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
     unbounded(inputs)
 }
 
-/// Turns what the guest returned into actions.
+/// Converts the actions that a guest returned.
 ///
 /// # Errors
-/// [`Excess`] when it is too much.
+/// [`Excess`] if they exceed a limit.
 pub(crate) fn actions(actions: Vec<wit::Action>) -> Result<Vec<Action>, Excess> {
     bounded(actions)
 }
@@ -29,7 +29,7 @@ impl Carry<wit::Decision> for agent::Decision {
             Self::DenyAndStop => wit::Decision::DenyAndStop,
             Self::Answers(answers) => wit::Decision::Answers(answers.carry(cap)?),
             Self::Declined => wit::Decision::Deny(None),
-            // Its asks offer neither.
+            // Questions of contract 0.1 do not offer these decisions.
             Self::AllowChanged(_) | Self::Chosen(_) | Self::Dismissed => wit::Decision::Dismissed,
         })
     }
