@@ -1,11 +1,11 @@
-//! The program: reads the command line, runs it, exits with its code.
+//! The program: parses the command line, runs the command, and exits with its code.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use aetheel::config::LogFormat;
 
-/// See `Cargo.toml`.
+/// `Cargo.toml` explains the choice of the allocator.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
                 );
                 let _ = std::io::stderr().write_all(line.as_bytes());
             } else {
-                // Nothing is left to say when the terminal is gone.
+                // A failure cannot be reported without a terminal.
                 let _ = error.print();
             }
             ExitCode::from(if wrong { aetheel::cli::exit::USAGE } else { aetheel::cli::exit::OK })
@@ -30,8 +30,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a wrong command line is reported as JSON: where `LOG_FORMAT` says so, and for commands
-/// whose log would be JSON.
+/// Returns whether a wrong command line is reported as JSON: if `LOG_FORMAT` is `json`, or if the
+/// log of the command would be JSON.
 fn is_json() -> bool {
     let logs = std::env::args().nth(1).is_some_and(|command| aetheel::cli::has_log(&command));
     match std::env::var("LOG_FORMAT").as_deref().map(str::trim) {

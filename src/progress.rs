@@ -1,4 +1,4 @@
-//! Shows that work goes on: a spinner on a terminal, a line every five seconds elsewhere.
+//! Shows the progress of long work: a spinner on a terminal, otherwise a line every five seconds.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::time::{Instant, interval_at, timeout};
 
 use crate::terminal::say;
 
-/// Work that ends within this time is not worth a spinner.
+/// Time before the spinner appears.
 const SPINNER_DELAY: Duration = Duration::from_millis(300);
 const SPINNER_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Waits for work, and shows on stderr that it goes on. For commands that have no log.
+/// Waits for work, and shows its progress on stderr. For commands without a log.
 pub async fn shown<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     if !is_drawable() {
@@ -33,7 +33,7 @@ pub async fn shown<T>(what: &str, work: impl Future<Output = T>) -> T {
     done
 }
 
-/// Waits for work, and logs every five seconds that it goes on.
+/// Waits for work, and logs its progress every five seconds.
 pub async fn logged<T>(what: &str, work: impl Future<Output = T>) -> T {
     let report = |took: Duration| tracing::info!(seconds = took.as_secs(), "still {what}");
     reported(work, LINE_INTERVAL, report).await
@@ -56,7 +56,7 @@ async fn reported<T>(
     }
 }
 
-/// Whether stderr is a terminal that can redraw a line.
+/// Returns whether stderr is a terminal that can redraw a line.
 fn is_drawable() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_is_reported_again_and_again_until_it_ends() {
+    async fn work_is_reported_repeatedly_until_it_ends() {
         let (reports, twice) = (Cell::new(0), Notify::new());
         let report = |_| {
             reports.set(reports.get() + 1);

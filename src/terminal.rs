@@ -1,5 +1,5 @@
-//! Output of commands: lines on stdout and stderr, faults before there is a log, colour only on a
-//! terminal and without `NO_COLOR`, numbers people can read, JSON on demand.
+//! Output of commands: lines on stdout and stderr, JSON, faults before the log starts, colours, and
+//! numbers for people. Colours are used only at a terminal and without `NO_COLOR`.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::OnceLock;
@@ -12,20 +12,20 @@ use crate::config::LogFormat;
 use crate::kit::summary::Style;
 use crate::telemetry;
 
-/// Where results are printed.
+/// Colours the parts of printed results.
 #[derive(Clone, Copy)]
 pub struct Paper {
     colour: bool,
 }
 
 impl Paper {
-    /// Colours if stdout is a terminal and `NO_COLOR` is not set.
+    /// Uses colours if stdout is a terminal and `NO_COLOR` is not set.
     #[must_use]
     pub fn of_stdout() -> Self {
         Self { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
 
-    /// Never colours.
+    /// Uses no colours.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
         Self { colour: false }
@@ -45,17 +45,17 @@ impl Paper {
         self.paint("2", text)
     }
 
-    /// Marks a success: green, where there is colour.
+    /// Marks a success: green.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
 
-    /// Marks a fault: red, where there is colour.
+    /// Marks a fault: red.
     pub fn bad(self, text: &str) -> String {
         self.paint("31", text)
     }
 
-    /// By what a line of a report is about.
+    /// Applies the style of a line of a report.
     pub fn style(self, style: Style, text: &str) -> String {
         match style {
             Style::Plain => text.to_owned(),
@@ -65,7 +65,7 @@ impl Paper {
         }
     }
 
-    /// A line of a unified difference.
+    /// Colours a line of a unified diff.
     pub fn diff(self, line: &str) -> String {
         match line.bytes().next() {
             Some(b'-') => self.bad(line),
@@ -76,17 +76,17 @@ impl Paper {
     }
 }
 
-/// `LOG_FORMAT`, once it is read.
+/// The value of `LOG_FORMAT`, after the settings were read.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 /// Whether the command writes a log to stderr.
 static LOGS: AtomicBool = AtomicBool::new(false);
 
-/// How much a command says: its `-v` counted, or its `-q`.
+/// How much a command prints and logs: from the number of its `-v`, or its `-q`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verbosity {
     /// `-q`
     Quiet,
-    /// Neither.
+    /// Neither `-q` nor `-v`.
     #[default]
     Usual,
     /// `-v`
@@ -96,7 +96,7 @@ pub enum Verbosity {
 }
 
 impl Verbosity {
-    /// Returns the level of the log that replaces `LOG_LEVEL`; `None` if nothing does.
+    /// Returns the log level that replaces `LOG_LEVEL`, or `None` to keep it.
     #[must_use]
     pub fn log_level(self) -> Option<&'static str> {
         match self {
@@ -110,17 +110,17 @@ impl Verbosity {
 
 static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
 
-/// Sets how much this command says. Counts once.
+/// Sets the verbosity of this command. Only the first call has an effect.
 pub fn set_verbosity(verbosity: Verbosity) {
     let _ = VERBOSITY.set(verbosity);
 }
 
-/// Returns how much this command says.
+/// Returns the verbosity of this command.
 pub fn verbosity() -> Verbosity {
     VERBOSITY.get().copied().unwrap_or_default()
 }
 
-/// Returns the log level of a command that usually logs nothing but errors.
+/// Returns the log level of a command that usually logs only errors.
 pub fn command_log_level() -> &'static str {
     match verbosity() {
         Verbosity::Quiet | Verbosity::Usual => "error",
@@ -129,18 +129,18 @@ pub fn command_log_level() -> &'static str {
     }
 }
 
-/// States that this command writes a log to stderr. Faults before that log have its form, so that
-/// a program can read all of stderr.
+/// States that this command writes a log to stderr. Faults before the start of the log then have
+/// its format, so that a program can parse all of stderr.
 pub fn faults_join_the_log() {
     LOGS.store(true, Ordering::Relaxed);
 }
 
-/// Says how faults are printed from now on. Counts once.
+/// Sets the format in which faults are printed. Only the first call has an effect.
 pub fn set_format(format: LogFormat) {
     let _ = FORMAT.set(format);
 }
 
-/// Returns how faults are printed: `Auto` only for people.
+/// Returns the format in which faults are printed. `Auto` means text for people.
 pub fn format() -> LogFormat {
     match FORMAT.get().copied().unwrap_or(LogFormat::Auto) {
         LogFormat::Auto if LOGS.load(Ordering::Relaxed) && telemetry::is_json(LogFormat::Auto) => {
@@ -150,37 +150,37 @@ pub fn format() -> LogFormat {
     }
 }
 
-/// Prints a fault to stderr where there is no log yet.
+/// Prints a fault to stderr, for use without a log.
 pub fn fail(fault: &str) {
     let _ = std::io::stderr().write_all(telemetry::fault_line(format(), fault).as_bytes());
 }
 
-/// Prints a warning to stderr where there is no log yet.
+/// Prints a warning to stderr, for use without a log.
 pub fn warn(text: &str) {
     let _ = std::io::stderr().write_all(telemetry::warning_line(format(), text).as_bytes());
 }
 
-/// Prints a line to stderr; where that is gone the exit code still tells.
+/// Prints a line to stderr. Ignores errors, because the exit code still shows the result.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Prints a line; a closed stdout has nobody to tell, the exit code still does.
+/// Prints a line to stdout. Ignores errors, because the exit code still shows the result.
 pub fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Prints JSON for programs, over several lines.
+/// Prints JSON to stdout, on several lines.
 pub fn json(value: &impl Serialize) {
     line(&serde_json::to_string_pretty(value).unwrap_or_default());
 }
 
-/// Prints JSON on one line.
+/// Prints JSON to stdout, on one line.
 pub fn json_line(value: &impl Serialize) {
     line(&serde_json::to_string(value).unwrap_or_default());
 }
 
-/// Writes a number with commas between thousands: 1234567 as `1,234,567`.
+/// Formats a number with commas between thousands: 1234567 as `1,234,567`.
 pub fn count(number: usize) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;
@@ -194,7 +194,7 @@ pub fn count(number: usize) -> String {
     text
 }
 
-/// A time in the unit that reads best.
+/// Formats a duration with a suitable unit.
 pub fn time(time: Duration) -> String {
     match time.as_nanos() {
         0..1_000_000 => format!("{:.1} µs", time.as_secs_f64() * 1e6),
@@ -203,7 +203,7 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// A size in the unit that reads best.
+/// Formats a size in bytes with a suitable unit.
 pub fn bytes(bytes: usize) -> String {
     match bytes {
         0..10_240 => format!("{bytes} B"),

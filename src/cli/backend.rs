@@ -1,4 +1,4 @@
-//! `aetheel backend …`: the kit.
+//! Arguments of `aetheel backend …`.
 
 use std::path::PathBuf;
 
@@ -7,55 +7,55 @@ use clap::{Subcommand, ValueEnum};
 use super::Common;
 use crate::agent::{Mode, Safety};
 
-/// Reads a word of the contract.
+/// Parses a value with the name that the contract gives it.
 fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
-/// What to do with backends.
+/// The commands of `aetheel backend`.
 #[derive(Debug, Subcommand)]
 pub enum BackendCommand {
-    /// List them: what each can do, how it runs, and why one cannot work here
+    /// List the backends: features, how each runs, and why some cannot work here
     List {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// As JSON, for programs: everything
+        /// Print everything as JSON, for programs
         #[arg(long)]
         json: bool,
-        /// Agents that are not installed, too, each with what is missing
+        /// Include agents that are not installed, each with the reason
         #[arg(long)]
         all: bool,
     },
-    /// Ask a backend's agent whether it can work; may start it
+    /// Check whether a backend's agent can work; may start the agent
     Ping {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// Backend to ask, instead of AGENT_BACKEND
+        /// Backend to check, instead of AGENT_BACKEND
         name: Option<String>,
     },
-    /// Say what a component is: descriptor, contract, imports, size, what it uses of its limits
+    /// Describe a component: descriptor, contract, imports, size, and use of its limits
     Inspect {
         /// The component
         component: PathBuf,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Prove that a component can serve: admission, hostile input, determinism, and any batching of
-    /// its recordings
+    /// Check that a component can serve: admission, hostile input, determinism, and all batchings
+    /// of its recordings
     Check {
         /// The component
         component: PathBuf,
-        /// Recordings, or folders of them; without any, those in `cases` beside the component or in
+        /// Recordings, or folders of them; by default those in `cases` beside the component or in
         /// this folder
         recordings: Vec<PathBuf>,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Compare what a component makes of recordings with what stands beside them
+    /// Compare a component's actions for recordings with the expected ones beside the recordings
     /// (`NAME.actions.jsonl`)
     Test {
         /// The component
@@ -63,43 +63,43 @@ pub enum BackendCommand {
         /// Recordings, or folders of them
         #[arg(required = true)]
         cases: Vec<PathBuf>,
-        /// Write what it makes of them instead of comparing
+        /// Write the expected actions instead of comparing
         #[arg(long)]
         update: bool,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Run an agent by hand and keep the recording
+    /// Run an agent by hand and save the recording
     Record {
-        /// Where to write it; without, to a file named after the program in this folder
+        /// File to write; by default named after the program, in this folder
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// The prompt the recording says the turn began with
+        /// Prompt of the turn, for the recording
         #[arg(long, default_value = "Hello")]
         prompt: String,
-        /// The agent's version the recording names; without, none
+        /// Version of the agent, for the recording; by default none
         #[arg(long, value_name = "VERSION")]
         agent_version: Option<String>,
-        /// How much the recording says the agent may do without asking: default, edit or danger
+        /// Safety level of the turns, for the recording: default, edit or danger
         #[arg(long, default_value = "default", value_name = "LEVEL", value_parser = word::<Safety>)]
         safety: Safety,
-        /// What the recording says the turns are for: build or plan
+        /// Mode of the turns, for the recording: build or plan
         #[arg(long, default_value = "build", value_name = "MODE", value_parser = word::<Mode>)]
         mode: Mode,
-        /// The process serves many turns: a typed line `/turn PROMPT` is not handed on, but begins
-        /// the next one
+        /// Record several turns of one process: a typed line `/turn PROMPT` begins the next turn
+        /// and is not sent to the agent
         #[arg(long)]
         live: bool,
-        /// What a line of the agent contains when a turn is over; the next turn, and the end of
-        /// what is typed, wait for it
+        /// Text that a line of the agent contains when a turn has ended; the next turn and the end
+        /// of the input wait for it
         #[arg(long, value_name = "TEXT", requires = "live")]
         until: Option<String>,
-        /// The agent's command; what it prints is shown, what is typed it gets
+        /// Command of the agent; its output is shown, and it gets the typed input
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<String>,
     },
-    /// Read a recording with a component: what the agent did, as a person reads it
+    /// Show what an agent did in a recording, as a component reads it
     Replay {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -108,10 +108,10 @@ pub enum BackendCommand {
         component: PathBuf,
         /// The recording: a file, or its id
         recording: PathBuf,
-        /// Show only where another component makes something else of it
+        /// Show only the differences to another component
         #[arg(long, value_name = "COMPONENT")]
         diff: Option<PathBuf>,
-        /// As JSON lines, for programs
+        /// Print JSON lines, for programs
         #[arg(long)]
         json: bool,
     },
@@ -121,34 +121,34 @@ pub enum BackendCommand {
         component: PathBuf,
         /// The recording
         recording: PathBuf,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Write a new backend that builds and passes its first test
+    /// Create a new backend that builds and passes its first test
     New {
-        /// Its name: lower-case letters, digits and `-`
+        /// Name of the backend: lower-case letters, digits and `-`
         name: String,
-        /// What to write it in
+        /// Programming language
         #[arg(long, value_enum, default_value = "rust")]
         lang: Language,
-        /// How its agent runs
+        /// How the agent runs
         #[arg(long, value_enum, default_value = "one-shot")]
         kind: Kind,
-        /// Folder to write, which must not exist; without, the name
+        /// Folder to create, which must not exist; by default the name
         #[arg(long, value_name = "FOLDER")]
         into: Option<PathBuf>,
     },
-    /// Write what a guest in this language needs of the contract: types and glue
+    /// Write the bindings of the contract for a language: types and glue code
     Bindings {
-        /// What the guest is written in
+        /// Programming language of the guest
         #[arg(long, value_enum)]
         lang: Language,
-        /// Folder to write into; made when missing
+        /// Folder to write into; created if it is missing
         #[arg(long, value_name = "FOLDER", default_value = ".")]
         out: PathBuf,
     },
-    /// Make a component of the core module a compiler made
+    /// Make a component from the core module that a compiler produced
     Componentize {
         /// The core module
         module: PathBuf,
@@ -156,36 +156,36 @@ pub enum BackendCommand {
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Check a component and put it in place, in one step; a running gateway takes it up at once
+    /// Check and install a component; a running gateway loads it at once
     Install {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
         /// The component
         component: PathBuf,
-        /// Trust it from now on: add its SHA-256 to backends.md
+        /// Trust the component from now on: add its SHA-256 to backends.md
         #[arg(long)]
         pin: bool,
-        /// Accept what it may do without being asked
+        /// Accept its capabilities without a question
         #[arg(long, short)]
         yes: bool,
-        /// Hand it to all machines of the cluster, too; each takes it by its own rules
+        /// Send it to all machines of the cluster too; each installs it by its own rules
         #[arg(long)]
         all_nodes: bool,
     },
-    /// Show what a component may do that was not accepted yet, and accept it; a running gateway
-    /// then takes it up
+    /// Show the capabilities of a component that were not accepted yet, and accept them; a running
+    /// gateway then loads it
     Approve {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
         /// The backend
         name: String,
-        /// Accept it without being asked
+        /// Accept them without a question
         #[arg(long, short)]
         yes: bool,
     },
-    /// Put the component back that served before
+    /// Restore the component that served before
     Rollback {
         /// Settings shared by all commands.
         #[command(flatten)]
@@ -195,7 +195,7 @@ pub enum BackendCommand {
     },
 }
 
-/// Languages that a backend can be started in.
+/// Programming languages for new backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {
     /// Rust, with the SDK.
@@ -208,11 +208,11 @@ pub enum Language {
     Typescript,
     /// C, by Zig's or any other clang.
     C,
-    /// C++, likewise.
+    /// C++, by Zig's or any other clang.
     Cpp,
     /// Zig.
     Zig,
-    /// Go, the standard compiler.
+    /// Go, by the standard compiler.
     Go,
     /// AssemblyScript.
     Assemblyscript,
@@ -225,7 +225,7 @@ pub enum Kind {
     OneShot,
     /// A process for many turns.
     Live,
-    /// Either, as the operator chooses; with permission asks and a file for the agent. In rust and
-    /// python.
+    /// Either, as the operator chooses; with permission requests and a file for the agent. Only in
+    /// Rust and Python.
     Both,
 }

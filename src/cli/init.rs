@@ -1,22 +1,22 @@
-//! `aetheel init`: its questions as flags.
+//! Arguments of `aetheel init`: each of its questions is a flag.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// The answers that are given beforehand.
+/// Answers that are given on the command line.
 #[derive(Debug, Default, Args)]
 pub struct Init {
-    /// Folder of the markdown files, instead of the one that is found
+    /// Folder of the markdown files, instead of the default one
     #[arg(long, value_name = "FOLDER")]
     pub folder: Option<PathBuf>,
     /// File of settings to write or change, instead of settings.env in that folder
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
-    /// File with the bot's token, or `-` for stdin; without, DISCORD_BOT_TOKEN counts
+    /// File with the bot's token, or `-` for stdin; by default DISCORD_BOT_TOKEN is used
     #[arg(long, value_name = "PATH")]
     pub token_file: Option<PathBuf>,
-    /// Backend that answers where nothing else is chosen
+    /// Default backend
     #[arg(long, value_name = "NAME")]
     pub backend: Option<String>,
     /// Discord ids of people who may use the bot, separated by commas
@@ -31,33 +31,33 @@ pub struct Init {
     /// Discord ids of the servers it answers in
     #[arg(long, value_name = "IDS")]
     pub servers: Option<String>,
-    /// Everybody in its servers may use the bot: takes all lists out
+    /// Let everybody in the bot's servers use it: removes all lists
     #[arg(long, conflicts_with_all = ["users", "roles", "channels", "servers"])]
     pub allow_everybody: bool,
-    /// What the agent may do without asking: default, plan, acceptEdits or bypassPermissions
+    /// Permissions of the agent without a question: default, plan, acceptEdits or bypassPermissions
     #[arg(long, value_name = "MODE")]
     pub safety: Option<String>,
-    /// Folder of the backends (`*.wasm`), instead of the one that is found
+    /// Folder of the backends (`*.wasm`), instead of the default one
     #[arg(long, value_name = "FOLDER")]
     pub backends: Option<PathBuf>,
     /// Working directory of the agent
     #[arg(long, value_name = "FOLDER")]
     pub workspace: Option<PathBuf>,
-    /// Do not ask Discord whether it knows the token
+    /// Do not check the token with Discord
     #[arg(long)]
     pub offline: bool,
-    /// Ask nothing: flags and what stands in the file are all there is
+    /// Ask no questions: use the flags and the settings in the file
     #[arg(long, short)]
     pub yes: bool,
-    /// What to do when the files are written
+    /// Next step after the files are written
     #[arg(long, value_enum, value_name = "WHAT")]
     pub then: Option<Then>,
 }
 
-/// What follows the set-up.
+/// Next step after the setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Then {
-    /// Say how it is started.
+    /// Print how to start the gateway.
     Nothing,
     /// Start the gateway now.
     Start,

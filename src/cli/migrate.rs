@@ -1,4 +1,4 @@
-//! `aetheel migrate`: which program is left, and what is done.
+//! Arguments of `aetheel migrate`.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::Common;
 
-/// What is taken over, and from where.
+/// The source of a migration, and its options.
 #[derive(Debug, Args)]
 pub struct Migrate {
-    /// Program to take over from
+    /// Program to migrate from
     #[arg(value_enum, value_name = "PROGRAM")]
     pub neighbour: Neighbour,
     /// Settings shared by all commands.
@@ -18,15 +18,15 @@ pub struct Migrate {
     /// Folder of that program, instead of the one it uses by default
     #[arg(long, value_name = "FOLDER")]
     pub from: Option<PathBuf>,
-    /// Write without asking
+    /// Write without a question
     #[arg(long, short, conflicts_with = "preview")]
     pub yes: bool,
-    /// Show what would be written, and ask nothing
+    /// Only show the changes
     #[arg(long, visible_alias = "dry-run")]
     pub preview: bool,
 }
 
-/// A program whose files are known.
+/// A program whose files can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Neighbour {
     /// `OpenClaw`, in `~/.openclaw`.

@@ -25,12 +25,12 @@ use crate::terminal::Verbosity;
     help_template = "{about}\n\n{usage-heading} {usage}\n\n{after-help}\n\nOptions:\n{options}"
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Set Aetheel up by answering questions; every question is a flag too
@@ -39,8 +39,8 @@ pub enum Command {
   aetheel init --yes --token-file token.txt --backend claude --users 123456789012345678
   aetheel init --yes --then install-unit")]
     Init(Init),
-    /// Take over from OpenClaw, cc-connect, Kimaki or Hermes Agent: personality, memory, schedules and
-    /// channels; shows first what would be written
+    /// Take over from OpenClaw, cc-connect, Kimaki or Hermes Agent: personality, memory, schedules
+    /// and channels; shows the changes first
     Migrate(Migrate),
     /// Answer in Discord until stopped
     #[command(after_help = "Examples:
@@ -59,7 +59,7 @@ pub enum Command {
         #[arg(long, value_name = "NAME")]
         backend: Option<String>,
     },
-    /// Check configuration, folders, backends and agent, and start nothing
+    /// Check configuration, folders, backends and agent without starting anything
     #[command(after_help = "Examples:
   aetheel check
   aetheel check --env-file .env && aetheel run --env-file .env
@@ -68,12 +68,12 @@ pub enum Command {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
     /// Check everything that `check` does, and Discord, agents, limits and disks; change nothing.
-    /// Exit code 0 all is well, 1 warnings, 2 faults
+    /// Exit codes: 0 no problems, 1 warnings, 2 faults
     #[command(after_help = "Examples:
   aetheel doctor
   aetheel doctor --offline --json | jq '.lines[] | select(.level == \"fault\")'")]
@@ -81,49 +81,50 @@ pub enum Command {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
-        /// Ask nobody over the network
+        /// Make no network requests
         #[arg(long)]
         offline: bool,
     },
-    /// Say whether the gateway is alive: exit code 0, or 1 and why. For health checks of containers
+    /// Report whether the gateway is healthy: exit code 0, or 1 with the reason. For health checks
+    /// of containers
     Health {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// List the machines of the cluster, and what each does
+    /// List the machines of the cluster with their state
     Nodes {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Have a machine give its channels to the others; return when it has none
+    /// Move all channels of a machine to the others; return when that is done
     Drain {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// Its name, as `aetheel nodes` shows it
+        /// Name of the machine, as `aetheel nodes` shows it
         node: String,
-        /// Have it work again
+        /// Let the machine have channels again
         #[arg(long)]
         undo: bool,
-        /// Do not wait until it has none
+        /// Do not wait until all channels are moved
         #[arg(long, conflicts_with = "undo")]
         no_wait: bool,
     },
     /// Move between one machine and several
     #[command(subcommand)]
     Cluster(ClusterCommand),
-    /// List, make, check, install and replace backends
+    /// List, create, check, install and replace backends
     #[command(subcommand)]
     Backend(BackendCommand),
     /// Read again the replies that no backend could read so far, and deliver those that can be read
@@ -135,10 +136,10 @@ pub enum Command {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// Show what would be delivered, deliver nothing
+        /// Only show the replies that would be delivered
         #[arg(long)]
         dry_run: bool,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
@@ -151,21 +152,21 @@ pub enum Command {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// The last days, today included
+        /// Number of days, including today
         #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3660))]
         days: u16,
-        /// As comma-separated values: a row for each day, lane, person and backend
+        /// Print comma-separated values: a row for each day, lane, person and backend
         #[arg(long)]
         csv: bool,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long, conflicts_with = "csv")]
         json: bool,
     },
-    /// Keep agents while the gateway is away: `aetheel run` starts them through this process, and
-    /// finds them again after a restart. It starts one by itself where none runs
+    /// Keep agents running while the gateway restarts: `aetheel run` starts agents through this
+    /// process, and finds them again after a restart. It starts a holder itself if none runs
     Hold(Hold),
-    /// Find out beside the running gateway whether it is safe to upgrade: read settings, journal and
-    /// state files, and the last recordings again; change nothing. Exit code 0 if it is safe, else 1
+    /// Check whether an upgrade of the running gateway is safe: read settings, journal and state
+    /// files, and replay the last recordings; change nothing. Exit code 0 if it is safe, else 1
     #[command(after_help = "Examples:
   aetheel rehearse
   /path/to/new/aetheel rehearse --recordings 200")]
@@ -173,15 +174,15 @@ pub enum Command {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// How many recordings are read again, the newest first
+        /// Number of recordings to replay, the newest first
         #[arg(long, value_name = "N", default_value_t = 50)]
         recordings: usize,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
-    /// Replace the program, if it passes its rehearsal, and have the running gateway hand over to it
-    /// while agents go on
+    /// Replace the program, if it passes its rehearsal, and restart the running gateway with it
+    /// while agents continue
     #[command(after_help = "Examples:
   aetheel upgrade --binary /path/to/new/aetheel
   aetheel upgrade --binary /path/to/new/aetheel --ignore-recordings")]
@@ -189,11 +190,11 @@ pub enum Command {
         /// Settings shared by all commands.
         #[command(flatten)]
         common: Common,
-        /// The new program; without, this one
+        /// The new program; by default this one
         #[arg(long, value_name = "PATH")]
         binary: Option<PathBuf>,
-        /// Do not read recordings again in the rehearsal, which would speak against the upgrade if
-        /// the answers in them read otherwise
+        /// Do not replay recordings in the rehearsal, which fails if the new version reads other
+        /// answers from them
         #[arg(long)]
         ignore_recordings: bool,
     },
@@ -209,19 +210,19 @@ pub enum Command {
     /// Write the man pages and the completions of shells below this folder, for packages
     #[command(hide = true)]
     Pages {
-        /// Laid out as `share` is.
+        /// Folder with the layout of `/usr/share`.
         share: PathBuf,
     },
     /// Play the scripted agent behind the backend `demo`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     DemoAgent {
-        /// Its own arguments.
+        /// Arguments of the scripted agent.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
 }
 
-/// The commands in the groups that the help shows.
+/// The groups of commands in the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "migrate", "check", "doctor", "completions"]),
     ("Run", &["run", "console", "hold", "upgrade", "rehearse"]),
@@ -230,13 +231,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Several machines", &["nodes", "drain", "cluster"]),
 ];
 
-/// Whether a command writes a log to stderr while it runs.
+/// Returns whether a command writes a log to stderr while it runs.
 #[must_use]
 pub fn has_log(command: &str) -> bool {
     matches!(command, "run" | "hold")
 }
 
-/// Makes the command line, whose help shows the commands in groups.
+/// Builds the clap command. Its help shows the commands in groups.
 #[must_use]
 pub fn command() -> clap::Command {
     let command = Cli::command();
@@ -256,10 +257,10 @@ pub fn command() -> clap::Command {
     command.after_help(help)
 }
 
-/// Reads the command line of this process.
+/// Parses the command line of this process.
 ///
 /// # Errors
-/// It is wrong, or only asks for help; with what to print.
+/// Returns an error with the text to print if the command line is wrong or asks for help.
 pub fn parse() -> Result<Cli, clap::Error> {
     let mut command = command();
     let names: Vec<String> =
@@ -281,36 +282,36 @@ pub fn parse() -> Result<Cli, clap::Error> {
     })
 }
 
-/// What `aetheel cluster` does.
+/// The commands of `aetheel cluster`.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Bring what this machine has left to do into the database of its cluster; `run` does so, too
+    /// Import the journal of this machine into the database of its cluster; `run` does this too
     Import(Common),
-    /// Take what the cluster has left to do back to this machine, its last one, to serve alone
+    /// Export the journal of the cluster to this machine, its last one, which then runs alone
     Export(Common),
 }
 
 /// Settings shared by all commands.
 #[derive(Debug, Default, Args)]
 pub struct Common {
-    /// Read settings from this file too; the environment wins
+    /// Read settings from this file too; the environment takes precedence
     #[arg(long, value_name = "FILE")]
     pub env_file: Option<PathBuf>,
-    /// Read settings from this open descriptor too, in the form of an env file, and close it:
-    /// nobody else can read them then
+    /// Read settings from this open file descriptor too, in the format of an env file, and close
+    /// it, so that no other process can read them
     #[arg(long, value_name = "N")]
     pub secrets_fd: Option<i32>,
-    /// Log more: `debug`, or `trace` when given twice. Commands that log nothing but errors log
+    /// Log more: `debug`, or `trace` if given twice. Commands that usually log only errors log
     /// `info` first
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Log warnings only, and leave out of the output what is in order
+    /// Log only warnings and errors, and print only problems
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
 }
 
 impl Common {
-    /// Returns how much the command says.
+    /// Returns how much the command prints and logs.
     #[must_use]
     pub fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
@@ -322,44 +323,44 @@ impl Common {
     }
 }
 
-/// How agents are held.
+/// Arguments of `aetheel hold`.
 #[derive(Debug, Args)]
 pub struct Hold {
     /// State folder of the gateway, instead of CONFIG_DIR/state
     #[arg(long, value_name = "FOLDER")]
     pub state: Option<PathBuf>,
-    /// End all agents when no gateway came for so long
+    /// End all agents if no gateway connects within this time
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub claim_within: u64,
-    /// Leave when there is neither a gateway nor an agent, as one does that `aetheel run` started
+    /// Exit when there is neither a gateway nor an agent, like a holder that `aetheel run` started
     #[arg(long)]
     pub leave_when_empty: bool,
-    /// Leave session, descriptors and cgroup of whoever starts it.
+    /// Detach from the session, file descriptors and cgroup of the parent process.
     #[arg(long, hide = true)]
     pub detach: bool,
 }
 
 /// Exit codes, after sysexits.h.
 pub mod exit {
-    /// The command did all it was to do.
+    /// The command succeeded.
     pub const OK: u8 = 0;
-    /// It was not done: a prompt of a scripted console was not answered, a rehearsal showed
-    /// differences, an upgrade was not made.
+    /// The command failed: for example, a prompt of a scripted console got no answer, a rehearsal
+    /// showed differences, or an upgrade was not done.
     pub const FAILED: u8 = 1;
-    /// `aetheel doctor` found something to look at, but nothing that is broken.
+    /// `aetheel doctor` found warnings only.
     pub const WARNINGS: u8 = 1;
-    /// `aetheel doctor` found something that is broken.
+    /// `aetheel doctor` found faults.
     pub const FAULTS: u8 = 2;
     /// The command line is wrong.
     pub const USAGE: u8 = 64;
-    /// A backend or an agent is missing or not usable.
+    /// A backend, an agent or another resource is missing or unusable.
     pub const UNAVAILABLE: u8 = 69;
-    /// A bug of ours.
+    /// A bug in this program.
     pub const SOFTWARE: u8 = 70;
     /// Another gateway serves the same CONFIG_DIR.
     pub const LOCKED: u8 = 73;
-    /// Discord or an agent's service could not be reached for too long; starting again later may
-    /// help.
+    /// Discord, an agent's service or the database of a cluster could not be reached for too long.
+    /// Another start may succeed.
     pub const TEMPORARY: u8 = 75;
     /// Discord refused the token.
     pub const NO_PERMISSION: u8 = 77;

@@ -1,7 +1,7 @@
-//! The events that arise by themselves: heartbeats and cron jobs.
+//! Submits the scheduled events: heartbeats and cron jobs.
 //!
-//! Owns the clock and the sleep between two looks at it; which ticks run is decided in
-//! [`crate::schedule`], what becomes of them by the dispatcher. Knows no other adapter.
+//! This module reads the clock and sleeps. [`crate::schedule`] decides which ticks run, and the
+//! dispatcher runs their events. It depends on no other adapter.
 
 mod plan;
 mod schedules;

@@ -1,4 +1,4 @@
-//! From the operator's files to what comes round.
+//! Builds the schedule from the operator's files `heartbeat.md` and `agents.md`.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::event::{EventKind, Lane, NewEvent, Origin};
 use crate::schedule::{Missed, Planned, Rhythm};
 use crate::workspace::{CronJobs, Heartbeats};
 
-/// The schedule of heartbeats and cron jobs, with the question each puts to an agent.
+/// The schedule of heartbeats and cron jobs, with the instruction for the agent of each.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Each heartbeat and cron job with its times.
+    /// The heartbeats and cron jobs with their times.
     pub planned: Vec<Planned>,
-    /// Faults of the files, one line each.
+    /// Problems of the files, one line each.
     pub warnings: Vec<String>,
     tasks: BTreeMap<Lane, Task>,
 }
@@ -26,8 +26,8 @@ struct Task {
     channel: Option<u64>,
 }
 
-/// Makes a plan. `zone` is that of entries without one; `placed` says that answers without a
-/// channel have a place.
+/// Builds the schedule. `zone` is the time zone of entries without one. `placed` is whether
+/// `OUTPUT_CHANNEL_ID` is set, so that answers without a channel can be delivered.
 #[must_use]
 pub fn plan(
     heartbeats: Option<&Heartbeats>,
@@ -101,14 +101,14 @@ impl Plan {
         self.planned.push(planned);
     }
 
-    /// What an entry asks its agent, and the channel of the answer; none: the lane is not in the
-    /// plan.
+    /// Returns the instruction of an entry, and the channel for its answer. Returns `None` if the
+    /// schedule does not contain the lane.
     #[must_use]
     pub fn asks(&self, lane: &Lane) -> Option<(&str, Option<u64>)> {
         self.tasks.get(lane).map(|task| (task.instruction.as_str(), task.channel))
     }
 
-    /// The event of a tick; none: the lane is not in the plan.
+    /// Returns the event of a tick, or `None` if the schedule does not contain the lane.
     #[must_use]
     pub fn event(&self, lane: &Lane, tick: Timestamp) -> Option<NewEvent> {
         let Task { kind, instruction, channel } = self.tasks.get(lane)?;

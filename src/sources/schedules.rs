@@ -1,4 +1,5 @@
-//! Heartbeats and cron jobs: one task that looks at the clock and at the operator's files.
+//! The task that submits heartbeats and cron jobs when they are due, and follows changes of the
+//! operator's files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,36 +18,37 @@ use crate::schedule::{Due, Planned, Timetable};
 use crate::vigil;
 use crate::workspace::{CronJobs, Heartbeats, Through, Workspace};
 
-/// The longest sleep: files are looked at, and a clock that was put forward is noticed, at least
-/// this often.
+/// Longest sleep. Changes of the files, and a clock that was set forward, are noticed at least this
+/// often.
 const LOOK: SignedDuration = SignedDuration::from_secs(5);
-/// Time for what is being submitted when the end comes.
+/// How long [`Running::stop`] waits for events that are being submitted.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// The way of heartbeats and cron jobs from the files to the dispatcher. Has no clock: whoever
-/// calls [`Schedules::step`] passes the time in.
+/// Submits the events of heartbeats and cron jobs. The caller of [`Schedules::step`] passes the
+/// current time, for tests.
 pub struct Schedules {
     dispatcher: Dispatcher,
     workspace: Workspace,
-    /// The time zone of entries that name none.
+    /// Time zone of entries without one.
     zone: TimeZone,
-    /// Whether answers without a channel have a place.
+    /// Whether `OUTPUT_CHANNEL_ID` is set.
     placed: bool,
     timetable: Timetable,
     plan: Plan,
-    /// The versions of the files the plan was made of.
+    /// The file contents from which the plan was built.
     files: Option<(Option<Arc<Heartbeats>>, Arc<CronJobs>)>,
+    /// The content of `state/schedules.md`.
     saved: BTreeMap<Lane, Through>,
 }
 
-/// The task; see [`Schedules::run`].
+/// A running task of [`Schedules::run`].
 pub struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Running {
-    /// Ends it: nothing is submitted any more when this returns, after at most five seconds.
+    /// Stops the task. No event is submitted after this returns, after at most five seconds.
     pub async fn stop(mut self) {
         self.stop.cancel();
         if tokio::time::timeout(STOP_GRACE, &mut self.task).await.is_err() {
@@ -56,7 +58,7 @@ impl Running {
 }
 
 impl Schedules {
-    /// Makes them of what is noted as done; the files are read by the first step.
+    /// Creates the schedules and reads `state/schedules.md`. The first step reads the other files.
     pub async fn new(
         dispatcher: Dispatcher,
         workspace: Workspace,
@@ -77,7 +79,7 @@ impl Schedules {
         }
     }
 
-    /// Runs them by the clock until they are stopped.
+    /// Starts the task, which runs until it is stopped.
     #[must_use]
     pub fn run(mut self) -> Running {
         let stop = CancellationToken::new();
@@ -95,13 +97,13 @@ impl Schedules {
         Running { stop, task }
     }
 
-    /// Reads the files if they changed, submits what is due, and notes it as done once it is safe.
-    /// Returns for how long nothing need be looked at.
+    /// Reads the files if they changed, submits the events that are due at `now`, and saves them as
+    /// handled once they are in the journal. Returns the time until the next step.
     pub async fn step(&mut self, now: Timestamp) -> Duration {
         self.read(now).await;
         let advance = self.timetable.advance(now);
         for lane in advance.afresh {
-            tracing::warn!(%lane, "the clock was put back by more than a day: this schedule begins afresh");
+            tracing::warn!(%lane, "the clock was set back by more than a day: this schedule starts anew");
         }
         for passed in advance.passed {
             let runs = advance.due.iter().any(|due| due.lane == passed.lane);
@@ -109,7 +111,7 @@ impl Schedules {
             if runs {
                 tracing::info!(lane = %passed.lane, ticks = passed.ticks, "ticks were missed; the last one runs once");
             } else {
-                tracing::warn!(lane = %passed.lane, ticks = passed.ticks, reason = "missed", "skipped: they are over");
+                tracing::warn!(lane = %passed.lane, ticks = passed.ticks, reason = "missed", "skipped: their time has passed");
             }
         }
         let mut taken = Vec::new();
@@ -125,7 +127,8 @@ impl Schedules {
                 Err(refusal) => self.refused(&due, &refusal, now),
             }
         }
-        // All at once: what makes them safe need be waited for only once.
+        // All events are submitted before the first wait, so that one write of the journal saves
+        // them together.
         for (due, placed) in taken {
             match placed.safe().await {
                 Ok(event) => {
@@ -140,11 +143,12 @@ impl Schedules {
         rest.clamp(SignedDuration::ZERO, LOOK).unsigned_abs()
     }
 
-    /// A cron job is tried again while it may be made up for; a heartbeat comes round anyway.
+    /// Handles an event that was refused. A cron job is tried again while it may still run late; a
+    /// heartbeat is skipped.
     fn refused(&mut self, due: &Due, refusal: &Refusal, now: Timestamp) {
         if *refusal == Refusal::Known {
-            // It was taken before a restart, and only not noted any more.
-            tracing::debug!(lane = %due.lane, tick = %due.tick, "this tick was taken before");
+            // The previous process submitted it and ended before it could save that.
+            tracing::debug!(lane = %due.lane, tick = %due.tick, "this tick was already submitted");
             return;
         }
         let passing = matches!(
@@ -153,7 +157,7 @@ impl Schedules {
         );
         let again = passing && matches!(due.lane, Lane::Cron(_));
         if again {
-            tracing::warn!(lane = %due.lane, tick = %due.tick, "not taken, to be tried again: {refusal}");
+            tracing::warn!(lane = %due.lane, tick = %due.tick, "not accepted, trying again later: {refusal}");
             self.timetable.put_back(due, now);
         } else {
             tracing::warn!(lane = %due.lane, tick = %due.tick, reason = "refused", "skipped: {refusal}");
@@ -161,7 +165,7 @@ impl Schedules {
         }
     }
 
-    /// Makes a plan of the files, if they are not those of the present one.
+    /// Builds a new plan if the files changed.
     async fn read(&mut self, now: Timestamp) {
         let (heartbeats, jobs) =
             (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
@@ -215,7 +219,7 @@ impl Schedules {
         self.files = Some((heartbeats, jobs));
     }
 
-    /// Notes how far everything was looked after.
+    /// Saves the time up to which each schedule was handled.
     async fn save(&mut self) {
         let noted = |lane: &Lane, through| {
             self.saved.get(lane).is_some_and(|noted| noted.through == through)

@@ -1,27 +1,27 @@
-//! Keeps one warning from filling the log: so many lines of each kind in a minute, and no more.
+//! Limits the number of log lines of each kind per minute.
 //!
-//! Only warnings are counted: lines about the state of an event are wanted however many there are,
-//! and errors too. Has no clock: callers say what time it is.
+//! Only warnings are limited, so that lines about events and errors are always complete. The caller
+//! passes the current time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Lines of one kind …
+/// Most lines of one kind in each [`COUNT_INTERVAL`].
 const MOST: u32 = 200;
-/// … within this time.
+/// Length of the interval in which lines are counted.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The fate of a line.
+/// Decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Show,
-    /// The last one for now: it says that further ones are left out.
+    /// Show the line, with a note that similar lines are omitted from now on.
     Last,
     LeaveOut,
 }
 
-/// The lines written lately, by kind. Kinds are places in the code: there are only so many.
+/// Counts the lines of each kind. Kinds are never removed, so their number must be bounded.
 #[derive(Debug)]
 pub(super) struct Flood<K> {
     windows: HashMap<K, (Instant, u32)>,
@@ -34,7 +34,7 @@ impl<K> Default for Flood<K> {
 }
 
 impl<K: Eq + Hash> Flood<K> {
-    /// Counts a line of a kind; says whether it is to be written.
+    /// Counts a line of a kind and decides whether to show it.
     pub(super) fn admit(&mut self, kind: K, now: Instant) -> Verdict {
         let (began, count) = self.windows.entry(kind).or_insert((now, 0));
         if now.duration_since(*began) >= COUNT_INTERVAL {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_one_kind_is_cut_for_a_minute_and_other_kinds_go_on() {
+    fn only_the_flooding_kind_is_limited_for_a_minute() {
         let (mut flood, start) = (Flood::default(), Instant::now());
         let shown = (0..1_000).filter(|_| flood.admit("busy", start) == Verdict::Show).count();
         assert_eq!(shown, 199);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_before_the_cut_is_known_as_such() {
+    fn exactly_one_line_is_the_last_before_the_limit() {
         let (mut flood, start) = (Flood::default(), Instant::now());
         let verdicts: Vec<Verdict> = (0..300).map(|_| flood.admit((), start)).collect();
         assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Last).count(), 1);

@@ -1,8 +1,8 @@
-//! The form of a log line: one flat JSON object, or a line for people.
+//! Formats log lines: as one flat JSON object, or as text for people.
 //!
-//! In the JSON form the fields of the surrounding spans stand beside those of the event, so that
-//! `jq 'select(.turn == "1f0c9a2e")'` finds every line of a turn. An inner span wins over an outer
-//! one, the event over both.
+//! The JSON object contains the fields of the event and of its spans at the top level, so that
+//! `jq 'select(.turn == "1f0c9a2e")'` finds every line of a turn. If several have a field with the
+//! same name, the value of the event or else of the innermost span is used.
 
 use std::fmt;
 use std::time::Instant;
@@ -20,17 +20,17 @@ use tracing_subscriber::registry::LookupSpan;
 use super::flood::{Flood, Verdict};
 use crate::figures;
 
-/// The end of the last line before others like it are left out.
+/// Note on the last line before similar ones are omitted.
 const LEFT_OUT: &str = "more lines like this are left out for up to a minute";
 
-/// Counts warnings by the place they come from.
+/// Limits warnings by their place in the code.
 #[derive(Debug, Default)]
 struct Gate(Mutex<Flood<Identifier>>);
 
 impl Gate {
     fn admit(&self, event: &Event<'_>) -> Verdict {
         let metadata = event.metadata();
-        // Libraries that speak by `log` share one place.
+        // All lines of libraries that use `log` have the same callsite.
         if *metadata.level() != Level::WARN || metadata.target() == "log" {
             return Verdict::Show;
         }
@@ -42,7 +42,7 @@ impl Gate {
     }
 }
 
-/// Writes lines as `tracing` does for people at a terminal.
+/// Writes lines in the standard format of `tracing` for terminals.
 #[derive(Debug)]
 pub(super) struct Human {
     format: Format<Full, SystemTime>,
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// One JSON object a line.
+/// Writes each line as one JSON object.
 #[derive(Debug, Default)]
 pub(super) struct Flat {
     gate: Gate,
@@ -122,13 +122,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat
     }
 }
 
-/// Takes the fields of an event in.
+/// Collects the fields of an event.
 struct Fields<'a>(&'a mut Map<String, Value>);
 
 impl Fields<'_> {
     fn set(&mut self, field: &Field, value: Value) {
         let name = field.name();
-        // What `log` adds says where in a library's code the line comes from.
+        // `log` adds the position in the library's code, which is not useful here.
         if !name.starts_with("log.") {
             self.0.insert(name.trim_start_matches("r#").to_owned(), value);
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_all_spans_stand_at_the_top_and_the_inner_one_wins() {
+    fn the_fields_of_all_spans_are_at_the_top_level_and_inner_ones_win() {
         let lines = logged(|| {
             let outer = tracing::info_span!(
                 "turn",
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn a_field_cannot_pass_for_the_level_or_the_time() {
+    fn a_field_cannot_replace_the_level_or_the_time() {
         let lines = logged(|| tracing::info!(level = "ERROR", timestamp = "then", "hello"));
         assert_eq!(lines[0]["level"], "INFO", "{lines:?}");
         assert_ne!(lines[0]["timestamp"], "then");
     }
 
     #[test]
-    fn a_flood_of_warnings_ends_with_a_word_and_events_go_on() {
+    fn a_flood_of_warnings_ends_with_a_note_and_other_levels_are_not_limited() {
         let lines = logged(|| {
             for n in 0..500 {
                 tracing::warn!(n, "the queue is full");

@@ -1,8 +1,8 @@
-//! Logging: human on a terminal, JSON otherwise; always to stderr, always one line an event, never
-//! with secrets.
+//! Logging to stderr: one line per event, without secrets, as text at a terminal and as JSON
+//! otherwise.
 //!
-//! A level alone, such as `debug`, is about our own events; of the libraries' only warnings are
-//! logged unless the filter names them. Pinned by `tests/gateway/secrets.rs` and
+//! A filter that is only a level, such as `debug`, applies to the events of this program. For
+//! libraries, only warnings and errors are then logged. Pinned by `tests/gateway/secrets.rs` and
 //! `tests/gateway/logs.rs`.
 
 mod flood;
@@ -25,13 +25,13 @@ use crate::config::LogFormat;
 use crate::plain::escaped;
 use crate::redact::Redactor;
 
-/// The beginning of our own modules' names.
+/// Prefix of the module paths of this program.
 const OURS: &str = env!("CARGO_PKG_NAME");
 
-/// Starts logging for the rest of the program's life.
+/// Starts logging, until the program ends.
 ///
 /// # Errors
-/// When the filter is not one; names it.
+/// Returns a message if `filter` is invalid.
 pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), String> {
     let filter = read(filter)?;
     let json = is_json(format);
@@ -40,7 +40,7 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
         .with_env_filter(filter)
         .with_writer(CleanStderr { redactor, coloured });
     tell_panics();
-    // Fails when a test has set one before, which then simply stays.
+    // Fails if a test has already installed a subscriber, which then stays.
     let _ = if json {
         subscriber
             .fmt_fields(JsonFields::new())
@@ -59,7 +59,7 @@ pub fn start(format: LogFormat, filter: &str, redactor: Redactor) -> Result<(), 
     Ok(())
 }
 
-/// Whether the log is JSON: by its setting, or because stderr is no terminal.
+/// Returns whether the log is JSON, by its setting or because stderr is not a terminal.
 #[must_use]
 pub fn is_json(format: LogFormat) -> bool {
     match format {
@@ -69,14 +69,14 @@ pub fn is_json(format: LogFormat) -> bool {
     }
 }
 
-/// Prints one line of the log, given without its end.
+/// Prints one line of the log, which ends with a newline.
 pub type Print = dyn Fn(&str) + Send + Sync;
 
-/// Where lines go instead of stderr.
+/// Prints lines instead of stderr.
 static BESIDE: OnceLock<Arc<Print>> = OnceLock::new();
 
-/// Hands every line from now on to somebody who prints it where stderr would have: a terminal on
-/// which something is being written. Counts once in the program's life; must not log.
+/// Passes all later lines to `print` instead of stderr, for a terminal on which somebody edits a
+/// line. Only the first call has an effect. `print` must not log.
 pub fn print_beside(print: Arc<Print>) {
     // The first one stays.
     let _ = BESIDE.set(print);
@@ -85,7 +85,7 @@ pub fn print_beside(print: Arc<Print>) {
 /// Checks a filter without using it.
 ///
 /// # Errors
-/// As for [`start`].
+/// Returns a message if the filter is invalid.
 pub fn check_filter(filter: &str) -> Result<(), String> {
     read(filter).map(drop)
 }
@@ -103,27 +103,26 @@ fn read(filter: &str) -> Result<EnvFilter, String> {
     }
     let parts: Vec<&str> = filter.split(',').map(str::trim).collect();
     let is_level = |part: &&str| part.parse::<LevelFilter>().is_ok();
-    // The library takes any other word for the name of a module, and logs nothing but what that
-    // says.
+    // `EnvFilter` treats any other word as the name of a module, and then logs only that module.
     if let Some(word) =
         parts.iter().find(|part| !is_level(part) && !part.contains(['=', '[', ']', '{', '}']))
     {
-        return Err(fault(&format!("has {word:?}, which is no level")));
+        return Err(fault(&format!("has {word:?}, which is not a level")));
     }
     if !parts.iter().any(|part| is_level(part) || part.starts_with(OURS) || part.starts_with('[')) {
-        return Err(fault("would log nothing of the gateway's own"));
+        return Err(fault("would not log any event of the gateway"));
     }
     EnvFilter::try_new(filter).map_err(|error| fault(&error.to_string()))
 }
 
-/// Has a panic be a line of the log like any other error, as long as errors are logged.
+/// Installs a panic hook that logs panics as errors, if errors are logged.
 fn tell_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if !tracing::enabled!(Level::ERROR) {
             return before(panic);
         }
-        let said = panic.payload_as_str().unwrap_or("no words");
+        let said = panic.payload_as_str().unwrap_or("no message");
         let place = panic.location().map(tracing::field::display);
         let thread = std::thread::current();
         let trace = std::backtrace::Backtrace::capture();
@@ -133,19 +132,19 @@ fn tell_panics() {
             place,
             thread = thread.name(),
             trace,
-            "panic, which is a bug of ours: {said}"
+            "panic, which is a bug in Aetheel: {said}"
         );
     }));
 }
 
-/// Returns the line of a fault that is reported before or without a log, as JSON where that is the
-/// form of the log.
+/// Formats a fault that is reported before or without a log, as JSON if `format` is
+/// [`LogFormat::Json`].
 #[must_use]
 pub fn fault_line(format: LogFormat, text: &str) -> String {
     line_without_log(format, ("ERROR", "error"), text)
 }
 
-/// Returns the line of a warning that is reported before or without a log; see [`fault_line`].
+/// Formats a warning that is reported before or without a log; see [`fault_line`].
 #[must_use]
 pub fn warning_line(format: LogFormat, text: &str) -> String {
     line_without_log(format, ("WARN", "warning"), text)
@@ -159,10 +158,12 @@ fn line_without_log(format: LogFormat, (level, word): (&str, &str), text: &str) 
     format!("{{\"timestamp\":\"{now:.6}\",\"level\":\"{level}\",\"message\":{text}}}\n")
 }
 
-/// False for events that dump the bytes of WebSocket frames: the first one to Discord holds the
-/// token, and bytes written as numbers escape the redactor. tungstenite 0.21 logs them at trace.
-/// And for those of the console's editor, which tells every key below a warning, and whenever it
-/// draws its line: a line of the log would bring the next.
+/// Returns `false` for two kinds of events:
+///
+/// * The bytes of WebSocket frames, which tungstenite 0.21 logs at trace level. The first frame to
+///   Discord contains the token, and the redactor does not recognise bytes printed as numbers.
+/// * Events of the console's line editor below warnings. It logs every key and every redraw, and a
+///   log line causes a redraw, which would log again.
 fn may_be_told(event: &Metadata<'_>) -> bool {
     let target = event.target();
     !(*event.level() == Level::TRACE && target.contains("tungstenite")
@@ -202,7 +203,7 @@ impl Write for CleanLine<'_> {
 
 impl Drop for CleanLine<'_> {
     fn drop(&mut self) {
-        // Nothing was written: the line was left out.
+        // The formatter omitted the event.
         if self.line.is_empty() {
             return;
         }
@@ -210,12 +211,13 @@ impl Drop for CleanLine<'_> {
         if let Some(print) = BESIDE.get() {
             return print(&line);
         }
-        // Nothing is left to say when stderr is gone.
+        // A failure cannot be reported without stderr.
         let _ = io::stderr().lock().write_all(line.as_bytes());
     }
 }
 
-/// One line, in which nothing that an agent said moves a cursor, hides, or reorders what is read.
+/// Makes one line from the bytes of an event: without secrets, and with control characters escaped,
+/// so that the text of an agent cannot change the terminal or imitate other lines.
 fn one_line(redactor: &Redactor, bytes: &[u8], coloured: bool) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut line = redactor.clean(escaped(text.trim_end_matches('\n'), coloured).into_owned());
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_filter_is_named() {
+    fn an_invalid_filter_is_quoted_in_its_error() {
         assert!(check_filter("aetheel=loud").unwrap_err().contains("aetheel=loud"));
         for right in [
             "aetheel=debug,info",
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_no_level_never_silences_the_log() {
+    fn an_unknown_word_never_silences_the_log() {
         for wrong in ["warning", "verbose", "info,verbose", "aethel=debug", "loud="] {
             let fault = check_filter(wrong).expect_err(wrong);
             assert!(fault.starts_with("LOG_LEVEL") && fault.contains("`warn`"), "{fault}");
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_json_where_the_log_is() {
+    fn a_fault_has_the_format_of_the_log() {
         let line: serde_json::Value =
             serde_json::from_str(&fault_line(LogFormat::Json, "a \"b\"\nhint: c")).unwrap();
         assert_eq!(
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_alone_is_about_our_own_events() {
+    fn a_level_alone_applies_to_events_of_this_program() {
         let directives = |filter| {
             let mut directives: Vec<String> =
                 read(filter).unwrap().to_string().split(',').map(str::to_owned).collect();

@@ -96,7 +96,7 @@ fn a_panic_is_one_line_of_json_wherever_it_happens() {
     let lines = parsed(&stderr);
     let [line] = &lines[..] else { panic!("{stderr}") };
     assert_eq!((&line["level"], &line["thread"]), (&"ERROR".into(), &"elsewhere".into()));
-    assert_eq!(line["message"], "panic, which is a bug of ours: on purpose\nin two lines");
+    assert_eq!(line["message"], "panic, which is a bug in Aetheel: on purpose\nin two lines");
     assert!(
         line["place"].as_str().is_some_and(|place| place.contains("logs.rs"))
             && line["trace"].is_string(),
