@@ -91,7 +91,7 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
     let link = chrome.eval(link).await.as_str().unwrap().to_owned();
     look(&chrome, &axe, "a transcript with a link").await;
     chrome.open(&link).await;
-    chrome.says("This is a copy for reading.").await;
+    chrome.says("This is a read-only copy.").await;
     look(&chrome, &axe, "a shared turn").await;
     // A recorded turn read with another component.
     desk.find(&chrome, &format!("{base}/turns"), TURN).await;
@@ -99,7 +99,7 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
     chrome.click(MACHINE).await;
     chrome.click("#with option:last-child").await;
     chrome.click("#with ~ button").await;
-    chrome.says("It makes the same of all").await;
+    chrome.says("The actions of all").await;
     look(&chrome, &axe, "a comparison").await;
     // With something said, and without a part of the menu.
     chrome.open(&base).await;

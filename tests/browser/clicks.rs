@@ -70,7 +70,7 @@ async fn whoever_goes_back_sees_what_is_and_not_what_was() {
     chrome.says("Stopped.").await;
     desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: and then")).await;
     chrome.back().await;
-    chrome.says("Nothing runs or waits").await;
+    chrome.says("No turn is running or waiting").await;
     let stop = "document.querySelector('button.stop') === null";
     assert_eq!(chrome.eval(stop).await, true, "{}", chrome.text().await);
 }

@@ -38,7 +38,7 @@ async fn everything_is_reached_seen_and_done_with_keys_alone() {
     chrome.open(&link).await;
     tab_to(&chrome, "button.main").await;
     chrome.keys(&[ENTER]).await;
-    chrome.says("Nothing runs or waits").await;
+    chrome.says("No turn is running or waiting").await;
 
     desk.local.mention(CHANNEL, ANN, "ask make");
     chrome.says("Run `make`?").await;

@@ -34,7 +34,7 @@ async fn a_turn_is_found_and_read_and_shared_with_somebody_who_is_not_signed_in(
     desk.local.wait_for_message(CHANNEL, |text| text.contains("ann made a read-only link")).await;
     let stranger = Chrome::start().await;
     stranger.open(&link).await;
-    stranger.says("This is a copy for reading.").await;
+    stranger.says("This is a read-only copy.").await;
     let shown = stranger.text().await;
     assert!(shown.contains("One tool worked") && !shown.contains("shell cargo"), "{shown}");
     assert_eq!(
@@ -42,7 +42,7 @@ async fn a_turn_is_found_and_read_and_shared_with_somebody_who_is_not_signed_in(
         serde_json::Value::Null
     );
     chrome.click("form[action$='/unshare'] button").await;
-    chrome.says("That link works no longer.").await;
+    chrome.says("That link is no longer valid.").await;
     stranger.open(&link).await;
     assert!(!stranger.text().await.contains("One tool worked"));
 }
@@ -101,7 +101,7 @@ async fn steps_through(chrome: Chrome, keys: bool) {
     chrome.click("#with option:last-child").await;
     chrome.click("#with ~ button").await;
     // The page loads itself again while the other component reads.
-    chrome.says("It makes the same of all").await;
+    chrome.says("The actions of all").await;
     chrome.says("With both versions:").await;
 }
 

@@ -54,9 +54,9 @@ async fn while_discord_says_nothing_a_page_tries_again_until_it_does() {
     desk.local.mention(CHANNEL, ANN, "slow 600");
     chrome.says("Second 1.").await;
     desk.local.faults().away(true);
-    chrome.says("This page does not follow what changes at this moment").await;
+    chrome.says("This page is not updating at the moment").await;
     desk.local.faults().away(false);
-    chrome.wait("!document.body.innerText.includes('does not follow')").await;
+    chrome.wait("!document.body.innerText.includes('is not updating')").await;
     let seconds = "document.querySelector('.live').innerText";
     let before = chrome.eval(seconds).await;
     chrome.wait(&format!("{seconds} !== {before}")).await;

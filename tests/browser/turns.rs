@@ -10,7 +10,7 @@ async fn a_turn_is_seen_to_grow_without_a_reload_and_is_stopped_and_nobody_else_
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     let base = desk.sign_in(&chrome, ANN).await;
-    chrome.says("Nothing runs or waits").await;
+    chrome.says("No turn is running or waiting").await;
     chrome.eval("window.first = true").await;
     desk.local.mention(CHANNEL, ANN, "slow 600");
     chrome.says("slow 600").await;
@@ -21,7 +21,7 @@ async fn a_turn_is_seen_to_grow_without_a_reload_and_is_stopped_and_nobody_else_
     chrome.click("button.stop").await;
     chrome.says("Stopped.").await;
     desk.local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann stopped this turn.").await;
-    chrome.says("Nothing runs or waits").await;
+    chrome.says("No turn is running or waiting").await;
     let asked = chrome.asked().await;
     assert!(asked.iter().any(|address| address.ends_with("/live")), "{asked:?}");
     for address in asked {

@@ -10,7 +10,7 @@ async fn everything_works_and_a_page_loads_itself_again_only_when_somebody_wants
     let desk = Desk::open().await;
     let chrome = Chrome::without_script().await;
     let base = desk.sign_in(&chrome, ANN).await;
-    chrome.says("This page stands still. Load it again every 5 seconds.").await;
+    chrome.says("This page does not update. Reload it every 5 seconds.").await;
     desk.local.mention(CHANNEL, ANN, "slow 600");
     desk.local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     chrome.open(&base).await;

@@ -393,7 +393,7 @@ async fn any_machine_takes_a_webhook_and_it_is_answered_once() {
     let nodes = [with_webhooks("one"), with_webhooks("two")];
     let programs = [serving(&nodes[0]).await, serving(&nodes[1]).await];
     for program in &programs {
-        let told = program.logs("webhooks are taken").await;
+        let told = program.logs("webhooks are accepted").await;
         let address: SocketAddr = told["address"].as_str().unwrap().parse().unwrap();
         let call = Call::post("code", "{}").github(
             "a-phrase-nobody-guesses-0123456789",
@@ -539,6 +539,6 @@ async fn what_is_wrong_with_a_node_is_told_at_once_and_without_its_password() {
     let ended = installation.run(&["run"], "").await;
     let told = format!("{}{}", ended.stdout, ended.stderr);
     assert_eq!(ended.code, 78, "{told}");
-    assert!(told.contains("CLUSTER_URL is no address"), "{told}");
+    assert!(told.contains("CLUSTER_URL is not the URL"), "{told}");
     assert!(told.contains("AGENT_HOLDER is `off`") && !told.contains("hunter2"), "{told}");
 }

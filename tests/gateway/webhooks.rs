@@ -33,7 +33,7 @@ fn define(installation: &Installation, text: &str) {
 }
 
 async fn address(bot: &Program) -> SocketAddr {
-    bot.logs("webhooks are taken").await["address"].as_str().unwrap().parse().unwrap()
+    bot.logs("webhooks are accepted").await["address"].as_str().unwrap().parse().unwrap()
 }
 
 fn push(body: &str) -> Call {

@@ -121,7 +121,9 @@ impl AsyncRead for Visit {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             if self.taken.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(io::Error::other("others came, and it said nothing")));
+                return Poll::Ready(Err(io::Error::other(
+                    "evicted for another client: it had sent no complete request",
+                )));
             }
         }
         let before = buffer.filled().len();

@@ -103,7 +103,7 @@ impl StatusPages {
         let serving = vigil::task("status pages", async move {
             let service = router.into_make_service_with_connect_info::<Caller>();
             if let Err(error) = axum::serve(Door::new(listener, CONNECTIONS), service).await {
-                tracing::error!(%error, "the status pages are gone");
+                tracing::error!(%error, "the status pages have stopped");
             }
         });
         Ok(Self { address, serving, upkeep })
@@ -165,7 +165,7 @@ async fn livez(State(shared): State<Shared>) -> Response {
 
 /// Returns 200 while prompts are answered, otherwise 503 with the reasons.
 async fn readyz(State(shared): State<Shared>) -> Response {
-    let late = vec!["looking at it takes too long".to_owned()];
+    let late = vec!["the check takes too long".to_owned()];
     let reasons =
         tokio::time::timeout(ANSWER_TIMEOUT, shared.health.unready()).await.unwrap_or(late);
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

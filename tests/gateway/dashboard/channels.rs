@@ -78,7 +78,7 @@ async fn a_channel_that_one_may_not_see_is_not_there_and_where_one_only_reads_no
         for path in ["/channels/choose", "/channels/reset"] {
             let choice = [("setting", "Model"), ("value", "echo")];
             let refused = sent(&bob, path, channel, &choice).await;
-            assert!(refused.body.contains("There is no such channel"), "{}", refused.body);
+            assert!(refused.body.contains("This channel does not exist"), "{}", refused.body);
         }
     }
     local.faults().deny(OTHER, BOB, SEND_MESSAGES);
@@ -89,5 +89,5 @@ async fn a_channel_that_one_may_not_see_is_not_there_and_where_one_only_reads_no
         looks.tick().await;
     }
     let refused = sent(&bob, "/channels/reset", OTHER, &[]).await;
-    assert!(refused.body.contains("You may not do that there."), "{}", refused.body);
+    assert!(refused.body.contains("You are not allowed to do that there."), "{}", refused.body);
 }

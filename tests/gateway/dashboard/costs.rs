@@ -63,7 +63,7 @@ async fn each_sees_the_sums_of_the_channels_they_see_and_owners_all() {
     for part in [
         "<dt>Cost</dt><dd>$0.50 of 1</dd>",
         "<dt>Turns</dt><dd>2, 0 failed</dd>",
-        "<dt>Hours of agents</dt><dd>1.00</dd>",
+        "<dt>Agent hours</dt><dd>1.00</dd>",
         "1000 in, 900 of them cached; 20 out, 7 of them thinking",
         "#other",
         "opus",

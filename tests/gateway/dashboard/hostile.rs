@@ -34,7 +34,7 @@ async fn nobody_sees_or_stops_what_they_may_not_see_in_discord() {
     let seen = owner.get("/").await.body;
     assert!(seen.contains("slow 600") && !seen.contains("slow 601"), "{seen}");
     let nothing = bob.get("/").await;
-    assert!(nothing.body.contains("Nothing runs or waits"), "{}", nothing.body);
+    assert!(nothing.body.contains("No turn is running or waiting"), "{}", nothing.body);
 
     // With all that Ann's page says but her session.
     let fields = |csrf: &str, lane: &str| -> Vec<(String, String)> {
@@ -91,7 +91,7 @@ async fn whoever_may_only_read_only_looks_and_whoever_may_not_read_does_not() {
     let fields = [("csrf", csrf.as_str()), ("lane", &lane), ("turn", &turn), ("words", "x")];
     for path in ["/turns/stop", "/turns/steer"] {
         bob.post(path, &fields).await;
-        assert!(bob.get("/").await.body.contains("You may not do that there."));
+        assert!(bob.get("/").await.body.contains("You are not allowed to do that there."));
     }
     local.faults().deny(CHANNEL, BOB, READ_MESSAGE_HISTORY);
     let mut events = bob.follow().await;

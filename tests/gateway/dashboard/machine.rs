@@ -39,7 +39,7 @@ async fn read(browser: &Browser, path: &str) -> Page {
         looks.tick().await;
         let page = browser.get(path).await;
         assert_eq!(page.status, 200, "{path}");
-        if !page.body.contains("It reads: step") {
+        if !page.body.contains("Replaying: step") {
             return page;
         }
     }
@@ -95,7 +95,8 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     let path = format!("/turns/{id}/machine");
     let first = olga.get(&path).await;
     assert_eq!(first.status, 200);
-    for part in ["gateway: the turn begins", "tool ls", "Nothing yet.", "The turn goes on.", &id] {
+    for part in ["gateway: the turn begins", "tool ls", "Nothing yet.", "The turn continues.", &id]
+    {
         assert!(first.body.contains(part), "{part} is missing in\n{}", first.body);
     }
     assert!(link(&first, "Previous").is_none() && link(&first, "First").is_none());
@@ -109,7 +110,7 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     assert!(steps > 5, "{steps} steps");
     let shown = page.body.split_once("id=\"shown\"").unwrap().1;
     assert!(shown.contains("One tool worked, one did not."), "{shown}");
-    assert!(!shown.contains("The turn goes on."), "{shown}");
+    assert!(!shown.contains("The turn continues."), "{shown}");
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("One tool worked")).await;
     let text = answer.content.lines().next().unwrap().to_owned();
     assert!(shown.contains(&text), "what Discord has, {text:?}, is not in\n{shown}");
@@ -124,14 +125,14 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     assert!(page.body.contains("missing.txt") && page.body.contains("value=\"MISSING.txt read\""));
     let nothing = olga.get(&format!("{path}?step={steps}&q=missing&go=hit")).await;
     let page = olga.get(nothing.header("location")).await;
-    assert!(page.body.contains("No further step has these words."), "{}", page.body);
+    assert!(page.body.contains("No further step contains these words."), "{}", page.body);
 
     let page = olga.get(&format!("/turns/{noisy}/machine")).await;
     let mut unknown = olga.get(&link(&page, "Next unknown output").expect("drift")).await;
     while !unknown.body.contains("hologram") {
         unknown = olga.get(&link(&unknown, "Next unknown output").expect("more drift")).await;
     }
-    let seen = olga.get(&link(&page, "Next that people saw").expect("an answer")).await;
+    let seen = olga.get(&link(&page, "Next visible step").expect("an answer")).await;
     assert!(seen.body.contains("There was"), "{}", seen.body);
 }
 
@@ -169,7 +170,7 @@ async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_break
     assert_eq!(own.len(), 1, "{own:?}");
     let own = named(&own, "serves, recorded with").to_owned();
     let same = read(&olga, &format!("{path}?step=1&with={own}")).await;
-    assert!(same.body.contains("It makes the same of all"), "{}", same.body);
+    assert!(same.body.contains("The actions of all"), "{}", same.body);
 
     replace(&installation, &silent.build());
     serves(&bot, "2@").await;
@@ -185,7 +186,7 @@ async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_break
     assert!(shown.contains("Nothing yet."), "it never says anything: {shown}");
     assert!(link(&other, "Next difference").is_some());
     let same = read(&olga, &format!("{path}?step=1&with={own}")).await;
-    assert!(same.body.contains("It makes the same of all"), "{}", same.body);
+    assert!(same.body.contains("The actions of all"), "{}", same.body);
 
     replace(&installation, &traps.build());
     serves(&bot, "3@").await;
@@ -237,7 +238,11 @@ async fn nobody_else_looks_and_nothing_in_an_address_or_in_output_leads_astray()
     assert!(link(&beyond, "Next").is_none() && link(&beyond, "Previous").is_some());
     for with in ["ffffffffffff", "..%2F..%2Fetc%2Fpasswd", "f", "%22%3E%3Cscript%3E", "%00"] {
         let page = olga.get(&format!("{path}?with={with}")).await;
-        assert!(page.body.contains("There is no such component"), "{with}\n{}", page.body);
+        assert!(
+            page.body.contains("This component of the backend is no longer available"),
+            "{with}\n{}",
+            page.body
+        );
     }
     for query in [
         "step=1&step=2&with=a&with=b",

@@ -112,7 +112,7 @@ async fn an_owner_sees_schedules_and_hooks_and_has_one_run_now() {
         assert!(olga.get("/schedules").await.body.contains("There is no such schedule."), "{lane}");
     }
     assert_eq!(run(&olga, &csrf, "cron:yearly").await, 303);
-    assert!(olga.get("/schedules").await.body.contains("It runs, or waits for its turn."));
+    assert!(olga.get("/schedules").await.body.contains("It is running, or waits in its lane."));
     local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ olga had cron:yearly run now.").await;
     local.wait_for_message(CHANNEL, |text| text.contains("You said: count the sheep")).await;
     // By its key no machine of a cluster does it twice.

@@ -34,7 +34,11 @@ async fn a_link_lets_one_in_once_and_looking_at_it_does_not_use_it_up() {
     }
     browser.keep(&entered);
     let page = browser.get("/").await;
-    assert!(page.status == 200 && page.body.contains("Nothing runs or waits"), "{}", page.body);
+    assert!(
+        page.status == 200 && page.body.contains("No turn is running or waiting"),
+        "{}",
+        page.body
+    );
     assert_eq!(browser.post("/enter", &[("link", secret)]).await.status, 404, "once");
     assert_eq!(browser.get(&door).await.status, 404);
 

@@ -88,13 +88,13 @@ pub(super) fn list(
 ) -> Markup {
     html! {
         @if cards.is_empty() {
-            p { "Nothing runs or waits where you may look." }
+            p { "No turn is running or waiting in the channels that you can see." }
         }
         @for card in cards {
             (one(card, guest, &text))
         }
         @if more > 0 {
-            p { "And " (more) " more: these are in Discord." }
+            p { "And " (more) " more, which only Discord shows." }
         }
     }
 }
@@ -163,7 +163,7 @@ fn forms(lane: &Lane, turn: &RunningTurn, guest: &Guest) -> Markup {
         @if matches!(lane, Lane::Channel(_)) {
             form method="post" action="/turns/steer" {
                 (csrf(guest)) (which(lane, turn))
-                label for=(steer) { "Tell the agent something" }
+                label for=(steer) { "Message to the agent" }
                 textarea id=(steer) name="words" rows="2" required {}
                 button type="submit" { "Send" }
             }
@@ -189,7 +189,7 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Guest
         input type="hidden" name="question" value=(asked.id);
     };
     html! {
-        section.question id={ "question-" (asked.id) } aria-label="A question of the agent" {
+        section.question id={ "question-" (asked.id) } aria-label="A question from the agent" {
             h3 dir="auto" { (short_line(&asked.title, 300)) }
             @match &asked.subject {
                 Subject::Permission { tool, about } => {
@@ -249,7 +249,7 @@ fn shown_choices(
 fn excerpt(text: &str) -> Markup {
     let (end, cut) = tail(text, ABOUT);
     html! {
-        @if cut { p { "Only the end fits here; all of it is in Discord." } }
+        @if cut { p { "This is only the end; Discord has the whole text." } }
         pre tabindex="0" dir="auto" { (end) }
     }
 }
@@ -320,7 +320,7 @@ impl Shown {
     /// Renders the excerpt. The result is the same for all users who may see the turn.
     pub(super) fn html(&self) -> Markup {
         html! {
-            @if self.left_out > 0 { p.tools { (self.left_out) " tools before" } }
+            @if self.left_out > 0 { p.tools { (self.left_out) " earlier tools" } }
             @if !self.tools.is_empty() {
                 ul.tools {
                     @for (tool, status) in &self.tools {
@@ -347,6 +347,6 @@ fn word(status: Option<ToolStatus>) -> &'static str {
         Some(ToolStatus::Failed) => "failed",
         Some(ToolStatus::Denied) => "was denied",
         Some(ToolStatus::Cancelled) => "was stopped",
-        Some(ToolStatus::Unknown) => "is over",
+        Some(ToolStatus::Unknown) => "ended",
     }
 }

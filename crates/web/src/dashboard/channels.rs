@@ -23,8 +23,8 @@ const ASKED: usize = 60;
 const CHOICES: usize = 60;
 /// The value that resets a setting.
 const UNSET: &str = "unset";
-const NOT_THERE: &str = "There is no such channel that you may see.";
-const NOT_YOURS: &str = "You may not do that there.";
+const NOT_THERE: &str = "This channel does not exist, or you cannot see it.";
+const NOT_YOURS: &str = "You are not allowed to do that there.";
 
 /// Lists the channels.
 pub(super) async fn list(State(shared): State<Arc<Shared>>, guest: Guest) -> Response {
@@ -46,13 +46,13 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     }
     seen.sort_by(|(a, _), (b, _)| a.place.cmp(&b.place));
     let main = html! {
-        p { "Channels in which somebody talked to the bot, as far as you see them in Discord." }
+        p { "Channels in which somebody talked to the bot, if you can see them in Discord." }
         ul.list {
             @for (standing, channel) in &seen {
                 li { a href={ "/channels/" (channel) } { (short_line(&standing.place, 80)) } }
             }
         }
-        @if more { p { "Older ones are left out: use " code { "/status" } " there." } }
+        @if more { p { "Older channels are not listed: use " code { "/status" } " there." } }
     };
     layout::page(&guest, Here::Channels, false, &main)
 }
@@ -79,7 +79,7 @@ pub(super) async fn one(
         @for row in rows.iter().filter(|row| row.name.is_empty()) { p { (short_line(&row.text, 500)) } }
         @if standing.acts {
             h2 { "Choose" }
-            p { "What you choose counts from the next message on, and is told in the channel." }
+            p { "Changes apply from the next message on. The bot announces them in the channel." }
             @for option in &view.options { (choice(option, channel, &guest)) }
             h2 { "Conversation" }
             form method="post" action="/channels/reset" {
@@ -169,7 +169,7 @@ pub(super) async fn choose(State(shared): State<Arc<Shared>>, sent: Sent) -> Res
     let setting = Setting::ALL.into_iter().find(|setting| setting.title() == fields.one("setting"));
     let value = fields.one("value").trim();
     let said = match setting.filter(|_| !value.is_empty()) {
-        None => "Choose something.".to_owned(),
+        None => "Choose a value.".to_owned(),
         Some(setting) => match shared.dispatcher.choose(&lane, setting, Some(value)).await {
             Err(why) => short_line(&why, 300),
             Ok(chosen) => {

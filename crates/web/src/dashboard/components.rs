@@ -48,13 +48,13 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
                         (csrf(&guest))
                         input type="hidden" name="backend" value=(backend.name);
                         input type="hidden" name="generation" value=(generation);
-                        button.stop type="submit" { "Go back to the version before" }
+                        button.stop type="submit" { "Go back to the previous version" }
                     }
                 }
             }
         }
         @if backends.len() > SHOWN { p { "And " (backends.len() - SHOWN) " more." } }
-        p { "Rolling back has the component serve again that served before. Turns that run finish with theirs." }
+        p { "A rollback loads the previous component again. Running turns finish with the current one." }
     };
     layout::page(&guest, Here::Components, false, &main)
 }

@@ -115,10 +115,10 @@ pub(super) async fn page(
             }
         }
         @if costs.whole.turns == 0 {
-            p { "No turn ended in this time where you may look." }
+            p { "No turn ended in this time in the channels that you can see." }
         } @else {
             (whole(&costs.whole))
-            p { "Days are those of UTC. Nothing is estimated: what an agent does not tell is in no sum." }
+            p { "Days are in UTC. Nothing is estimated: values that an agent does not report are missing from the sums." }
             h2 { "By day" }
             (plotted(&costs, from, days))
             (table("Day", &by_day(&costs.days)))
@@ -164,7 +164,7 @@ fn whole(sum: &Sum) -> Markup {
         dl {
             dt { "Cost" } dd { (sum.cost()) }
             dt { "Turns" } dd { (sum.turns) ", " (sum.failed) " failed" }
-            dt { "Hours of agents" } dd { (sum.hours()) }
+            dt { "Agent hours" } dd { (sum.hours()) }
             dt { "Tokens" } dd {
                 (sum.tokens(sum.input)) " in, " (sum.tokens(sum.cached)) " of them cached; "
                 (sum.tokens(sum.output)) " out, " (sum.tokens(sum.reasoning)) " of them thinking"

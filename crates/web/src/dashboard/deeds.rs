@@ -14,8 +14,8 @@ use aetheel_model::agent::Decision;
 use aetheel_model::event::{EventKind, Lane, NewEvent, Origin, Sequence};
 use aetheel_model::plain::short_line;
 
-const NOT_THERE: &str = "That turn does not run any more.";
-const NOT_YOURS: &str = "You may not do that there.";
+const NOT_THERE: &str = "That turn is no longer running.";
+const NOT_YOURS: &str = "You are not allowed to do that there.";
 
 /// Redirects to the page, which shows a message.
 fn back(guest: &Guest, said: impl Into<String>) -> Response {
@@ -82,7 +82,9 @@ pub(super) async fn steer(State(shared): State<Arc<Shared>>, sent: Sent) -> Resp
     // Posted before the event is submitted, so that an answer appears below it.
     let message = match shared.house.repeat(channel, &visitor.name, &words).await {
         Ok(message) => message,
-        Err(_) => return back(&guest, "Discord did not take it, so it was not passed on."),
+        Err(_) => {
+            return back(&guest, "Discord did not accept it, so it was not sent to the agent.");
+        }
     };
     let event = NewEvent {
         author: Some(visitor.name.clone()),

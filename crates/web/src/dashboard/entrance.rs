@@ -13,7 +13,7 @@ use super::super::connection::Caller;
 use super::guard::{self, Leaving};
 use super::{Shared, frame};
 
-const OLD: &str = "This link works no longer: it does so once, and for five minutes. Write /dashboard in Discord for another one.";
+const OLD: &str = "This link is no longer valid: a link works once, within five minutes. Write /dashboard in Discord to get a new one.";
 
 /// Shows the page of a sign-in link.
 pub(super) async fn door(State(shared): State<Arc<Shared>>, Path(link): Path<String>) -> Response {
@@ -21,7 +21,7 @@ pub(super) async fn door(State(shared): State<Arc<Shared>>, Path(link): Path<Str
         return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
     }
     let button = html! {
-        p { "This lets you in on this device, for twelve hours at most." }
+        p { "This signs you in on this device, for twelve hours at most." }
         form method="post" action="/enter" {
             input type="hidden" name="link" value=(link);
             button.main type="submit" { "Sign in" }
@@ -44,10 +44,13 @@ pub(super) async fn enter(
     let Some(secret) = shared.sessions.enter(fields.one("link"), now) else {
         // Checked only for invalid links: failures of others never block the owner of a valid link.
         if shared.sessions.is_kept_out(address, now) {
-            return frame::plain(StatusCode::TOO_MANY_REQUESTS, "Too many tries. Wait a minute.");
+            return frame::plain(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many attempts. Wait a minute.",
+            );
         }
         shared.sessions.failed(address, now);
-        tracing::warn!(%address, "somebody came to the dashboard with a link that does not work");
+        tracing::warn!(%address, "somebody opened the dashboard with an invalid sign-in link");
         return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
     };
     if let Some(session) = shared.sessions.session(&secret, now) {

@@ -70,7 +70,7 @@ pub(super) async fn form_only() -> Response {
     notice(
         StatusCode::METHOD_NOT_ALLOWED,
         "Nothing to show",
-        "This address only takes forms. Go back to the page before and use its button.",
+        "This address only accepts forms. Go back to the previous page and use its button.",
     )
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn guard(
         Some(refusal) => refusal,
         None => {
             tokio::time::timeout(ANSWER_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
-                frame::plain(StatusCode::SERVICE_UNAVAILABLE, "That takes too long. Try again.")
+                frame::plain(StatusCode::SERVICE_UNAVAILABLE, "This takes too long. Try again.")
             })
         }
     };
@@ -152,12 +152,12 @@ impl IntoResponse for Stranger {
             Self::Gone => (
                 StatusCode::FORBIDDEN,
                 "Signed out",
-                "You may not use the bot any more where you asked for your link, so you are signed out.",
+                "You can no longer use the bot in the channel where you asked for your link, so you are signed out.",
             ),
             Self::Unsure => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Discord does not answer",
-                "Discord does not say at this moment what you may see. Try again in a minute.",
+                "Your permissions in Discord cannot be checked at the moment. Try again in a minute.",
             ),
         };
         frame::notice(status, title, text)
@@ -189,13 +189,17 @@ pub(super) async fn still(shared: &Shared, session: Arc<Session>) -> Result<Gues
         Ok(_) => {
             tracing::info!(
                 user,
-                "a user may not use the bot any more, and is signed out of the dashboard"
+                "a user can no longer use the bot, and is signed out of the dashboard"
             );
             shared.sessions.end(&session);
             Err(Stranger::Gone)
         }
         Err(why) => {
-            tracing::warn!(user, why, "cannot ask discord what a user of the dashboard may");
+            tracing::warn!(
+                user,
+                why,
+                "cannot check the permissions of a dashboard user in discord"
+            );
             Err(Stranger::Unsure)
         }
     }
@@ -260,7 +264,7 @@ impl FromRequest<Arc<Shared>> for Leaving {
         let fields = fields(request, shared).await?;
         if !same(fields.one("csrf"), session.csrf()) {
             let text =
-                "This form is of another session. Go back, load the page again, and repeat it.";
+                "This form belongs to another session. Go back, reload the page and try again.";
             return Err(frame::notice(StatusCode::FORBIDDEN, "Not done", text));
         }
         Ok(Self { session, fields })
@@ -275,7 +279,7 @@ pub(super) async fn fields(request: Request, shared: &Arc<Shared>) -> Result<Fie
 
 /// Returns the response to a request that is not a valid form, or too long.
 pub(super) fn no_form() -> Response {
-    let text = "That is no form of this dashboard, or it is too long.";
+    let text = "This is not a form of this dashboard, or it is too long.";
     frame::plain(StatusCode::BAD_REQUEST, text)
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     if !guest.standing.owner {
         return frame::nowhere().await;
     }
-    let late = || vec!["looking at it takes too long".to_owned()];
+    let late = || vec!["the check takes too long".to_owned()];
     let (alive, unready) = tokio::join!(
         tokio::time::timeout(ANSWER_TIMEOUT, shared.health.alive()),
         tokio::time::timeout(ANSWER_TIMEOUT, shared.health.unready()),

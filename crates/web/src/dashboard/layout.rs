@@ -117,10 +117,10 @@ fn still_or_again(again: bool) -> Markup {
     html! {
         p {
             @if again {
-                "This page loads itself again every " (AGAIN) " seconds. "
-                a href="?" { "Have it stand still" } " before you write something."
+                "This page reloads every " (AGAIN) " seconds. "
+                a href="?" { "Stop reloading" } " before you write something."
             } @else {
-                "This page stands still. " a href="?again" { "Load it again every " (AGAIN) " seconds" } "."
+                "This page does not update. " a href="?again" { "Reload it every " (AGAIN) " seconds" } "."
             }
         }
     }

@@ -244,7 +244,7 @@ impl Bound {
         let door = Door::new(self.listener, CONNECTIONS);
         let server = vigil::task("dashboard", async move {
             if let Err(error) = axum::serve(door, service).await {
-                tracing::error!(%error, "the dashboard is gone; start again");
+                tracing::error!(%error, "the dashboard has stopped; start the gateway again");
             }
         });
         tracing::info!(address = %self.address, url = %shared.origin, "the dashboard is open");

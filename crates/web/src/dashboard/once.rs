@@ -52,7 +52,7 @@ pub(super) async fn once(
         response
     });
     done.await.unwrap_or_else(|_| {
-        let text = "That failed; the gateway's log says why.";
+        let text = "This failed. The gateway's log has the reason.";
         frame::plain(StatusCode::INTERNAL_SERVER_ERROR, text)
     })
 }

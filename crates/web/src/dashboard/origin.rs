@@ -20,15 +20,15 @@ impl Origin {
     /// # Errors
     /// Returns a phrase to print after the value.
     pub fn parse(url: &str) -> Result<Self, &'static str> {
-        let uri: Uri = url.parse().map_err(|_| "is no address of a page")?;
+        let uri: Uri = url.parse().map_err(|_| "is not a URL")?;
         let secure = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
             _ => return Err("must begin with https:// or http://"),
         };
-        let authority = uri.authority().ok_or("names no host")?;
+        let authority = uri.authority().ok_or("has no host")?;
         if authority.as_str().contains('@') {
-            return Err("must not hold a name or a password");
+            return Err("must not contain a user name or a password");
         }
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err("must have no path: the dashboard needs a host or a port of its own");
@@ -36,7 +36,7 @@ impl Origin {
         let origin = Self { secure, host: host_of(authority, secure) };
         if !secure && !is_loopback(authority.host()) {
             return Err(
-                "must begin with https://, because whoever is on the way could take a session over",
+                "must begin with https://, because others on the network could take over a session",
             );
         }
         Ok(origin)

@@ -24,7 +24,7 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, guest: Guest) -> Res
     let seen = shared.house.schedules().await;
     let main = html! {
         @for warning in seen.warnings.iter().take(WARNINGS) { p { "⚠️ " (short_line(warning, 300)) } }
-        @if seen.schedules.is_empty() { p { "Nothing comes round by itself." } }
+        @if seen.schedules.is_empty() { p { "There are no schedules." } }
         @for schedule in seen.schedules.iter().take(SHOWN) {
             article.card {
                 h2 { (short_line(&schedule.lane.to_string(), 80)) }
@@ -65,7 +65,7 @@ pub(super) async fn run(State(shared): State<Arc<Shared>>, sent: Sent) -> Respon
     let said = match event {
         None => "There is no such schedule.".to_owned(),
         Some((_, _)) if lane.parse().is_ok_and(|lane| shared.dispatcher.is_busy(&lane)) => {
-            "It runs or waits already.".to_owned()
+            "It is already running or waiting.".to_owned()
         }
         Some((event, channel)) => match shared.dispatcher.submit_anywhere(event).await {
             Err(refusal) => refusal.to_string(),
@@ -80,7 +80,7 @@ pub(super) async fn run(State(shared): State<Arc<Shared>>, sent: Sent) -> Respon
                     );
                     let did = format!("had {lane} run now.");
                     let _ = shared.house.report(channel, &visitor.name, &did).await;
-                    "It runs, or waits for its turn.".to_owned()
+                    "It is running, or waits in its lane.".to_owned()
                 }
             },
         },

@@ -147,7 +147,7 @@ impl Sessions {
             if let Err(error) = file.keep(|| known.lock().kept()) {
                 let error = with_causes(&error);
                 tracing::error!(
-                    "{error}; a restart may sign people out, or in again who signed out"
+                    "{error}; a restart may sign users out, or restore sessions that they ended"
                 );
             }
         });

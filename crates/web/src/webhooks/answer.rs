@@ -39,7 +39,7 @@ pub(super) enum Refused {
     Large,
     #[error("the body came too slowly")]
     Slow,
-    #[error("the body broke off")]
+    #[error("the body is incomplete")]
     Broken,
     #[error("there is no such webhook")]
     Unknown,
@@ -47,9 +47,9 @@ pub(super) enum Refused {
     Unproven(#[from] Fault),
     #[error("more calls than its limit")]
     Often(Duration),
-    #[error("the same delivery is being taken")]
+    #[error("the same delivery is being processed")]
     Pending,
-    #[error("the event was not taken: {0}")]
+    #[error("the event was refused: {0}")]
     Queue(Refusal),
 }
 
@@ -82,20 +82,20 @@ impl Refused {
             Self::Closed => (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping", Some(30)),
             Self::Crowd => (StatusCode::SERVICE_UNAVAILABLE, "busy", Some(1)),
             Self::Encoded => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not taken", None)
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not accepted", None)
             }
             Self::Type => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be JSON, a form or text", None)
             }
             Self::Large => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None),
             Self::Slow => (StatusCode::REQUEST_TIMEOUT, "the body came too slowly", None),
-            Self::Broken => (StatusCode::BAD_REQUEST, "the body broke off", None),
+            Self::Broken => (StatusCode::BAD_REQUEST, "the body is incomplete", None),
             // All authentication failures have the same answer, including unknown names.
             Self::Unknown | Self::Unproven(_) => (StatusCode::UNAUTHORIZED, "unauthorized", None),
             Self::Often(wait) => {
                 (StatusCode::TOO_MANY_REQUESTS, "too many calls", Some(wait.as_secs() + 1))
             }
-            Self::Pending => (StatusCode::CONFLICT, "this delivery is being taken", Some(1)),
+            Self::Pending => (StatusCode::CONFLICT, "this delivery is being processed", Some(1)),
             Self::Queue(Refusal::TooLong { .. }) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", None)
             }

@@ -89,7 +89,7 @@ impl Bound {
             });
         let server = vigil::task("webhooks", async move {
             if let Err(error) = server.await {
-                tracing::error!(%error, "webhooks are not taken any more; start again");
+                tracing::error!(%error, "webhooks have stopped; start the gateway again");
             }
         });
         Serving { address: self.address, shared, stop: Some(stop), server }
@@ -110,7 +110,7 @@ impl Serving {
     pub async fn open(&self) {
         self.shared.desk.definitions.current().await;
         self.shared.stage.send_replace(Stage::Open);
-        tracing::info!(address = %self.address, "webhooks are taken");
+        tracing::info!(address = %self.address, "webhooks are accepted");
     }
 
     /// Stops accepting calls, and answers them with a request to retry later.
@@ -123,7 +123,7 @@ impl Serving {
         self.stop_intake();
         self.stop.take();
         if tokio::time::timeout(CLOSE_GRACE, &mut self.server).await.is_err() {
-            tracing::debug!("webhook callers did not let go in time");
+            tracing::debug!("webhook calls did not end in time");
         }
     }
 }

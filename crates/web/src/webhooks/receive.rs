@@ -187,7 +187,7 @@ async fn accept(
     if let Some(claim) = claim
         && let Err(error) = claim.keep(now_ms()).await
     {
-        tracing::error!(webhook, %error, "cannot note a delivery; repeated after a restart it would be taken again");
+        tracing::error!(webhook, %error, "cannot save a delivery; if it is repeated after a restart, it is accepted again");
     }
     Ok(sequence)
 }

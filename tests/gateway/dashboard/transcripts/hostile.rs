@@ -198,13 +198,16 @@ async fn links_are_made_and_ended_only_by_forms_of_those_who_may() {
     for span in ["", "year", "-1"] {
         ann.post(share, &[("csrf", &csrf), ("span", span)]).await;
         let page = ann.get("/turns/aaaa0001").await;
-        assert_eq!(super::said(&page), "Choose how long it is to work.");
+        assert_eq!(super::said(&page), "Choose how long the link is valid.");
     }
     let page = bob.get("/turns/aaaa0001").await;
     assert!(page.status == 200 && !page.body.contains("Make a read-only link"), "{}", page.body);
     let theirs = bob.get("/turns").await.field("csrf");
     bob.post(share, &[("csrf", &theirs), ("span", "day")]).await;
-    assert_eq!(super::said(&bob.get("/turns/aaaa0001").await), "You may not do that there.");
+    assert_eq!(
+        super::said(&bob.get("/turns/aaaa0001").await),
+        "You are not allowed to do that there."
+    );
     assert!(!installation.read("state/shares.md").contains("aaaa0001"));
     assert!(!local.texts(CHANNEL).iter().any(|text| text.contains("read-only")));
 }

@@ -180,7 +180,7 @@ async fn turns_are_found_by_words_and_channels_as_far_as_somebody_sees_them() {
     assert_eq!(listed(&bob.get("/turns").await), ["aaaa0003"]);
     assert_eq!(listed(&owner.get("/turns?q=needle").await), ["aaaa0004", "aaaa0001"]);
     let none = bob.get("/turns?q=needle").await;
-    assert!(none.body.contains("There is no such turn that you may see."), "{}", none.body);
+    assert!(none.body.contains("There is no such turn, or you cannot see it."), "{}", none.body);
     for strange in ["/turns?before=never&in=nowhere", "/turns?q=%00%ff", "/turns?before="] {
         assert_eq!(ann.get(strange).await.status, 200, "{strange}");
     }
@@ -236,7 +236,7 @@ async fn a_turn_is_told_to_each_reader_as_far_as_they_may_see_it() {
         "Edit src/lib.rs",
         "done, 20 ms",
         "leap",
-        "under way",
+        "in progress",
         "Run it?",
         "make all",
         "Denied: not today",
@@ -367,7 +367,7 @@ async fn a_long_answer_keeps_its_page_small_and_all_of_it_can_be_read() {
     loop {
         let page = ann.get(&path).await;
         assert_eq!(page.status, 200, "{path}");
-        let next = page.body.split_once("\">What happened after that");
+        let next = page.body.split_once("\">Later events");
         let next = next.map(|(before, _)| before.rsplit_once("href=\"").unwrap().1.to_owned());
         pages.push(page.body);
         match next {
@@ -444,7 +444,7 @@ async fn what_is_missing_of_a_recording_is_said_and_without_one_the_line_tells_w
     assert!(ann.get("/turns/ffff0003").await.body.contains("its recording is damaged"));
     let page = ann.get("/turns/ffff0004").await.body;
     assert!(
-        page.contains("its recording is gone") && page.contains("The agent told none."),
+        page.contains("its recording is gone") && page.contains("not reported by the agent"),
         "{page}"
     );
 }

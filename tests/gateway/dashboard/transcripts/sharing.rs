@@ -142,16 +142,16 @@ async fn a_link_shows_less_than_the_channel_to_whoever_has_it_until_it_is_ended(
     // Whoever may act in the channel may end it.
     let bob = Browser::signed_in(&local, CHANNEL, BOB).await;
     let page = bob.get(TURN).await;
-    assert!(page.body.contains("A link of ann works until"), "{}", page.body);
+    assert!(page.body.contains("A link by ann, valid until"), "{}", page.body);
     let (csrf, share) = (page.field("csrf"), page.field("share"));
     let form = [("csrf", csrf.as_str()), ("share", &share)];
     bob.post(&format!("{TURN}/unshare"), &form).await;
-    assert_eq!(said(&bob.get(TURN).await), "That link works no longer.");
+    assert_eq!(said(&bob.get(TURN).await), "That link is no longer valid.");
     over(&outside.get(&link).await, &unknown);
     over(&outside.get(&format!("{link}/part/1")).await, &unknown);
     local.wait_for_message(CHANNEL, |text| text.contains("bob ended a read-only link")).await;
     bob.post(&format!("{TURN}/unshare"), &form).await;
-    assert_eq!(said(&bob.get(TURN).await), "That link works no longer.");
+    assert_eq!(said(&bob.get(TURN).await), "That link is no longer valid.");
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn links_end_with_what_their_maker_may_with_the_recording_and_when_they_ar
     bot.logs_where("the end of the link", |line| {
         line["message"]
             .as_str()
-            .is_some_and(|text| text.contains("who shared a turn does not see it"))
+            .is_some_and(|text| text.contains("the creator of a link cannot see its turn"))
     })
     .await;
     local.faults().deny(CHANNEL, BOB, 0);

@@ -1,16 +1,16 @@
-// Follows what changes and keeps what somebody is doing. Every page works without it.
+// Updates live content without losing the user's input. Every page works without this script.
 "use strict";
 
 (() => {
   const LATER = 10_000;
   const MOMENT = 2_000;
-  // A browser opens six connections to a host for all its windows. Streams take half of them; further pages ask
-  // again and again.
+  // A browser opens at most six connections to a host for all its windows. Streams use half of
+  // them; further pages poll.
   const STREAMS = 3;
   const POLL = 3_000;
 
-  // Takes one of this browser's places for a stream. Resolves to a function that gives it back, or to null if all are
-  // taken.
+  // Takes one of the browser's slots for a stream. Resolves to a function that frees it, or to null
+  // if no slot is free.
   const place = async () => {
     if (!navigator.locks) {
       return () => {};
@@ -49,11 +49,11 @@
     text.scrollTop = text.scrollHeight;
   };
 
-  // Whether two nodes are the same thing at different times.
+  // Returns whether two nodes are versions of the same node.
   const same = (old, fresh) => old.nodeName === fresh.nodeName && (old.id || "") === (fresh.id || "");
 
-  // Makes `old` what `fresh` is. What stays is the same element: the focus, what is written, chosen and unfolded there,
-  // and the place to which it was scrolled stay with it.
+  // Updates `old` to match `fresh`. Nodes that are in both are kept, with their focus, input,
+  // selection, open details and scroll position.
   const become = (old, fresh) => {
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (fresh.data.startsWith(old.data)) {
@@ -73,7 +73,7 @@
         old.setAttribute(name, value);
       }
     }
-    // What a turn says comes by itself.
+    // The text of a turn is updated separately.
     if (!old.classList.contains("live") || fresh.firstChild) {
       fill(old, fresh);
     }
@@ -112,7 +112,7 @@
     local(fresh);
     const active = document.activeElement;
     fill(root, fresh);
-    // It was moved.
+    // The node was moved.
     if (active !== document.activeElement && active.isConnected) {
       active.focus({ preventScroll: true });
     }
@@ -123,7 +123,7 @@
     news.className = "said";
     news.setAttribute("role", "status");
     cards.before(news);
-    // What follows now; replaced when the page is hidden and shown again.
+    // The current stream or poll; replaced when the page is hidden and shown again.
     let current = null;
 
     const stop = () => {
@@ -150,7 +150,7 @@
     const turnSays = ({ turn, html }) => {
       const live = document.getElementById(`turn-${turn}`);
       if (live) {
-        // Whoever reads further up stays there.
+        // Does not scroll if the user has scrolled up.
         const text = live.querySelector(".text");
         const follows = !text || text.scrollTop + text.clientHeight >= text.scrollHeight - 8;
         show(live, html);
@@ -161,14 +161,14 @@
     };
 
     const over = () => {
-      // Whoever has just sent a form, such as to sign out, sees what comes of that.
+      // If a form has just been sent, such as for signing out, its response is shown instead.
       if (!sent.size) {
         location.reload();
       }
     };
 
     const away = "The gateway does not answer. This page shows what was last known, and tries again.";
-    const still = "This page does not follow what changes at this moment, and tries again.";
+    const still = "This page is not updating at the moment, and tries again.";
 
     const stream = (mine) => {
       const events = new EventSource(cards.dataset.live);
@@ -181,7 +181,7 @@
           news.textContent = away;
           return;
         }
-        // It was refused, which is not told why.
+        // The stream was refused, but the event source does not expose the reason.
         const answer = await fetch(cards.dataset.live, { method: "HEAD" }).catch(() => null);
         if (answer && (answer.status === 401 || answer.status === 403)) {
           location.reload();
@@ -200,7 +200,7 @@
       }
     };
 
-    // Asks once for all that a stream would have said by now.
+    // Requests once everything that a stream would have sent by now.
     const ask = async () => {
       const answer = await fetch(cards.dataset.once, { cache: "no-store" }).catch(() => null);
       if (!answer) {
@@ -246,7 +246,7 @@
       follows(current);
     };
 
-    // A page that nobody looks at follows nothing.
+    // A hidden page has no stream.
     document.addEventListener("visibilitychange", () => {
       if (current) {
         stop();
@@ -260,7 +260,7 @@
     }
   };
 
-  // Steps of a recorded turn: arrows go where the links lead.
+  // Steps of a recorded turn: the arrow keys follow the links.
   const steps = () => {
     const at = document.getElementById("at");
     const step = document.getElementById("step");
@@ -283,7 +283,7 @@
     });
   };
 
-  // Whoever clicks twice means it once.
+  // A double click sends a form once.
   const sent = new Set();
   document.addEventListener("submit", (event) => {
     if (sent.has(event.target)) {

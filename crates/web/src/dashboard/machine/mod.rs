@@ -72,14 +72,15 @@ pub(super) async fn page(
     let Some(recorded) = seen(&shared, &guest, &turn).await else { return frame::nowhere().await };
     let machine = shared.house.machine();
     let film = match &recorded.recording {
-        None => Err("nothing was recorded of this turn, or it is gone with its age".to_owned()),
+        None => Err("this turn was not recorded, or its recording was deleted because of its age"
+            .to_owned()),
         Some(recording) => machine.open(recording, &turn).await,
     };
     let film = match film {
         Ok(film) if !may_see(&shared, &guest, &recorded, &film).await => {
             return frame::nowhere().await;
         }
-        Ok(film) if film.is_empty() => return nothing(&guest, "nothing was told to its guest"),
+        Ok(film) if film.is_empty() => return nothing(&guest, "its guest received no input"),
         Ok(film) => film,
         Err(why) => return nothing(&guest, &machine.redactor().clean(why)),
     };
@@ -162,7 +163,7 @@ async fn may_see(shared: &Shared, guest: &Guest, recorded: &RecordedTurn, film: 
 
 fn nothing(guest: &Guest, why: &str) -> Response {
     let main = html! {
-        p { "This turn cannot be looked at: " (short_line(why, 500)) "." }
+        p { "This turn cannot be shown: " (short_line(why, 500)) "." }
     };
     layout::inner(guest, None, TITLE, None, &main)
 }
@@ -196,9 +197,9 @@ async fn search(
 ) -> Response {
     let said = match machine.search(film, asked.step - 1, &asked.words, other).await {
         Ok(Found::At(step)) => return Redirect::to(&asked.at(step + 1)).into_response(),
-        Ok(Found::Nothing) => "No further step has these words.".to_owned(),
+        Ok(Found::Nothing) => "No further step contains these words.".to_owned(),
         Ok(Found::Stopped(step)) => {
-            guest.session.say("Nothing until here: look on from here.");
+            guest.session.say("Nothing was found up to here. Search again to continue.");
             return Redirect::to(&asked.at(step + 1)).into_response();
         }
         Err(why) => why,

@@ -85,16 +85,16 @@ impl View<'_> {
                 "."
             }
             @if let Some(fault) = &facts.fault {
-                p { "⚠️ Not all of it is here: " (short_line(&self.clean(fault), 300)) "." }
+                p { "⚠️ The recording is incomplete: " (short_line(&self.clean(fault), 300)) "." }
             }
             @if facts.lost > 0 {
                 p { "⚠️ The disk was too slow for " (facts.lost) " lines, which are missing." }
             }
             @if facts.sparse.is_some_and(|from| self.at() >= from) {
-                p { "⚠️ From here on no agent-events were written down: there were 8 MiB of them." }
+                p { "⚠️ From here on no agent events were recorded: there were 8 MiB of them." }
             }
             @if facts.left_out > 0 {
-                p { "⚠️ Only the first " (STEPS) " steps are here; " (facts.left_out) " follow." }
+                p { "⚠️ Only the first " (STEPS) " steps are shown; " (facts.left_out) " more follow." }
             }
             @if facts.of_others > 0 {
                 p { (facts.of_others) " inputs of other turns of the same agent are left out." }
@@ -123,7 +123,7 @@ impl View<'_> {
                     (go("Previous", Some("prev"), (at > 1).then(|| at - 1)))
                     (go("Next", Some("next"), (at < of).then_some(at + 1)))
                     (go("Last", Some("last"), (at < of).then_some(of)))
-                    (go("Next that people saw", None, sign(Sign::Seen)))
+                    (go("Next visible step", None, sign(Sign::Seen)))
                     (go("Next unknown output", None, sign(Sign::Unknown)))
                     @if let Some(to) = apart { (go("Next difference", None, to)) }
                 }
@@ -138,7 +138,7 @@ impl View<'_> {
                 input type="hidden" name="step" value=(at);
                 input type="hidden" name="go" value="hit";
                 (self.kept("with", &self.asked.with))
-                label for="words" { "Words in what was told or made" }
+                label for="words" { "Search in inputs and actions" }
                 input type="text" id="words" name="q" value=(self.asked.words) autocomplete="off" required;
                 button type="submit" { "Find the next" }
             }
@@ -156,7 +156,7 @@ impl View<'_> {
                 form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
                     input type="hidden" name="step" value=(self.asked.step);
                     (self.kept("q", &self.asked.words))
-                    label for="with" { "Read it with another component" }
+                    label for="with" { "Replay with another component" }
                     select id="with" name="with" {
                         option value="" { "None" }
                         @for known in self.components {
@@ -171,7 +171,7 @@ impl View<'_> {
             }
             @match self.chosen {
                 None => {}
-                Some(Chosen::Unknown) => p { "There is no such component of this backend any more." },
+                Some(Chosen::Unknown) => p { "This component of the backend is no longer available." },
                 Some(Chosen::Compared(compared)) => p role="status" { (self.said(compared)) },
             }
         }
@@ -182,20 +182,20 @@ impl View<'_> {
         html! {
             @match compared {
                 Compared::Reads(step) => {
-                    span data-again="2000" { "It reads: step " (step + 1) " of " (of) " …" }
+                    span data-again="2000" { "Replaying: step " (step + 1) " of " (of) " …" }
                 }
-                Compared::Busy => "Another turn is being read; only one is at a time. Load the page again.",
-                Compared::Failed(why) => { "It cannot read this turn: " (short_line(why, 400)) "." }
+                Compared::Busy => "Another turn is being replayed, and only one can be at a time. Reload the page.",
+                Compared::Failed(why) => { "It cannot replay this turn: " (short_line(why, 400)) "." }
                 Compared::Done(reading) => {
                     @match reading.next(0) {
-                        None => { "It makes the same of all " (of) " steps." }
+                        None => { "The actions of all " (of) " steps are the same." }
                         Some(first) => {
                             (reading.count()) " of " (of) " steps differ; first at "
                             a href=(self.asked.at(first + 1)) { "step " (first + 1) } "."
                         }
                     }
                     @if reading.withheld > 0 {
-                        " It was not told of " (reading.withheld) " inputs about things it never asked for."
+                        " " (reading.withheld) " inputs were withheld, because they answer requests that it never made."
                     }
                     @if let Some((step, why)) = &reading.failure {
                         " It fails "
@@ -215,16 +215,16 @@ impl View<'_> {
             .step
             .input
             .as_ref()
-            .map_or_else(|| ("together with something of another turn", String::new()), said);
+            .map_or_else(|| ("mixed with another turn", String::new()), said);
         let text = readable(&self.clean(&text));
         let part = part(&text, self.asked.part, TOLD);
         html! {
-            h2 id="told" { "What was told" }
+            h2 id="told" { "Input" }
             p.head {
                 strong { (kind) } " · line " (self.step.line) " · " (seconds(f64::from(self.step.t_ms)))
             }
             @if self.step.input.is_none() {
-                p { "Another turn used the same agent at this moment; what it said is not shown." }
+                p { "Another turn used the same agent at this moment. Its input is not shown." }
             } @else if !text.trim().is_empty() {
                 pre tabindex="0" { (part.text) }
             }
@@ -240,11 +240,11 @@ impl View<'_> {
         let text = visible(&self.clean(&listed(actions)));
         let part = part(&text, self.asked.more, MADE);
         html! {
-            h2 id="made" { "What the component made of it" }
+            h2 id="made" { "Actions of the component" }
             @if actions.is_empty() {
                 p {
-                    "Nothing was recorded. What is told in one call is answered in one: "
-                    "what came of this may stand at one of the next steps."
+                    "No actions were recorded. The inputs of one call are answered together, "
+                    "so the actions may be listed at one of the next steps."
                 }
             } @else {
                 ul.list { @for action in actions.iter().take(NAMED) { (self.named(action)) } }
@@ -266,15 +266,15 @@ impl View<'_> {
     fn differs(&self, other: &Reading) -> Markup {
         let failed = other.failure.as_ref().filter(|(step, _)| *step == Some(self.at()));
         html! {
-            h2 id="other" { "What version " (short_line(&other.version, 60)) " makes of it" }
+            h2 id="other" { "Actions of version " (short_line(&other.version, 60)) }
             @if let Some((_, why)) = failed { p { "⚠️ It fails: " (short_line(why, 400)) "." } }
             @match other.actions(self.at()) {
                 None if failed.is_some() => {}
                 None if other.failure.as_ref().is_some_and(|(step, _)| step.is_none_or(|step| step < self.at())) => {
-                    p { "It failed before." }
+                    p { "It had already failed." }
                 }
                 None => p { "The same." },
-                Some(None) => p { "Something else, of which there is too much to keep." },
+                Some(None) => p { "Different, but too large to keep." },
                 Some(Some(actions)) => (self.edits(&actions)),
             }
         }
@@ -316,10 +316,10 @@ impl View<'_> {
 
     fn shown(&self) -> Markup {
         html! {
-            h2 id="shown" { "What Discord showed" }
+            h2 id="shown" { "Messages in Discord" }
             p.tools {
-                "Rendered anew from the recording: Discord shows a growing answer about once a second, "
-                "and questions and files in messages of their own, which are not here."
+                "Rendered from the recording. Discord updates a growing answer about once a second, "
+                "and shows questions and files in separate messages, which are left out here."
             }
             @if let Some(other) = self.redrawn {
                 @if same(self.drawn, other) {
@@ -361,13 +361,13 @@ fn messages(drawn: &Drawn) -> Markup {
     let each = MESSAGES / shown.len().max(1);
     html! {
         @if drawn.messages.is_empty() { p { "Nothing yet." } }
-        @if before > 0 { p { (before) " messages before" } }
+        @if before > 0 { p { (before) " earlier messages" } }
         @for message in shown {
             @let text = visible(message);
             @let (end, cut) = tail(&text, each);
             div.message { @if cut { "… " } (end) }
         }
-        @if !drawn.ended { p.tools { "The turn goes on." } }
+        @if !drawn.ended { p.tools { "The turn continues." } }
     }
 }
 
@@ -394,10 +394,10 @@ fn said(input: &Input) -> (&'static str, String) {
         Input::Command(command) => (
             match command {
                 Command::StartTurn(_) => "gateway: the turn begins",
-                Command::Steer(_) => "gateway: people write to the turn",
-                Command::Interrupt(_) => "gateway: the turn is to stop",
+                Command::Steer(_) => "gateway: a message for the turn",
+                Command::Interrupt(_) => "gateway: stop the turn",
                 Command::Answer(_) => "gateway: an answer to a question",
-                Command::CloseSession(_) | Command::Shutdown => "gateway: it is over",
+                Command::CloseSession(_) | Command::Shutdown => "gateway: close",
                 Command::Query(_) => "gateway: a query",
             },
             json(),
@@ -417,9 +417,9 @@ fn listed(actions: &[Action]) -> String {
 fn label(known: &KnownComponent, recorded: bool) -> String {
     let place = match known.shelf {
         Shelf::Serving => "serves",
-        Shelf::Beside => "stands by",
+        Shelf::Beside => "not serving",
         Shelf::Earlier => "served earlier",
-        Shelf::Shipped => "came with the program",
+        Shelf::Shipped => "shipped with the program",
     };
     let version = known.version.as_deref().map(|version| short_line(version, 40));
     let version = version.map(|version| format!("version {version}, ")).unwrap_or_default();

@@ -44,12 +44,12 @@ pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
         Happened::Text(text) if text.text.trim().is_empty() && text.left_out == 0 => return None,
         Happened::Text(text) => answer(text, part),
         Happened::Steered(text) => html! {
-            p { strong { "People added" } }
+            p { strong { "Added by users" } }
             (words(text, TEXT, part))
         },
         Happened::Thinking(_) | Happened::Aside(..) if eyes != Eyes::All => return None,
         Happened::Thinking(text) => folded("Thinking", &words(text, TEXT, part)),
-        Happened::Aside(_, text) => folded("A helper of the agent", &words(text, TEXT, part)),
+        Happened::Aside(_, text) => folded("Subagent", &words(text, TEXT, part)),
         Happened::Tool(tool) => used(tool, eyes, part),
         Happened::Plan(steps) => plan(steps),
         Happened::Task(_) if eyes == Eyes::Link => return None,
@@ -60,7 +60,7 @@ pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
                 TaskStatus::Failed => "failed",
                 TaskStatus::Stopped => "was stopped",
             };
-            html! { p { "Beside it: " (short_line(&task.title, 200)) " " em { (status) } } }
+            html! { p { "Background task: " (short_line(&task.title, 200)) " " em { (status) } } }
         }
         Happened::Asked(asked) => question(asked, eyes, part),
         Happened::Stopped => html! { p { "The turn was asked to stop." } },
@@ -75,16 +75,16 @@ pub(super) fn shown(block: &Block, eyes: Eyes, part: &str) -> Option<Markup> {
 pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)> {
     let cut = |text: &Words| match text.left_out {
         0 => text.text.clone(),
-        more => format!("{}\n\n({more} bytes more are left out.)", text.text),
+        more => format!("{}\n\n({more} more bytes are left out.)", text.text),
     };
     Some(match &block.what {
         Happened::Text(text) => ("Answer", cut(text)),
-        Happened::Steered(text) => ("What people added", cut(text)),
+        Happened::Steered(text) => ("Added by users", cut(text)),
         Happened::Thinking(_) | Happened::Aside(..) | Happened::Tool(_) if eyes != Eyes::All => {
             return None;
         }
         Happened::Thinking(text) => ("Thinking", cut(text)),
-        Happened::Aside(_, text) => ("A helper of the agent", cut(text)),
+        Happened::Aside(_, text) => ("Subagent", cut(text)),
         Happened::Tool(tool) => {
             let mut pieces = vec![named(tool)];
             pieces.push(format!("Input\n{}", pretty(&tool.input.text)));
@@ -94,11 +94,11 @@ pub(super) fn whole(block: &Block, eyes: Eyes) -> Option<(&'static str, String)>
                     diffs::lines(diff).into_iter().map(|(_, line)| line).collect();
                 format!("{}\n{}", diffs::title(diff), lines.join("\n"))
             }));
-            ("A use of a tool", pieces.join("\n\n"))
+            ("Tool use", pieces.join("\n\n"))
         }
         Happened::Asked(_) if eyes == Eyes::Link => return None,
         Happened::Asked(asked) => {
-            ("A question", about(asked).unwrap_or_else(|| asked.ask.title.clone()))
+            ("Question", about(asked).unwrap_or_else(|| asked.ask.title.clone()))
         }
         _ => return None,
     })
@@ -160,7 +160,7 @@ fn status(tool: &Tool) -> String {
         Some(ToolStatus::Failed) => "failed",
         Some(ToolStatus::Denied) => "was denied",
         Some(ToolStatus::Cancelled) => "was stopped",
-        Some(ToolStatus::Unknown) => "is over",
+        Some(ToolStatus::Unknown) => "ended",
     };
     let took = tool.took_ms.map_or_else(String::new, |ms| format!(", {}", took(ms)));
     format!("{word}{took}")
@@ -263,8 +263,8 @@ fn plan(steps: &[PlanEntry]) -> Markup {
                     (short_line(&step.text, 300)) " "
                     em {
                         @match step.status {
-                            PlanStatus::Pending => "not begun",
-                            PlanStatus::Active => "under way",
+                            PlanStatus::Pending => "not started",
+                            PlanStatus::Active => "in progress",
                             PlanStatus::Done => "done",
                         }
                     }
@@ -276,7 +276,7 @@ fn plan(steps: &[PlanEntry]) -> Markup {
 }
 
 fn file(made: &Made) -> Markup {
-    let name = made.name.as_deref().or(made.link.as_deref()).unwrap_or("without a name");
+    let name = made.name.as_deref().or(made.link.as_deref()).unwrap_or("unnamed");
     html! { p { "📎 " (short_line(name, 200)) " (" (short_line(&made.media_type, 80)) ")" } }
 }
 
@@ -302,7 +302,7 @@ fn question(asked: &Asked, eyes: Eyes, part: &str) -> Markup {
         p {
             strong { "❓ " }
             @match (&subject, eyes) {
-                (Subject::Permission { tool, .. }, Eyes::Link) => { "Leave to use " code { (short_line(tool, 80)) } },
+                (Subject::Permission { tool, .. }, Eyes::Link) => { "Permission to use " code { (short_line(tool, 80)) } },
                 (Subject::SignIn(_), Eyes::Link) => "A sign-in",
                 _ => (title),
             }
@@ -340,7 +340,7 @@ fn settled(asked: &Asked) -> String {
         short_line(label, 200)
     };
     match &asked.decision {
-        None if asked.withdrawn => "The agent no longer asked.".to_owned(),
+        None if asked.withdrawn => "The agent withdrew the question.".to_owned(),
         None => "It was not answered.".to_owned(),
         Some(Decision::AllowOnce) => "Allowed.".to_owned(),
         Some(Decision::AllowAlways) => "Allowed from then on.".to_owned(),

@@ -31,7 +31,7 @@ pub(super) enum Sign {
 /// Returns the name of the file and the kind of change, in words.
 pub(super) fn title(diff: &FileDiff) -> String {
     let path = &diff.path;
-    let binary = if diff.binary { ", no text" } else { "" };
+    let binary = if diff.binary { ", binary" } else { "" };
     match (diff.change, &diff.old_path) {
         (FileChange::Renamed, Some(from)) => format!("{from} → {path} (renamed{binary})"),
         (FileChange::Added, _) => format!("{path} (new{binary})"),
@@ -163,6 +163,6 @@ mod tests {
         assert_eq!(titled(FileChange::Added), "a.rs (new)");
         let moved = FileDiff { old_path: Some("b.rs".to_owned()), ..diff(None, None) };
         let moved = FileDiff { change: FileChange::Renamed, binary: true, ..moved };
-        assert_eq!(title(&moved), "b.rs → a.rs (renamed, no text)");
+        assert_eq!(title(&moved), "b.rs → a.rs (renamed, binary)");
     }
 }

@@ -76,7 +76,7 @@ pub(in crate::dashboard) async fn page(
     let of = lane.as_ref().map(ToString::to_string).unwrap_or_default();
     let main = html! {
         form method="get" action="/turns" role="search" {
-            label for="q" { "Words of what was asked or answered, a name, an agent" }
+            label for="q" { "Words of a prompt or an answer, a name, or an agent" }
             input type="text" id="q" name="q" value=(words) maxlength=(WORDS) autocomplete="off";
             @if lane.is_some() { input type="hidden" name="in" value=(of); }
             button.main type="submit" { "Search" }
@@ -84,10 +84,10 @@ pub(in crate::dashboard) async fn page(
         @if lane.is_some() {
             p { "Only one channel is searched. " a href={ "/turns?q=" (encoded(&words)) } { "Search all" } }
         }
-        @if found.rows.is_empty() && found.next.is_none() { p { "There is no such turn that you may see." } }
+        @if found.rows.is_empty() && found.next.is_none() { p { "There is no such turn, or you cannot see it." } }
         @if !found.rows.is_empty() { (table(&found.rows)) }
         @if let Some(next) = found.next {
-            @if found.stopped { p { "The search stopped here, to answer in time: nothing more was found back to " (cards::day(next)) "." } }
+            @if found.stopped { p { "The search stopped here, to answer in time. It covered the turns back to " (cards::day(next)) "." } }
             p { a href={ "/turns?q=" (encoded(&words)) "&in=" (encoded(&of)) "&before=" (encoded(&next.to_string())) } { "Earlier turns" } }
         }
     };

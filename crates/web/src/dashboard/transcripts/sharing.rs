@@ -33,9 +33,8 @@ const LISTED: usize = 10;
 /// The lifetimes that can be chosen: name in the form, text, and hours.
 const SPANS: [(&str, &str, i64); 3] =
     [("hour", "1 hour", 1), ("day", "1 day", 24), ("week", "7 days", 168)];
-const OVER: &str =
-    "This link shows nothing, or nothing any more. Ask whoever gave it to you for another one.";
-const NOT_YOURS: &str = "You may not do that there.";
+const OVER: &str = "This link is not valid, or no longer valid. Ask for a new one.";
+const NOT_YOURS: &str = "You are not allowed to do that there.";
 const NOT_HERE: &str = "Turns cannot be shared here.";
 
 /// Renders the form that creates a link, and the existing links, for users who may act in the
@@ -55,12 +54,12 @@ pub(super) async fn section(
     html! {
         h2 { "Share" }
         p {
-            "A link shows this turn to whoever has it, without signing in: what was asked and answered, the names of tools, "
-            "never thinking or what tools got and gave. It is told in the channel, and can be ended here."
+            "Anybody with the link can read this turn without signing in: the prompt, the answer and the names of tools, "
+            "but not thinking, or the input and output of tools. The bot announces the link in the channel, and you can end it here."
         }
         form method="post" action={ (path(turn)) "/share" } {
             (csrf(guest))
-            label for="span" { "It works for" }
+            label for="span" { "Valid for" }
             select id="span" name="span" {
                 @for (name, words, _) in SPANS { option value=(name) { (words) } }
             }
@@ -70,7 +69,7 @@ pub(super) async fn section(
             form method="post" action={ (path(turn)) "/unshare" } {
                 (csrf(guest))
                 input type="hidden" name="share" value=(mark(share));
-                p { "A link of " (short_line(&share.name, 60)) " works until " (cards::day(share.until)) "." }
+                p { "A link by " (short_line(&share.name, 60)) ", valid until " (cards::day(share.until)) "." }
                 button.stop type="submit" { "End it now" }
             }
         }
@@ -109,7 +108,7 @@ pub(in crate::dashboard) async fn share(
     }
     let Some((_, _, hours)) = SPANS.into_iter().find(|(name, ..)| *name == fields.one("span"))
     else {
-        return go(&guest, &turn, "Choose how long it is to work.");
+        return go(&guest, &turn, "Choose how long the link is valid.");
     };
     if let Err(why) = shared.dispatcher.told(&seen.line).await {
         return go(&guest, &turn, format!("It cannot be shared: {why}."));
@@ -141,7 +140,7 @@ pub(in crate::dashboard) async fn share(
         return go(
             &guest,
             &turn,
-            "Discord did not take the message about it, so there is no link.",
+            "Discord did not accept the message about the link, so there is no link.",
         );
     }
     tracing::info!(user = visitor.user, turn, %until, "a user made a read-only link to a turn");
@@ -163,14 +162,14 @@ pub(in crate::dashboard) async fn unshare(
     let shares = shared.dispatcher.shares();
     let all = shares.of(&turn, Timestamp::now()).await;
     let Some(share) = all.into_iter().find(|share| mark(share) == fields.one("share")) else {
-        return go(&guest, &turn, "That link works no longer.");
+        return go(&guest, &turn, "That link is no longer valid.");
     };
     shares.end(&share.digest).await;
     let visitor = &guest.session.visitor;
     tracing::info!(user = visitor.user, turn, "a user ended a read-only link to a turn");
     let did = format!("ended a read-only link to the turn {turn}.");
     let _ = shared.house.report(Some(share.channel), &visitor.name, &did).await;
-    go(&guest, &turn, "That link works no longer.")
+    go(&guest, &turn, "That link is no longer valid.")
 }
 
 /// Shows a turn to a reader with a link.
@@ -184,7 +183,7 @@ pub(in crate::dashboard) async fn page(
         let base = format!("/shared/{key}");
         let sheet = Sheet { line: &line, told: &told, eyes: Eyes::Link, base: &base };
         html! {
-            p { "This is a copy for reading. It is here until " (cards::day(until)) "." }
+            p { "This is a read-only copy. It is available until " (cards::day(until)) "." }
             (sheet.html(from))
         }
     });
@@ -235,7 +234,7 @@ async fn shared_turn(
             tracing::info!(
                 user = share.by,
                 turn = share.turn,
-                "who shared a turn does not see it any more; the link has ended"
+                "the creator of a link cannot see its turn any more; the link has ended"
             );
             shares.end(&share.digest).await;
             return None;

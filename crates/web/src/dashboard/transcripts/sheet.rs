@@ -77,13 +77,13 @@ impl Sheet<'_> {
         let text =
             |text: &Option<String>| Words { text: text.clone().unwrap_or_default(), left_out: 0 };
         html! {
-            p { "⚠️ Only this much is known of the turn: " (why) "." }
+            p { "⚠️ Only these facts are known: " (why) "." }
             @if self.line.asked.is_some() {
-                h2 { "What was asked" }
+                h2 { "Prompt" }
                 div.words dir="auto" { (head(&text(&self.line.asked).text, ASKED).0) }
             }
             @if self.line.answered.is_some() {
-                h2 { "How the answer began" }
+                h2 { "Beginning of the answer" }
                 div.words dir="auto" { (head(&text(&self.line.answered).text, 2 * ASKED).0) }
             }
         }
@@ -92,7 +92,7 @@ impl Sheet<'_> {
     fn asked(&self, told: &Told) -> Markup {
         let all = prompt(told);
         html! {
-            h2 { "What was asked" }
+            h2 { "Prompt" }
             (blocks::words(&Words { text: all, left_out: 0 }, ASKED, &format!("{}/part/prompt", self.base)))
             @for name in told.attached.iter().take(PIECES) { p { "📎 " (short_line(name, 200)) } }
             @if told.attached.len() > PIECES { p { "and " (told.attached.len() - PIECES) " more files" } }
@@ -115,7 +115,7 @@ impl Sheet<'_> {
         html! {
             h2 { "What happened" }
             @if from > 0 { p { a href=(self.base) { "From the beginning" } } }
-            @if shown.is_empty() { p { "Nothing that you may see." } }
+            @if shown.is_empty() { p { "There is nothing that you may see." } }
             @for (at, at_ms, html) in &shown {
                 section.block id={ "block-" (at) } {
                     p.at { "+ " (took(*at_ms)) }
@@ -123,9 +123,9 @@ impl Sheet<'_> {
                 }
             }
             @if let Some(next) = next {
-                p { a href={ (self.base) "?from=" (next) } { "What happened after that" } }
+                p { a href={ (self.base) "?from=" (next) } { "Later events" } }
             } @else if told.blocks_left_out > 0 {
-                p { "And " (told.blocks_left_out) " more things, which are too many to show." }
+                p { (told.blocks_left_out) " more events are too many to show." }
             }
         }
     }
@@ -135,7 +135,7 @@ impl Sheet<'_> {
     pub(super) fn part(&self, part: &str, page: usize) -> Option<Markup> {
         let told = self.told.as_ref().ok()?;
         let (title, text) = if part == "prompt" {
-            ("What was asked", prompt(told))
+            ("Prompt", prompt(told))
         } else {
             blocks::whole(told.blocks.get(part.parse::<usize>().ok()?)?, self.eyes)?
         };
@@ -166,7 +166,7 @@ fn prompt(told: &Told) -> String {
 
 fn usage(usage: Option<&Usage>) -> Markup {
     let Some(usage) = usage else {
-        return html! { dt { "Tokens" } dd { "The agent told none." } };
+        return html! { dt { "Tokens" } dd { "not reported by the agent" } };
     };
     html! {
         dt { "Tokens" }
@@ -176,7 +176,7 @@ fn usage(usage: Option<&Usage>) -> Markup {
             ", " (usage.cached) " cached"
         }
         dt { "Cost" }
-        dd { @match usage.cost_usd { Some(cost) => { "$" (format!("{cost:.4}")) }, None => "The agent told none." } }
+        dd { @match usage.cost_usd { Some(cost) => { "$" (format!("{cost:.4}")) }, None => "not reported by the agent" } }
         @for model in usage.models.iter().take(PIECES) {
             dt { (short_line(&model.model, 80)) }
             dd {
@@ -189,12 +189,12 @@ fn usage(usage: Option<&Usage>) -> Markup {
 
 fn missing(gap: &Gap) -> String {
     match gap {
-        Gap::Sparse => "The agent said so much that not all of it was recorded.".to_owned(),
+        Gap::Sparse => "The agent wrote so much that not all of it was recorded.".to_owned(),
         Gap::Lost(lines) => {
             format!("{lines} lines of the recording were lost: the disk was too slow.")
         }
         Gap::Cut(why) => format!("The recording was cut: {}.", short_line(why, 200)),
-        Gap::Unseen => "The backend failed: what the agent said after that is not here.".to_owned(),
+        Gap::Unseen => "The backend failed. Later output of the agent is missing.".to_owned(),
         Gap::Unreadable(lines) => format!("{lines} lines of the recording cannot be read."),
         Gap::Endless => "The recording is too long: its end was not read.".to_owned(),
     }

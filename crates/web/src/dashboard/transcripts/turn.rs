@@ -74,14 +74,14 @@ async fn running(shared: &Arc<Shared>, guest: &Guest, lane: &Lane, event: Sequen
         p { strong { "Running" } ": " bdi { (turn.summary.words) } " · since " (cards::day(turn.summary.since)) }
         p {
             a href="/" { "Stop, steer and answer it on the page Now" }
-            @if !turn.questions.is_empty() { ". It asks something." }
+            @if !turn.questions.is_empty() { ". It has a question." }
         }
         div data-live={ "/live?turn=" (event) } data-once={ "/live/once?turn=" (event) } {
             div.live id={ "turn-" (event) } {
                 @if let Some(text) = text { (frame::made(&text)) }
             }
         }
-        p { "When it has ended, all of it stands here." }
+        p { "When it has ended, this page shows all of it." }
     };
     layout::page(guest, Here::Transcripts, true, &main)
 }
@@ -99,7 +99,7 @@ async fn elsewhere(shared: &Shared, guest: &Guest, seen: &Seen) -> Markup {
     html! {
         nav aria-label="From this turn" {
             ul {
-                @if let Some(before) = before { li { a href=(path(&before.turn)) { "Turn before" } } }
+                @if let Some(before) = before { li { a href=(path(&before.turn)) { "Previous turn" } } }
                 @if let Some(after) = after { li { a href=(path(&after.turn)) { "Next turn" } } }
                 @if let Some(message) = message(line, &seen.standing) {
                     li { a href=(message) rel="noreferrer" { "In Discord" } }

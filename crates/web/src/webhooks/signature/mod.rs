@@ -53,7 +53,7 @@ pub enum Fault {
     #[error("`{0}` is missing")]
     Missing(&'static str),
     /// A header occurs more than once, and programs could disagree about which one counts.
-    #[error("`{0}` is there more than once")]
+    #[error("`{0}` occurs more than once")]
     Twice(&'static str),
     /// A header has an invalid value.
     #[error("`{0}` cannot be read")]
@@ -83,7 +83,9 @@ impl Key {
                 secret.as_bytes().to_vec()
             }
             Scheme::Bearer => {
-                return Err("holds blanks or strange characters, which a token cannot".to_owned());
+                return Err(
+                    "contains blanks or other characters that a token cannot contain".to_owned()
+                );
             }
         };
         if bytes.len() < SHORTEST {
