@@ -260,7 +260,8 @@ async fn left(leaving: &mut watch::Receiver<bool>) {
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
-/// Returns how long a bot with `shards` shards has to wait because of its recent logins.
+/// Returns how long a bot with `shards` shards has to wait because of its recent logins, or `None`
+/// if it may log in now.
 fn too_soon(logins: &[i64], shards: usize, now_ms: i64) -> Option<Duration> {
     let span = LOGIN_SPAN.as_millis() as i64;
     // The clock may have been set back: a login in the future counts as one now.

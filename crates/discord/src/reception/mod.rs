@@ -338,7 +338,7 @@ impl Reception {
         }
     }
 
-    /// Returns whether a channel may get a notice now, and if so notes that it gets one.
+    /// Returns whether a channel may get a notice now. If so, records that it gets one.
     fn may_report(&self, channel: u64) -> bool {
         let (mut reported, now) = (self.reported.lock(), Instant::now());
         reported.retain(|_, at| now.duration_since(*at) < REFUSAL_INTERVAL);

@@ -70,7 +70,7 @@ pub(super) struct ChannelReply {
 }
 
 impl ChannelReply {
-    /// Starts to deliver an answer. `awaited` is the event, if somebody waits for its answer.
+    /// Starts the delivery of an answer. `awaited` is the event whose answer somebody waits for.
     pub(super) fn begin(
         inner: &Arc<Inner>,
         place: Place,
