@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_limit_counts_while_a_question_waits_for_people() {
+    fn limits_are_paused_while_a_question_is_open() {
         let mut clock = clock();
         clock.ask(1);
         assert_eq!((clock.overdue(clock.budget + IDLE), clock.limit()), (None, None));

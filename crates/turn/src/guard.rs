@@ -205,7 +205,7 @@ mod tests {
         let (short, long) = (cost(64), cost(4));
         assert!(
             long < short * 6,
-            "in 64 turns {short} ns, in 4 turns {long} ns; with the square it would be 16 times"
+            "64 turns took {short} ns, 4 turns {long} ns; quadratic growth would be a factor of 16"
         );
     }
 

@@ -57,7 +57,7 @@ pub enum PlanFault {
     #[error("{0} holds a NUL byte")]
     Nul(String),
     /// No `put-file` action wrote this file before.
-    #[error("file {0:?} was not put before")]
+    #[error("file {0:?} was not written by `put-file`")]
     File(String),
     /// This host does not support the request.
     #[error("{0} is not supported by this host")]
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_secrets_go_where_they_may() {
+    fn ports_and_secrets_are_filled_in_only_where_allowed() {
         let mut wish = spawn(&["--resume"]);
         wish.arguments.push(Value::Port);
         assert!(matches!(

@@ -201,7 +201,7 @@ mod tests {
     fn compiled_code_is_stored_where_nobody_else_can_write() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = folder.path().join("a/cache");
-        assert_eq!(cache_fault(&cache), None, "it can be made");
+        assert_eq!(cache_fault(&cache), None, "it can be created");
         engine(&cache).expect("made");
         assert_eq!(mode(&cache), 0o700);
         fs::set_permissions(&cache, fs::Permissions::from_mode(0o755)).expect("changed");
@@ -215,7 +215,7 @@ mod tests {
                     && error.contains(&format!("{open:03o}")),
                 "{error}"
             );
-            assert_eq!(mode(&cache), open, "it is left as it is");
+            assert_eq!(mode(&cache), open, "it is unchanged");
         }
     }
 

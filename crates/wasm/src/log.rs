@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(log.last_words(), "panicked here | and");
         log.write(Printed::Stdout, &[b'y'; 3 * LINE_MAX]);
         let lines = log.0.lock();
-        assert!(lines.stdout.len() <= LINE_MAX, "{} bytes are held", lines.stdout.len());
+        assert!(lines.stdout.len() <= LINE_MAX, "the buffer has {} bytes", lines.stdout.len());
     }
 
     #[test]

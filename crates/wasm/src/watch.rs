@@ -23,7 +23,6 @@ pub(super) enum Hint {
     Everything,
 }
 
-/// The watch on one directory.
 #[derive(Debug)]
 pub(super) struct Watch {
     directory: PathBuf,
@@ -61,7 +60,7 @@ impl Watch {
             }
             Err(error) => {
                 let path = self.directory.display();
-                tracing::warn!(%path, %error, "cannot watch the backends folder; hint: changes are found by the slow rescan");
+                tracing::warn!(%path, %error, "cannot watch the backends folder; hint: the periodic rescan finds changes instead");
                 false
             }
         }

@@ -88,7 +88,7 @@ impl Said {
     }
 }
 
-/// The raw output of a turn compared with the text that people saw.
+/// The result of comparing the raw output of a turn with the text that people saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examination {
     /// The path, in the agent's output, of an answer that people could not read.

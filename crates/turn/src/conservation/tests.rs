@@ -147,8 +147,8 @@ fn positions_are_collected_from_readable_turns_without_unknown_output() {
         sample: String::new(),
     }));
     assert_eq!(positions(&[unknown, shown.clone()], Some(&baseline)), None);
-    assert_eq!(positions(&[shown], None), None, "the version is not known");
-    assert_eq!(positions(&[], Some(&baseline)), None, "nobody could read it");
+    assert_eq!(positions(&[shown], None), None, "the agent's version is not known");
+    assert_eq!(positions(&[], Some(&baseline)), None, "the answer was not readable");
 }
 
 #[test]

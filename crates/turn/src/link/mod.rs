@@ -33,7 +33,6 @@ use aetheel_model::agent::{
 };
 use aetheel_model::event::Lane;
 
-/// A request to a link.
 pub(super) enum LinkRequest {
     Begin(Box<Begin>),
     Interrupt(TurnRef),

@@ -17,7 +17,6 @@ pub(super) struct Replies {
     queries: HashMap<u32, PendingQuery>,
 }
 
-/// A query without an answer.
 struct PendingQuery {
     /// The session that the query is about.
     session: Option<SessionKey>,

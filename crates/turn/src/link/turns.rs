@@ -15,7 +15,6 @@ use aetheel_model::fold::Transcript;
 /// The lowest key of turns that an agent begins by itself.
 const UNASKED: u32 = 0x8000_0000;
 
-/// An open turn.
 pub(super) struct OpenTurn {
     pub(super) turn: TurnRef,
     /// The correlation id.
@@ -33,14 +32,12 @@ pub(super) struct Session {
     pub(super) safety: Safety,
 }
 
-/// An open question.
 struct OpenAsk {
     turn: TurnKey,
     /// The ids of its questions whose answers are secret.
     secrets: Vec<String>,
 }
 
-/// The turns of a link.
 #[derive(Default)]
 pub(super) struct Turns {
     open: BTreeMap<TurnKey, OpenTurn>,

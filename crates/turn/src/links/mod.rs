@@ -65,7 +65,6 @@ struct KeptLink {
     next_session: SessionKey,
 }
 
-/// A lane's session on a link.
 struct LaneSession {
     key: SessionKey,
     cwd: String,
@@ -203,7 +202,7 @@ impl Links {
                 },
             );
         }
-        let kept = kept.get_mut(&key).expect("it was put there");
+        let kept = kept.get_mut(&key).expect("inserted above if it was missing");
         let session = kept
             .sessions
             .get(lane)

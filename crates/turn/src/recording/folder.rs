@@ -98,7 +98,6 @@ impl RecordingFile {
     }
 }
 
-/// A recording that is being written.
 struct OpenRecording {
     target: Arc<RecordingFile>,
     file: File,
@@ -144,7 +143,6 @@ impl OpenRecording {
     }
 }
 
-/// The folder of recordings.
 pub(super) struct RecordingsFolder {
     folder: PathBuf,
     limits: RecordingLimits,
@@ -407,7 +405,7 @@ mod tests {
         }
         let left = left(folder.path());
         assert_eq!(left.last().map(String::as_str), Some("49"));
-        assert_eq!(left.len(), 7, "as many as there is room for: {left:?}");
+        assert_eq!(left.len(), 7, "as many as fit: {left:?}");
     }
 
     #[test]
@@ -445,7 +443,7 @@ mod tests {
             let text = fs::read_to_string(&target.path).unwrap();
             assert!(
                 text.lines().all(|line| serde_json::from_str::<Entry>(line).is_ok()),
-                "whole lines only"
+                "only complete lines"
             );
         }
     }
@@ -459,7 +457,7 @@ mod tests {
             fs::write(day.join(format!("{name}.jsonl")), vec![b'x'; 30_000]).unwrap();
         }
         let mut recordings = RecordingsFolder::of(folder.path().to_owned(), room(40_000));
-        assert_eq!(left(folder.path()).len(), 1, "there was too much from the beginning");
+        assert_eq!(left(folder.path()).len(), 1, "the folder exceeded its limit at the start");
         fs::remove_dir_all(&day).unwrap();
         recordings.tidy().unwrap();
         let target = target(folder.path(), "c.jsonl");

@@ -139,8 +139,7 @@ mod tests {
         for name in ["a", "b"] {
             let from = folder.join(format!("2026-01-01/{name}.jsonl"));
             keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl"))).expect("kept");
-            keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl")))
-                .expect("kept once more");
+            keep(&from, &folder.join(FOLDER).join(format!("{name}.jsonl"))).expect("kept again");
         }
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!(

@@ -215,7 +215,7 @@ pub async fn read(
 ) -> Result<Told, Untold> {
     let path = path_of(folder, recording).ok_or(Untold::Misnamed)?;
     let (turn, redactor) = (turn.to_owned(), redactor.clone());
-    let reading = READING.acquire().await.expect("it is never closed");
+    let reading = READING.acquire().await.expect("the semaphore is never closed");
     let told = tokio::task::spawn_blocking(move || {
         let _reading = reading;
         let mut told = tell(&path, &turn)?;

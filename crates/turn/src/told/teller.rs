@@ -30,7 +30,6 @@ enum Stream {
     Aside(String, u32),
 }
 
-/// The builder of one transcript.
 pub(super) struct Teller {
     turn: String,
     told: Told,

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_begins_anew_after_the_window() {
+    fn the_count_restarts_after_the_window() {
         let (start, mut limit) = (Instant::now(), UnaskedLimit::default());
         assert_eq!((limit.count(start), limit.count(start + WINDOW / 2)), (1, 2));
         assert_eq!(limit.count(start + WINDOW), 1);
