@@ -113,7 +113,7 @@ impl Examiner {
         }
         if descriptor.own_sandbox && !self.custody.sandbox().allows_mounts() {
             findings.warnings.push(format!(
-                "backend `{}`: its agent confines its commands by mounts, which cannot be done under Landlock; below full rights they fail \
+                "backend `{}`: its agent confines its commands with mounts, which is impossible under Landlock; below full rights they fail \
                  until bubblewrap is installed and user namespaces are allowed",
                 descriptor.name
             ));
@@ -252,7 +252,7 @@ fn missing_credentials(
         Credential::File(path) => Some(path.as_str()),
         Credential::Variable(_) => None,
     });
-    let ways = [("set ", one_of(variables)), ("sign in, which makes ", one_of(files))];
+    let ways = [("set ", one_of(variables)), ("sign in, which creates ", one_of(files))];
     let ways: Vec<String> =
         ways.into_iter().filter_map(|(how, what)| Some(format!("{how}{}", what?))).collect();
     Some(Fault {
@@ -396,7 +396,7 @@ mod tests {
             r#","credentials":[{"file":"~/.x/a"},{"variable":"A"},{"variable":"B"},{"variable":"C"}]"#,
         );
         let fault = missing_credentials(&many, &HashMap::new()).expect("missing").text;
-        assert_eq!(fault, "no credentials found; set A, B or C, or sign in, which makes ~/.x/a");
+        assert_eq!(fault, "no credentials found; set A, B or C, or sign in, which creates ~/.x/a");
         let descriptor =
             descriptor(r#","credentials":[{"variable":"X_KEY"},{"file":"~/.x/login"}]"#);
         let fault = missing_credentials(&descriptor, &HashMap::new()).expect("missing").text;

@@ -78,7 +78,7 @@ impl AgentRegistry {
     /// Examines no agent yet.
     ///
     /// # Errors
-    /// [`FileError`] if `acp.md` or `backends.md` exists but cannot be read.
+    /// Returns [`FileError`] if `acp.md` or `backends.md` exists but cannot be read.
     pub async fn new(
         components: Arc<Registry>,
         examiner: Examiner,

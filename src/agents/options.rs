@@ -30,10 +30,10 @@ impl Options {
         Self { file: BackendFile::new(config_dir), known: RwLock::default() }
     }
 
-    /// Makes sure that the choices can be read.
+    /// Checks that the file can be read.
     ///
     /// # Errors
-    /// [`FileError`] if `backends.md` exists but cannot be read.
+    /// Returns [`FileError`] if `backends.md` exists but cannot be read.
     pub(super) async fn require(&self) -> Result<(), FileError> {
         self.file.require().await
     }

@@ -23,7 +23,7 @@ impl AgentRegistry {
         let (key, file) = self.key_alone(declared)?;
         let live = self.wanted_run(name, declared) != Some(Run::OneShot);
         let sign_in =
-            format!("sign it in with its own command, which makes {file} (docs/agents.md)");
+            format!("sign it in with its own command, which creates {file} (docs/agents.md)");
         Some(if live {
             format!(
                 "backend `{name}` runs live, where {key} does not sign it in: unless its model provider needs no sign-in, every turn fails; \

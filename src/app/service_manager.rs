@@ -26,7 +26,7 @@ pub struct System {
     watchdog: Option<Duration>,
 }
 
-/// Feeds the watchdog until it is dropped.
+/// A task that feeds the watchdog. Dropping this value stops the task.
 pub(super) struct Watchdog(Option<JoinHandle<()>>);
 
 impl Drop for Watchdog {

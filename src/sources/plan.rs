@@ -90,7 +90,7 @@ pub fn plan(
 impl Plan {
     fn add(&mut self, planned: Planned, task: Task, what: &str, placed: bool, now: Timestamp) {
         if planned.rhythm.next(now, &planned.zone).is_none() {
-            self.warnings.push(format!("{what} is left out: `{}` never comes", planned.rhythm));
+            self.warnings.push(format!("{what} is left out: `{}` never occurs", planned.rhythm));
             return;
         }
         if task.channel.is_none() && !placed {

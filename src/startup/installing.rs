@@ -46,7 +46,7 @@ pub struct Plan {
     pub before: Option<StagedComponent>,
     /// New name for the existing file if that is not a usable component of this backend.
     pub aside: Option<PathBuf>,
-    /// The rights that it needs and that were not accepted yet.
+    /// The capabilities that it needs and that were not accepted yet.
     pub wants: Option<Wants>,
 }
 

@@ -188,7 +188,7 @@ async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
     assert_eq!(locked["available"], false);
     assert_eq!(
         locked["reasons"][1],
-        "no credentials found; set LOCKED_KEY, or sign in, which makes ~/.locked/login"
+        "no credentials found; set LOCKED_KEY, or sign in, which creates ~/.locked/login"
     );
     assert!(
         locked["reasons"][0].as_str().unwrap().starts_with("program not found: locked"),

@@ -53,7 +53,7 @@ async fn what_is_wrong_with_schedules_is_logged_and_mended_files_count_at_once()
     for told in [
         "the minimum is 60 seconds",
         "cron job \"bad\" is left out",
-        "cron job \"never\" is left out: `0 0 30 2 *` never comes",
+        "cron job \"never\" is left out: `0 0 30 2 *` never occurs",
     ] {
         assert!(check.stdout.contains(told), "{told}: {check:?}");
     }

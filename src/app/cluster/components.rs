@@ -3,8 +3,8 @@
 //!
 //! This node installs such a component as its operator would, without any question. A component
 //! that this node does not trust, or that fails its checks here, changes nothing. A component that
-//! needs more rights than were accepted is written to the folder of backends and waits there for
-//! approval; until then the previous version serves. Pinned by `tests/gateway/handed.rs`.
+//! needs more capabilities than were accepted is written to the folder of backends and waits there
+//! for approval; until then the previous version serves. Pinned by `tests/gateway/handed.rs`.
 
 use std::future::pending;
 use std::path::Path;
@@ -25,8 +25,8 @@ const AGAIN_INTERVAL: Duration = Duration::from_secs(10);
 enum Taken {
     /// The component is installed.
     There,
-    /// The component is installed and waits for the operator's approval. Contains the rights that
-    /// it needs and a hint.
+    /// The component is installed and waits for the operator's approval. Contains the capabilities
+    /// that it needs and a hint.
     Waits(String),
     /// The component was not installed. Contains the reason and a hint.
     Refused(String),

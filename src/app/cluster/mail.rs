@@ -243,7 +243,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Until the program ends.
+    /// Receives messages until the program ends.
     pub(super) async fn run(self, mut inbox: Inbox) {
         let (done, checked_off) = mpsc::unbounded_channel();
         let (events, submitted) = mpsc::unbounded_channel();

@@ -90,7 +90,7 @@ impl Place {
         };
         let lease = cluster.lease();
         let mut until = cluster.turns().watch();
-        // Before any agent begins.
+        // The holder gets the time before the first agent starts.
         held.until(*until.borrow_and_update());
         vigil::errand("lease of agents", async move {
             while until.changed().await.is_ok() {
@@ -213,7 +213,10 @@ impl Place {
         StateFiles::of(&self.cluster, config).hand_on().await;
         self.fence.abort();
         self.cluster.leave().await;
-        tracing::info!(node = self.cluster.name(), "this node has left its place to others");
+        tracing::info!(
+            node = self.cluster.name(),
+            "this node has left the cluster; other nodes can take over its channels"
+        );
     }
 }
 
@@ -221,7 +224,7 @@ impl Place {
 async fn leave_when_over(lease: Lease) {
     lease.over().await;
     tracing::error!(
-        "this node has lost its place in the cluster; it leaves at once, to be started again"
+        "this node has lost its place in the cluster; the program exits at once, to be started again"
     );
     std::process::exit(exit::TEMPORARY.into())
 }

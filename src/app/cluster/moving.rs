@@ -176,7 +176,7 @@ impl Movers {
             from = handover.from,
             lanes = handover.roots.len(),
             waiting = waiting.len(),
-            "this node goes on with what another one had; conversations begin anew; `waiting` of its channels are closed until their agents have ended on the other machine"
+            "this node goes on with what another one had; agent sessions start anew; `waiting` is the number of channels that stay closed until their agents have ended on the other machine"
         );
         figures::cluster_takeover(absorbed.len());
         let is_waiting = |lane: &Lane| waiting.iter().any(|row| row.has(lane));
