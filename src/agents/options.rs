@@ -133,7 +133,7 @@ mod tests {
             }
         };
         let wanted = [
-            "backends.md line 4: option `colour` of `x` is no option of this backend; it has `level`; it is left out",
+            "backends.md line 4: option `colour` of `x` is not an option of this backend; it has `level`; it is left out",
             "backends.md line 7: option `a` of `y` belongs to a backend that is not here; it is left out",
         ];
         assert_eq!(options.faults(known), wanted);

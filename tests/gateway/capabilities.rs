@@ -311,11 +311,11 @@ async fn what_is_wider_is_refused_in_words_and_what_is_narrower_is_swapped_at_on
         ),
         (
             json!({ "programs": program(safe.clone()), "environment": { "pass": ["GIT_EXTERNAL_DIFF"] } }),
-            "`GIT_EXTERNAL_DIFF` chooses what programs run",
+            "`GIT_EXTERNAL_DIFF` selects which programs run",
         ),
         (
             json!({ "programs": program(safe), "environment": { "pass": ["CONFIG_DIR"] } }),
-            "`CONFIG_DIR` chooses what programs run or is the gateway's own",
+            "`CONFIG_DIR` selects which programs run or belongs to the gateway",
         ),
     ] {
         put(&installation, "mini", &of("2.0.0", descriptor).build());

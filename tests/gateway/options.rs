@@ -59,7 +59,7 @@ async fn an_option_of_claude_and_of_codex_stands_on_the_command_line_and_a_wrong
     let listed = installation.run(&["backend", "list"], "").await;
     let checked = installation.with("AGENT_BACKEND", "claude").run(&["check"], "").await;
     for said in [
-        "backends.md line 4: option `settings` of `claude` is no option of this backend; it has `setting-sources`",
+        "backends.md line 4: option `settings` of `claude` is not an option of this backend; it has `setting-sources`",
         "backends.md line 9: option `reasoning-summary` of `codex` must be one of auto, concise, detailed, none; it is left out",
         "backends.md line 12: option `a` of `nobody` belongs to a backend that does not serve here; it is left out",
     ] {

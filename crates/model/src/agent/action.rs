@@ -4,7 +4,7 @@ use super::ask::Ask;
 use super::report::{AgentEvent, Diagnostic, QueryAnswer, SessionReady, Steered, TurnDone};
 use super::{ProcKey, SessionKey, TurnKey, TurnRef};
 
-/// An argument or variable, assembled by the host.
+/// An argument or the value of a variable, assembled by the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Value {
@@ -112,7 +112,7 @@ pub struct SetTimer {
     pub after_ms: u32,
 }
 
-/// One thing a guest asks for or reports.
+/// An action that a guest requests or reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {

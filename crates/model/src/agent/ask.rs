@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 use super::report::{FileDiff, ToolStart, is_nothing};
 use super::{SessionKey, TurnKey};
 
-/// One of several things to choose from. Recordings of the contract 0.1 have its label alone, which
-/// is its id too.
+/// An option to choose from. Recordings of the contract 0.1 contain only its label, which is also
+/// its id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", from = "ToldChoice")]
 pub struct Choice {
@@ -14,7 +14,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// One that is called what it is.
+    /// Makes an option whose label is also its id.
     #[must_use]
     pub fn plain(label: impl Into<String>) -> Self {
         let label = label.into();

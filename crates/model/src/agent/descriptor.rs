@@ -1,8 +1,8 @@
 //! The descriptor of a backend: the typed form of `wit/descriptor.schema.json`.
 //!
-//! Unknown fields are ignored, so that a newer backend still loads; everything but `name`,
-//! `version` and `programs` has a default, so that a small backend stays small.
-//! [`Descriptor::parse`] refuses what cannot be meant.
+//! Unknown fields are ignored, so that a newer backend still loads. All fields except `name`,
+//! `version` and `programs` have defaults, so that a small backend stays small.
+//! [`Descriptor::parse`] refuses invalid descriptors.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +15,29 @@ pub use super::state::{Access, State};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// One-shot: a link, and a process, for every turn.
+    /// One-shot: each turn has its own link and process.
     #[default]
     Turn,
-    /// One link a session.
+    /// One link for each session.
     Session,
     /// One link for all sessions.
     Link,
 }
 
-/// Whether a long-lived backend can also run one process a turn.
+/// Whether a long-lived backend can also run one process for each turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OneShot {
     #[default]
     Never,
-    /// When the operator chooses it.
+    /// Only if the operator chooses it.
     Offered,
     /// Unless the operator chooses otherwise.
     Preferred,
 }
 
-/// Something a backend can do. Features not listed are neither offered to people nor sent to the
-/// guest.
+/// A feature of a backend. Features that a descriptor does not list are neither offered to people
+/// nor sent to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
@@ -67,15 +67,15 @@ pub enum Feature {
     Compact,
     Models,
     Sessions,
-    /// A variable among the credentials is not enough: the agent must have been signed in, which
-    /// made one of their files.
+    /// A variable among the credentials is not enough: the agent must also have been signed in,
+    /// which created one of the files among them.
     OwnSignIn,
     /// A feature of a newer contract; ignored.
     #[serde(other)]
     Unknown,
 }
 
-/// Something the agent would expand in a prompt, so that the host has to neutralise it in people's
+/// A form that the agent would expand in a prompt, so that the host must neutralise it in people's
 /// text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -102,19 +102,20 @@ pub enum FlagValue {
     Many,
 }
 
-/// A flag a backend may use.
+/// A flag that a backend may use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Flag {
-    /// With its dashes, for example `--resume`.
+    /// The name with its dashes, for example `--resume`.
     pub name: String,
     #[serde(default)]
     pub value: FlagValue,
-    /// The only values allowed, one ending in `*` for all that begin so; empty: any. One flag may
-    /// be listed several times, for different safety levels.
+    /// The only allowed values. A value that ends in `*` allows all that begin with the part before
+    /// it; an empty list allows any value. A flag can be listed several times, for different safety
+    /// levels.
     #[serde(default)]
     pub values: Vec<String>,
-    /// The lowest safety level it may be used at.
+    /// The lowest safety level at which it may be used.
     #[serde(default = "lowest")]
     pub safety: Safety,
 }
@@ -123,58 +124,59 @@ fn lowest() -> Safety {
     Safety::Default
 }
 
-/// An executable a backend may ask for.
+/// An executable that a backend may start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Program {
-    /// Looked up in `PATH`, unless the operator gave a path (`BACKEND_CLI_PATH`, for the first
-    /// program).
+    /// Its file name. It is looked up in `PATH`, unless the operator configured a path
+    /// (`BACKEND_CLI_PATH`, for the first program).
     pub name: String,
-    /// Arguments that make it print its version, for example `["--version"]`; empty: not asked.
+    /// Arguments that make it print its version, for example `["--version"]`; empty if it is not
+    /// asked.
     #[serde(default)]
     pub version_arguments: Vec<String>,
-    /// Arguments allowed as they are: sub-commands and the like.
+    /// Arguments that are allowed unchanged, such as sub-commands.
     #[serde(default)]
     pub words: Vec<String>,
     #[serde(default)]
     pub flags: Vec<Flag>,
-    /// How messages are told apart on its stdin and stdout.
+    /// How messages are separated on its stdin and stdout.
     #[serde(default)]
     pub framing: Framing,
 }
 
-/// How messages are told apart.
+/// How messages are separated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
     /// One message on each line.
     #[default]
     Lines,
-    /// A `Content-Length` header before each, as language servers have it.
+    /// A `Content-Length` header before each message, as in the Language Server Protocol.
     ContentLength,
 }
 
-/// Which environment variables reach the agent beside the host's base list.
+/// The environment variables that reach the agent in addition to the host's base list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Environment {
-    /// The guest may set these.
+    /// Variables that the guest may set.
     pub set: Vec<String>,
-    /// The host passes its own values of these on.
+    /// Variables whose values the host passes on.
     pub pass: Vec<String>,
 }
 
-/// One way of being signed in.
+/// A way to be signed in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Credential {
-    /// This variable is set. Its value is a secret: it reaches the agent and nothing else.
+    /// This variable is set. Its value is a secret that reaches only the agent.
     Variable(String),
     /// This file exists; `~/` is the home directory.
     File(String),
 }
 
-/// Says that the agent refuses a safety level to the root user unless a variable is set.
+/// A rule that the agent refuses a safety level to the root user unless a variable is set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RootRule {
@@ -182,7 +184,7 @@ pub struct RootRule {
     pub unless_variable: String,
 }
 
-/// A choice to show people: an id the agent knows and a label.
+/// A choice to show to people: an id that the agent knows, and a label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Choice {
@@ -196,37 +198,38 @@ pub struct Choice {
 pub struct Descriptor {
     /// Stable id, for example `claude`: lower-case letters, digits and `-`.
     pub name: String,
-    /// The name shown to people; empty: none was given.
+    /// The name shown to people, or an empty text.
     #[serde(default)]
     pub label: String,
     /// The version of the backend itself, not that of its agent.
     pub version: String,
     #[serde(default)]
     pub sharing: Sharing,
-    /// Says nothing where `sharing` is `turn`.
+    /// Ignored if `sharing` is `turn`.
     #[serde(default)]
     pub one_shot: OneShot,
     pub programs: Vec<Program>,
-    /// Agent versions it is made for, as semver requirements: of several components of a name the
-    /// one that fits the installed agent serves, and an agent that fits none is warned about.
+    /// Versions of the agent that it was made for, as semver requirements. If there are several
+    /// components with the same name, the one that fits the installed agent serves. A warning is
+    /// logged if no component fits.
     #[serde(default)]
     pub understands: Vec<String>,
     #[serde(default)]
     pub environment: Environment,
-    /// Any one of them is enough; empty: none needed.
+    /// Credentials of which one is enough; empty if none is needed.
     #[serde(default)]
     pub credentials: Vec<Credential>,
-    /// The files the agent keeps below the home folder.
+    /// The paths that the agent keeps below the home folder.
     #[serde(default)]
     pub state: Vec<State>,
-    /// It confines its own commands by mounts, which cannot be done under Landlock.
+    /// Whether the agent confines its own commands with mounts, which is impossible under Landlock.
     #[serde(default)]
     pub own_sandbox: bool,
     #[serde(default)]
     pub root: Option<RootRule>,
     #[serde(default)]
     pub features: Vec<Feature>,
-    /// Those of `features` that one-shot runs lack.
+    /// The `features` that one-shot runs lack.
     #[serde(default)]
     pub live_only: Vec<Feature>,
     #[serde(default)]
@@ -235,34 +238,34 @@ pub struct Descriptor {
     pub efforts: Vec<Choice>,
     #[serde(default)]
     pub models: Vec<Choice>,
-    /// The agent's own tool names that write files, for the memory instructions (usually `Write`
-    /// and `Edit`).
+    /// The agent's own names of tools that write files, for the memory instructions (usually
+    /// `Write` and `Edit`).
     #[serde(default)]
     pub write_tools: Vec<String>,
-    /// The agent's own tool names by unified kind; the operator's list of allowed tools is
-    /// translated with it.
+    /// The agent's own names of tools, by unified kind. The operator's list of allowed tools is
+    /// translated with them.
     #[serde(default)]
     pub tools: BTreeMap<String, Vec<String>>,
     /// JSON Schema of `settings.options`.
     #[serde(default)]
     pub options: serde_json::Value,
-    /// Longest line of output in bytes; capped by the host's own limit.
+    /// Longest line of output in bytes; the host's own limit also applies.
     #[serde(default)]
     pub line_limit: Option<u32>,
 }
 
-/// Why a descriptor cannot be used.
+/// The reason why a descriptor cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptorError {
     /// Not JSON, or not of the right shape.
     #[error("descriptor is not valid: {0}")]
     Shape(#[from] serde_json::Error),
-    /// Well-formed, but saying something that cannot be meant; all of it, joined by `; `.
+    /// Well-formed, but with invalid content; all faults, joined by `; `.
     #[error("descriptor is not usable: {0}")]
     Content(String),
 }
 
-/// Variables no backend may set or have passed on: they would choose code to run, or are the
+/// Variables that no backend may set or pass on, because they select code to run or are the
 /// gateway's own secrets.
 const FORBIDDEN_VARIABLES: &[&str] = &[
     "LD_PRELOAD",
@@ -288,7 +291,7 @@ impl Descriptor {
     /// Parses and checks a descriptor.
     ///
     /// # Errors
-    /// [`DescriptorError`], naming every fault found.
+    /// [`DescriptorError`], which names all faults.
     pub fn parse(json: &str) -> Result<Self, DescriptorError> {
         let descriptor: Self = serde_json::from_str(json)?;
         let faults = descriptor.faults();
@@ -299,13 +302,13 @@ impl Descriptor {
         }
     }
 
-    /// Whether the backend has a feature.
+    /// Returns whether the backend has a feature.
     #[must_use]
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
 
-    /// The descriptor as it is when the agent runs once a turn.
+    /// Returns the descriptor for an agent that runs once for each turn.
     #[must_use]
     pub fn as_one_shot(&self) -> Self {
         let features = self
@@ -317,14 +320,14 @@ impl Descriptor {
         Self { sharing: Sharing::Turn, features, ..self.clone() }
     }
 
-    /// The label, or the name where there is none.
+    /// Returns the label, or the name if there is no label.
     #[must_use]
     pub fn label(&self) -> &str {
         if self.label.is_empty() { &self.name } else { &self.label }
     }
 
-    /// Whether the backend was made for an agent of this version; none: it does not say, or that is
-    /// no version.
+    /// Returns whether the backend was made for this version of the agent, or `None` if the
+    /// descriptor lists no versions or this one cannot be parsed.
     #[must_use]
     pub fn fits(&self, agent: &str) -> Option<bool> {
         let installed = version(agent)?;
@@ -395,7 +398,7 @@ impl Descriptor {
     }
 }
 
-/// Reads a version, also one of fewer than three numbers.
+/// Parses a version, which may have fewer than three numbers.
 #[must_use]
 pub fn version(text: &str) -> Option<semver::Version> {
     let padded = || semver::Version::parse(&format!("{text}.0")).ok();
@@ -431,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_one_shot_run_lacks_what_is_live_only() {
+    fn a_one_shot_run_lacks_live_only_features() {
         let json = r#"{"name":"x","version":"1","programs":[{"name":"x"}],"sharing":"link","one-shot":"offered",
             "features":["resume","steer"],"live-only":["steer"]}"#;
         let live = Descriptor::parse(json).expect("valid");
@@ -441,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_named_at_once() {
+    fn all_faults_are_reported_at_once() {
         let json = r#"{"name":"Bad Name","version":"","programs":[{"name":"/bin/sh","flags":[{"name":"x"}],"words":["--oops"]}],
             "environment":{"set":["LD_PRELOAD"],"pass":["A B"]},"credentials":[{"variable":"DISCORD_BOT_TOKEN"}]}"#;
         let error = Descriptor::parse(json).expect_err("refused").to_string();

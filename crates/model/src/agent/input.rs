@@ -2,15 +2,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{ProcKey, SessionKey, TurnKey};
 
-/// How much the agent may do without asking; each level includes the one before.
+/// How much the agent may do without asking. Each level includes the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Safety {
-    /// Asks, or is denied, before it changes anything.
+    /// It asks before it changes anything, or is denied.
     Default,
-    /// Edits files without asking, too.
+    /// It also edits files without asking.
     Edit,
-    /// Does everything without asking.
+    /// It does everything without asking.
     Danger,
 }
 
@@ -20,7 +20,7 @@ pub enum Safety {
 pub enum Mode {
     /// The agent does the work.
     Build,
-    /// Look and plan only.
+    /// The agent only reads and plans.
     Plan,
 }
 
@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Nothing chosen, at a safety level.
+    /// Makes settings with a safety level and no other choices.
     #[must_use]
     pub fn plain(safety: Safety) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Settings {
     }
 }
 
-/// A file a person sent.
+/// A file that a person sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Attachment {
@@ -92,7 +92,7 @@ pub struct StartTurn {
 }
 
 impl StartTurn {
-    /// The first turn of a new session in `/`, with nothing chosen.
+    /// Makes the first turn of a new session in `/`, without any choices.
     #[must_use]
     pub fn plain(prompt: &str, safety: Safety) -> Self {
         Self {
@@ -276,7 +276,7 @@ pub enum Command {
     Shutdown,
 }
 
-/// One thing that happened.
+/// An event that the host passes to a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
@@ -293,7 +293,7 @@ pub enum Input {
     Timer(u32),
 }
 
-/// An input and when it happened, in milliseconds since the link was opened.
+/// An input and its time, in milliseconds since the link was opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TimedInput {

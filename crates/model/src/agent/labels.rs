@@ -1,4 +1,4 @@
-//! The words of choices, the same for every agent.
+//! The labels of choices, which are the same for every agent.
 
 use super::{AskOption, Scope};
 
@@ -7,7 +7,7 @@ pub const ALLOW_ONCE: &str = "Allow once";
 /// The label of an option that allows a tool until the session ends.
 pub const ALLOW_SESSION: &str = "Allow for this session";
 
-/// Labels of agents that say nothing beyond the kind of the option.
+/// Labels of agents that add nothing to the kind of the option.
 const PLAIN_LABELS: [&str; 11] = [
     "allow",
     "allow always",
@@ -23,8 +23,8 @@ const PLAIN_LABELS: [&str; 11] = [
 ];
 
 impl AskOption {
-    /// Returns what this answer does, in the same words for every agent, followed by the agent's
-    /// own label where that says more.
+    /// Returns the effect of this answer, in the same words for every agent, followed by the
+    /// agent's own label if that adds something.
     ///
     /// The first words come from the option's kind, so that a label cannot claim the opposite.
     #[must_use]
@@ -45,7 +45,7 @@ impl AskOption {
         {
             return does.to_owned();
         }
-        // "Always Allow npm test" need not say "Always allow" twice.
+        // Avoids "Always allow: Always Allow npm test".
         match lower.strip_prefix("always allow ") {
             Some(rest) if does == "Always allow" && own.is_ascii() => {
                 format!("{does}: {}", &own[own.len() - rest.len()..])
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_begins_with_what_the_answer_does() {
+    fn a_label_begins_with_the_effect_of_the_answer() {
         let option = |id: &str, label: &str, allows, scope| AskOption {
             id: id.to_owned(),
             label: label.to_owned(),

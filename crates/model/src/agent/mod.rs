@@ -1,9 +1,7 @@
-//! The words of the contract: what goes into a guest, what comes out, and what a backend says of
-//! itself.
+//! The types of the contract: the inputs of a guest, its actions, and the descriptor of a backend.
 //!
-//! Plain data mirroring `wit/types.wit` item by item; the documentation of each item lives there.
-//! The JSON form (kebab-case, one key per variant) is the form of recordings, see
-//! `docs/recordings.md`.
+//! Plain data that mirrors `wit/types.wit` item by item; each item is documented there. The JSON
+//! form (kebab-case, one key for each variant) is that of recordings, see `docs/recordings.md`.
 
 #![allow(missing_docs, reason = "each item is documented where it is defined: wit/types.wit")]
 
@@ -27,7 +25,7 @@ pub use tools::{AllowedTools, allowed_for, only_looks, permits, tool_names};
 
 /// A conversation on a link.
 pub type SessionKey = u32;
-/// A turn on a link; picked by the guest from `0x8000_0000` up.
+/// A turn on a link. Guests choose keys from `0x8000_0000` on for turns that they begin themselves.
 pub type TurnKey = u32;
 /// A question to people.
 pub type AskKey = u32;

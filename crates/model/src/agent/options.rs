@@ -1,38 +1,39 @@
-//! Options of a backend's own, as an operator sets them and as its descriptor says they may be.
+//! A backend's own options: the operator's values, checked against the schema in the descriptor.
 //! Pure.
 //!
-//! As much of JSON Schema is understood as the descriptors of backends need; a schema with anything
-//! more is refused rather than half kept. Options that pass here reach the guest in
+//! Supports the part of JSON Schema that descriptors need. A schema that uses anything else is
+//! refused, because it would be enforced only in part. Valid options reach the guest in
 //! `settings.options`.
 
 use serde_json::{Map, Value};
 
-/// Words of a schema that say nothing about what is valid.
+/// Keywords of a schema that do not restrict values.
 const REMARKS: [&str; 8] =
     ["description", "title", "default", "examples", "deprecated", "$comment", "$schema", "$id"];
 
-/// Reads what an operator wrote for an option of a backend with this schema of all of them.
+/// Parses the value that an operator wrote for an option. `schema` describes all options of the
+/// backend.
 ///
 /// # Errors
-/// Why it cannot be that option's value, in words that follow its name.
+/// The fault, in words that follow the name of the option.
 pub fn option(schema: &Value, name: &str, text: &str) -> Result<Value, String> {
     let properties = schema["properties"].as_object();
     let Some(property) = properties.and_then(|properties| properties.get(name)) else {
         let known: Vec<&String> = properties.into_iter().flat_map(Map::keys).collect();
         let known: Vec<String> = known.into_iter().map(|name| format!("`{name}`")).collect();
         let known = if known.is_empty() {
-            "it has none".to_owned()
+            "it has no options".to_owned()
         } else {
             format!("it has {}", known.join(", "))
         };
-        return Err(format!("is no option of this backend; {known}"));
+        return Err(format!("is not an option of this backend; {known}"));
     };
     let value = written(property, text);
     check(property, &value)?;
     Ok(value)
 }
 
-/// Words are text where text is wanted, and JSON elsewhere.
+/// Returns the text as a string if the schema requires one, and as JSON otherwise.
 fn written(schema: &Value, text: &str) -> Value {
     let as_text = || Value::String(text.to_owned());
     let json = serde_json::from_str(text).ok();
@@ -45,10 +46,10 @@ fn written(schema: &Value, text: &str) -> Value {
     }
 }
 
-/// Whether a value is as a schema says.
+/// Checks a value against a schema.
 ///
 /// # Errors
-/// What is wrong with it, or with the schema.
+/// The fault of the value or of the schema.
 pub fn check(schema: &Value, value: &Value) -> Result<(), String> {
     let schema = match schema {
         Value::Object(schema) => schema,
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_what_its_schema_says() {
+    fn an_option_has_the_type_of_its_schema() {
         for (name, text, value) in [
             ("words", "two words", json!("two words")),
             ("words", "12", json!("12")),
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_option_is_said_in_words() {
+    fn faults_of_an_option_are_described() {
         for (name, text, fault) in [
             ("words", "x", "must be of at least 2 characters"),
             ("level", "medium", "must be one of low, high, 3"),
@@ -221,19 +222,19 @@ mod tests {
             (
                 "nothing",
                 "1",
-                "is no option of this backend; it has `count`, `deep`, `level`, `names`, `odd`, `on`, `words`",
+                "is not an option of this backend; it has `count`, `deep`, `level`, `names`, `odd`, `on`, `words`",
             ),
         ] {
             assert_eq!(option(&schema(), name, text), Err(fault.to_owned()), "{name} = {text}");
         }
         assert_eq!(
             option(&Value::Null, "x", "1"),
-            Err("is no option of this backend; it has none".to_owned())
+            Err("is not an option of this backend; it has no options".to_owned())
         );
     }
 
     #[test]
-    fn what_passes_is_what_the_schema_says_to_a_checker_of_others_too() {
+    fn valid_options_are_valid_for_a_complete_schema_checker_too() {
         let full = jsonschema::validator_for(&schema()).expect("a schema");
         let values = [
             json!("x"),

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SessionKey, TurnKey};
 
-/// Why something failed, as far as anybody can act on it.
+/// The reason for a failure, in categories that people can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
@@ -40,16 +40,16 @@ pub struct SessionReady {
     pub title: Option<String>,
 }
 
-/// Text of an answer or of thinking; `part` tells the texts of one turn apart.
+/// Text of an answer or of thinking. `part` distinguishes the texts of one turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Text {
     pub part: u32,
     pub text: String,
-    /// The text is the whole part rather than more of it.
+    /// Whether the text replaces the whole part instead of extending it.
     #[serde(default)]
     pub replace: bool,
-    /// The tool use whose sub-agent says it.
+    /// The tool use whose sub-agent wrote the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
 }
@@ -199,7 +199,7 @@ pub enum TaskStatus {
     Stopped,
 }
 
-/// A sub-agent or something in the background.
+/// A sub-agent or a background task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Task {
@@ -231,7 +231,7 @@ pub struct Unrecognised {
     pub sample: String,
 }
 
-/// One normalized thing the agent did.
+/// One normalized output or action of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
@@ -350,8 +350,8 @@ pub struct Diagnostic {
     pub text: String,
 }
 
-/// Whether a field that the contract 0.1 lacked says nothing: then it is left out, and recordings
-/// stay as they were.
+/// Returns whether a field that the contract 0.1 lacked has its default. Such a field is left out,
+/// so that recordings stay unchanged.
 pub(super) fn is_nothing<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

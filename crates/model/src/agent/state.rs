@@ -1,52 +1,52 @@
-//! Where an agent keeps what must outlive its process, as its backend says: what it may write where
-//! the host confines it.
+//! The paths of data that must outlive an agent's process, as its backend declares them. A confined
+//! agent may write to them.
 
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Places a descriptor may name.
+/// Most paths that a descriptor may declare.
 const PLACES: usize = 16;
-/// Bytes of a path.
+/// Size limit of a path, in bytes.
 const PATH: usize = 256;
 
-/// Whether the agent may change a place.
+/// Whether the agent may change a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Reads, writes, makes and removes.
+    /// It may read, write, create and remove.
     #[default]
     Write,
-    /// Reads, and changes nothing.
+    /// It may only read.
     Read,
 }
 
-/// One place below the home folder.
+/// A path below the home folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct State {
-    /// `~/` and a path; with a slash at its end a folder, else a file.
+    /// `~/` and a path. With a slash at its end it is a folder, otherwise a file.
     pub path: String,
     /// Whether the agent may change it.
     #[serde(default)]
     pub access: Access,
-    /// The variable of the operator's that moves it; it names a folder.
+    /// The operator's variable that moves it; its value is a folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_by: Option<String>,
-    /// Where it then is below that folder; empty: the folder itself.
+    /// The path below that folder; empty for the folder itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub below: String,
 }
 
 impl State {
-    /// A folder, not a file.
+    /// Returns whether it is a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         self.path.ends_with('/')
     }
 
-    /// Where it is with these variables; none without a home folder. `moved_by` counts where it
-    /// names an absolute path.
+    /// Returns its absolute path with these variables, or `None` without a home folder. `moved_by`
+    /// is used if its value is an absolute path.
     #[must_use]
     pub fn place(&self, variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         let absolute = |path: String| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
@@ -58,11 +58,11 @@ impl State {
     }
 }
 
-/// Finds the places that cannot be meant. `pass`: the variables the agent is given.
+/// Returns the faults of some paths. `pass` contains the variables that the agent receives.
 pub(super) fn faults(state: &[State], pass: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     if state.len() > PLACES {
-        faults.push(format!("`state` names more than {PLACES} places"));
+        faults.push(format!("`state` lists more than {PLACES} paths"));
     }
     for place in state {
         let inside =
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_places_below_the_home_folder_can_be_meant() {
+    fn only_plain_paths_below_the_home_folder_are_valid() {
         for path in ["~/.claude/", "~/.claude.json", "~/.local/share/opencode/"] {
             assert_eq!(faults(&[of(path)], &[]), [] as [&str; 0], "{path}");
         }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_variable_the_agent_is_given_moves_a_place() {
+    fn only_a_variable_that_the_agent_receives_moves_a_path() {
         let moved = |below: &str| State {
             moved_by: Some("X_HOME".into()),
             below: below.into(),

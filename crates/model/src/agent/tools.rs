@@ -1,23 +1,23 @@
-//! Which tools agents may use: as the operator says it, and in each agent's own words.
+//! The tools that agents may use, in the operator's names and in those of each agent.
 
 use super::{Descriptor, ToolStart};
 
-/// Which tools agents may use.
+/// The tools that agents may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedTools {
-    /// Whatever the level of safety lets them.
+    /// All tools that the safety level permits.
     All,
-    /// These and no others; empty: none at all.
+    /// Only these tools; none if the list is empty.
     Only(Vec<String>),
 }
 
 impl AllowedTools {
-    /// Reads `*`, `none`, or names separated by commas; a comma in brackets, as in `Bash(a, b)`,
-    /// separates nothing.
+    /// Parses `*`, `none`, or names separated by commas. A comma in brackets, as in `Bash(a, b)`,
+    /// does not separate names.
     ///
     /// # Errors
-    /// Everything that cannot be meant: it must not come to mean all tools, or others than were
-    /// named.
+    /// A line for each invalid entry. An invalid list must not allow all tools, or tools that were
+    /// not listed.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let entries = entries(text);
         match entries[..] {
@@ -33,8 +33,9 @@ impl AllowedTools {
         }
     }
 
-    /// Entries that are no tool of Claude Code, no unified kind, and nothing that one of these
-    /// backends calls a tool of its agent. Tools of MCP servers, `mcp__…`, can be known by nobody.
+    /// Returns the entries that are neither a tool of Claude Code, nor a unified kind, nor a tool
+    /// in one of these descriptors. Tools of MCP servers (`mcp__…`) are never returned, because
+    /// they cannot be known.
     pub fn unknown<'a>(&self, descriptors: impl Iterator<Item = &'a Descriptor>) -> Vec<String> {
         let Self::Only(entries) = self else { return Vec::new() };
         let mut unknown: Vec<String> = entries
@@ -57,7 +58,7 @@ impl AllowedTools {
     }
 }
 
-/// Names that are understood whatever the agent, for suggestions.
+/// Returns the names that are understood for every agent, for suggestions.
 pub fn tool_names<'a>() -> impl Iterator<Item = &'a str> {
     KINDS.iter().flat_map(|(theirs, kind)| [*theirs, *kind])
 }
@@ -66,7 +67,7 @@ fn is_known(name: &str) -> bool {
     tool_names().any(|known| known == name)
 }
 
-/// A rule such as `Bash(git:*)` is about the tool before its bracket.
+/// Returns the tool that an entry is about, such as `Bash` for the rule `Bash(git:*)`.
 fn name_of(entry: &str) -> &str {
     entry.split('(').next().unwrap_or_default().trim()
 }
@@ -92,11 +93,11 @@ fn fault_of(entry: &str) -> Option<String> {
     let name = entry.split('(').next().unwrap_or_default();
     let bare = name.trim();
     if entry.is_empty() {
-        Some("there is nothing before or behind a comma; `none` means no tool at all".to_owned())
+        Some("there is nothing before or after a comma; `none` allows no tools".to_owned())
     } else if bare == "*" || bare == "none" {
-        Some(format!("`{bare}` stands alone or not at all"))
+        Some(format!("`{bare}` cannot be combined with other entries"))
     } else if bare.is_empty() || bare.contains(char::is_whitespace) {
-        Some(format!("{entry:?} is no name of a tool; names are separated by commas"))
+        Some(format!("{entry:?} is not the name of a tool; names are separated by commas"))
     } else if entry.matches('(').count() != entry.matches(')').count() {
         Some(format!("{entry:?} has a bracket without its other half"))
     } else {
@@ -104,8 +105,8 @@ fn fault_of(entry: &str) -> Option<String> {
     }
 }
 
-/// Names the operator may use for kinds of tools: those of Claude Code, in which `ALLOWED_TOOLS`
-/// has its default.
+/// Names that the operator may use for kinds of tools: those of Claude Code, which the default of
+/// `ALLOWED_TOOLS` consists of.
 const KINDS: [(&str, &str); 12] = [
     ("Bash", "bash"),
     ("Read", "file_read"),
@@ -121,12 +122,14 @@ const KINDS: [(&str, &str); 12] = [
     ("Skill", "skill"),
 ];
 
-/// Translates what is allowed into the list of the contract, in which nothing means everything. An
-/// entry is one of the agent's own names, a unified kind such as `file_read`, or a name from Claude
-/// Code; of the last two, what the agent has nothing for is left out. A backend that does not say
-/// what its tools are called gets the list as it is, and so does one that has nothing for any
-/// entry: an empty list would allow everything. Where no tool is allowed it is the word `none`,
-/// which no agent has a tool of.
+/// Translates the allowed tools into the list of the contract, in which an empty list allows
+/// everything.
+///
+/// An entry is one of the agent's own names, a unified kind such as `file_read`, or a name of
+/// Claude Code. Kinds and names of Claude Code without a tool of the agent are left out. The list
+/// stays unchanged if the descriptor does not name the agent's tools, or if no entry would remain,
+/// because an empty list would allow everything. If no tool is allowed, the list contains only the
+/// word `none`, which is not a tool of any agent.
 #[must_use]
 pub fn allowed_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<String> {
     let list = match allowed {
@@ -140,16 +143,17 @@ pub fn allowed_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<Strin
     }
     let mut names: Vec<String> = Vec::new();
     for entry in list {
-        // What a rule says beyond the name is the agent's own affair.
+        // The rest of a rule is only meaningful to the agent.
         let name = name_of(entry);
         let kind = KINDS.iter().find(|(theirs, kind)| *theirs == name || *kind == name);
         match kind {
-            // In another agent's words it would lose its rule, and allow more than was meant.
+            // In another agent's words, the entry would lose its rule and allow more than was
+            // listed.
             Some(_) if name != entry && !own.values().flatten().any(|own| own == name) => {}
             Some((_, kind)) if !own.values().flatten().any(|own| own == name) => {
                 names.extend(own.get(*kind).into_iter().flatten().cloned())
             }
-            // Its own, or a name nobody here knows, as of an MCP server's tool.
+            // It is the agent's own name, or unknown, such as that of an MCP server's tool.
             _ => names.push(entry.clone()),
         }
     }
@@ -158,9 +162,9 @@ pub fn allowed_for(allowed: &AllowedTools, descriptor: &Descriptor) -> Vec<Strin
     if names.is_empty() { list.to_vec() } else { names }
 }
 
-/// Whether a use of a tool that an agent asks about is of one that is allowed. `trusted`: the
-/// agent's own names count, of an agent that keeps to its list by its own means; of another they
-/// may be anything the model wrote.
+/// Returns whether a tool use that an agent asks about is allowed. The agent's own names only count
+/// if it is `trusted`, because it enforces its list itself. Otherwise the model may have written
+/// any name.
 #[must_use]
 pub fn permits(
     allowed: &AllowedTools,
@@ -179,8 +183,8 @@ pub fn permits(
     })
 }
 
-/// Whether a use of a tool only looks: reads, searches, or keeps to the conversation. A sub-agent
-/// asks for its own uses. A tool that is not known may do anything.
+/// Returns whether a tool use only reads, searches, or stays within the conversation. A sub-agent
+/// asks for its own tool uses. An unknown tool may do anything.
 #[must_use]
 pub fn only_looks(tool: &ToolStart) -> bool {
     const LOOKING: [&str; 9] = [
@@ -202,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_let_through_for_what_is_allowed_only() {
+    fn only_allowed_tools_are_permitted() {
         let descriptor = Descriptor::parse(
             r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["run"]}}"#,
         )
@@ -276,7 +280,7 @@ mod tests {
         assert_eq!(
             translated(opencode, &["Read", "docs_search"]),
             ["read", "docs_search"],
-            "of a server's tool nothing is known"
+            "tools of a server are unknown"
         );
         assert_eq!(translated(r#"{"bash":["Bash"]}"#, &["Bash(git log:*)"]), ["Bash(git log:*)"]);
     }
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tool_at_all_is_never_the_empty_list_that_means_everything() {
+    fn no_tools_are_never_an_empty_list_that_allows_everything() {
         let descriptor = Descriptor::parse(
             r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["bash"]}}"#,
         )
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tools_and_none_are_said_and_nothing_else_means_them() {
+    fn only_a_star_and_none_mean_all_tools_and_no_tools() {
         assert_eq!(AllowedTools::parse("*"), Ok(AllowedTools::All));
         assert_eq!(AllowedTools::parse(" none "), Ok(AllowedTools::Only(vec![])));
         let rules =
@@ -332,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_knows_are_found() {
+    fn unknown_names_are_found() {
         let own =
             Descriptor::parse(r#"{"name":"x","version":"1","programs":[{"name":"x"}],"tools":{"bash":["shell"]},"write-tools":["patch"]}"#)
                 .expect("valid");

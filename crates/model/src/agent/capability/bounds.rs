@@ -1,12 +1,13 @@
-//! The bounds of what a component may say of itself: no acceptance by the operator lifts them.
+//! The bounds of every descriptor of a component. The operator cannot accept anything beyond them.
 
 use crate::agent::descriptor::{Credential, Descriptor};
 
-/// Arguments that make a program print its version, behind sub-commands it is declared to have.
+/// Arguments that make a program print its version. They may follow sub-commands that the
+/// descriptor declares.
 const VERSIONS: [&str; 5] = ["--version", "-version", "-v", "-V", "version"];
 
-/// Variables that choose code to run or files to load, for a runtime, a shell, a linker or a tool
-/// of agents: whole names, or beginnings and ends beside a `*`.
+/// Variables that select code to run or files to load, for a runtime, a shell, a linker or a tool
+/// of agents. A `*` stands for any beginning or end.
 const DANGEROUS: &[&str] = &[
     "LD_*",
     "DYLD_*",
@@ -63,8 +64,9 @@ const DANGEROUS: &[&str] = &[
     "CREDENTIALS_DIRECTORY",
 ];
 
-/// Where a descriptor goes beyond what any component may do, one line each. A profile of `acp.md`
-/// is not bound by this: it is the operator's own. `own` are the names of the gateway's settings.
+/// Returns a line for each part of a descriptor that exceeds the bounds of every component.
+/// Profiles of `acp.md` have no bounds, because they are the operator's own. `own` contains the
+/// names of the gateway's settings.
 #[must_use]
 pub fn overreach(descriptor: &Descriptor, own: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
@@ -75,7 +77,7 @@ pub fn overreach(descriptor: &Descriptor, own: &[&str]) -> Vec<String> {
         {
             let (arguments, known) = (program.version_arguments.join(" "), VERSIONS.join("`, `"));
             faults.push(format!(
-                "`version-arguments` {arguments:?} of `{}` must be one of `{known}`, behind nothing but declared `words`",
+                "`version-arguments` {arguments:?} of `{}` must be one of `{known}`, after nothing but declared `words`",
                 program.name
             ));
         }
@@ -89,7 +91,7 @@ pub fn overreach(descriptor: &Descriptor, own: &[&str]) -> Vec<String> {
         own.contains(&name.as_str()) || DANGEROUS.iter().any(|pattern| matches(name, pattern))
     };
     for name in environment.chain(credentials).filter(forbidden) {
-        faults.push(format!("environment variable `{name}` chooses what programs run or is the gateway's own: no backend may touch it"));
+        faults.push(format!("environment variable `{name}` selects which programs run or belongs to the gateway: no backend may use it"));
     }
     faults
 }

@@ -1,8 +1,8 @@
-//! Capabilities as an operator reads and keeps them: `key: words`, one line for what belongs
-//! together.
+//! Capabilities as text that an operator reads and saves: lines of `key: words`, with related
+//! capabilities on one line.
 //!
-//! A word stands as it is, or, where it holds anything but plain ASCII, as a JSON string; what is
-//! written is read back as the same.
+//! A word is written unchanged if it is plain ASCII, and as a JSON string otherwise. Parsing the
+//! lines returns the same capabilities.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ const SHARING: [(Sharing, &str); 3] =
     [(Sharing::Turn, "turn"), (Sharing::Session, "session"), (Sharing::Link, "all")];
 const LIMITS: [(Limit, &str); 2] = [(Limit::Tools, "allowed-tools"), (Limit::Plan, "plan")];
 
-/// All of them, one line for each key and what it is about.
+/// Returns all capabilities, one line for each key and subject.
 #[must_use]
 pub fn lines(all: &Capabilities) -> Vec<String> {
-    // Sorted by capability; within a line too.
+    // Sorted by capability, also within a line.
     let mut order: Vec<String> = Vec::new();
     let mut grouped: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for capability in all {
@@ -43,7 +43,7 @@ pub fn lines(all: &Capabilities) -> Vec<String> {
         .collect()
 }
 
-/// The beginning of a capability's line, and the words it adds there.
+/// Returns the beginning of a capability's line, and the words that the capability adds to it.
 fn written(capability: &Capability) -> (String, Vec<String>) {
     let line = |key: &str, about: &[&str], words: Vec<String>| {
         let about: String = about.iter().map(|word| format!(" {}", quoted(word))).collect();
@@ -116,10 +116,10 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
     }
 }
 
-/// Reads a line back; none: the key means no capability.
+/// Parses a line. Returns `None` if the key is not that of a capability.
 ///
 /// # Errors
-/// What cannot be meant, in words that follow the key.
+/// The fault, in words that follow the key.
 pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, String>> {
     let known = [
         "program",
@@ -187,7 +187,7 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
             let known = SHARING.iter().find(|(_, known)| known == word);
             known
                 .map(|(sharing, _)| vec![Capability::Shares(*sharing)])
-                .ok_or_else(|| format!("{word:?} is none of `turn`, `session`, `all`"))
+                .ok_or_else(|| format!("{word:?} is not one of `turn`, `session`, `all`"))
         }
         (_, [_, ..]) if one(&KEEPING).is_some() => {
             let kept = one(&KEEPING).unwrap_or(Kept::Never);
@@ -197,12 +197,12 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, String> {
             let each = words.iter().map(|word| {
                 limit(word)
                     .map(|limit| Capability::Limit { limit, kept })
-                    .ok_or_else(|| format!("{word:?} is none of `allowed-tools`, `plan`"))
+                    .ok_or_else(|| format!("{word:?} is not one of `allowed-tools`, `plan`"))
             });
             each.collect()
         }
         (_, [program, flag, rest @ ..]) => flags(key, program, flag, rest),
-        _ => Err("says too little or too much".to_owned()),
+        _ => Err("has too few or too many words".to_owned()),
     }
 }
 
@@ -210,7 +210,7 @@ fn flags(key: &str, program: &str, flag: &str, rest: &[String]) -> Result<Vec<Ca
     let Some(from) =
         SAFETIES.iter().find(|(_, known, _)| *known == key).map(|(safety, ..)| *safety)
     else {
-        return Err("says too little or too much".to_owned());
+        return Err("has too few or too many words".to_owned());
     };
     let with = |takes, value: &str| Capability::Flag {
         program: program.to_owned(),
@@ -228,8 +228,7 @@ fn flags(key: &str, program: &str, flag: &str, rest: &[String]) -> Result<Vec<Ca
             Ok(values.iter().map(|value| with(FlagValue::Many, value)).collect())
         }
         _ => {
-            Err("needs `=` (or `==`, for several) and values behind the flag, or nothing"
-                .to_owned())
+            Err("needs `=` (or `==`, for several) and values after the flag, or nothing".to_owned())
         }
     }
 }
@@ -240,12 +239,14 @@ fn as_root(word: &str) -> Result<Capability, String> {
     let known = SAFETIES.iter().find(|(.., known)| *known == at);
     known
         .map(|(at, ..)| Capability::AsRoot { at: *at, unless })
-        .ok_or_else(|| format!("{word:?} is none of `default`, `edit`, `danger`"))
+        .ok_or_else(|| format!("{word:?} is not one of `default`, `edit`, `danger`"))
 }
 
 fn leaves(word: &str) -> Result<Capability, String> {
     let known = EXPANDS.into_iter().find(|kind| trigger(*kind) == word);
-    known.map(Capability::Leaves).ok_or_else(|| format!("{word:?} is nothing that agents expand"))
+    known
+        .map(Capability::Leaves)
+        .ok_or_else(|| format!("{word:?} is not a form that agents expand"))
 }
 
 fn trigger(kind: Expands) -> &'static str {
@@ -257,8 +258,8 @@ fn trigger(kind: Expands) -> &'static str {
     }
 }
 
-/// A word in a line: as it is where it is plain, else as a JSON string of ASCII, in which nothing
-/// hides or reorders.
+/// Returns a word as it is written in a line: unchanged if it is plain, otherwise as a JSON string
+/// of ASCII characters, so that nothing is hidden or reordered.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=*@+,~%^".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -267,7 +268,7 @@ pub(super) fn quoted(word: &str) -> String {
     let mut text = String::from("\"");
     for unit in word.encode_utf16() {
         match u8::try_from(unit).ok().filter(|byte| (b' '..=b'~').contains(byte)) {
-            // What could end a string, a comment or a code span of markdown.
+            // The excluded bytes could end a string, a comment or a code span of markdown.
             Some(byte) if !b"\"\\`<>".contains(&byte) => text.push(char::from(byte)),
             _ => text.push_str(&format!("\\u{unit:04x}")),
         }
@@ -275,12 +276,12 @@ pub(super) fn quoted(word: &str) -> String {
     text + "\""
 }
 
-/// The words of a line.
+/// Splits the text of a line into words.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut rest) = (Vec::new(), text.trim());
     while !rest.is_empty() {
         let end = if let Some(quoted) = rest.strip_prefix('"') {
-            // Nothing that is written here has an escaped quote but as `\u0022`.
+            // A quote within a word is always written as `\u0022`.
             quoted.find('"').map(|end| end + 2).ok_or_else(|| "lacks a closing quote".to_owned())?
         } else {
             rest.find(char::is_whitespace).unwrap_or(rest.len())
@@ -288,7 +289,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
         let (word, behind) = rest.split_at(end);
         words.push(if word.starts_with('"') {
             serde_json::from_str(word)
-                .map_err(|error| format!("{word} is no JSON string: {error}"))?
+                .map_err(|error| format!("{word} is not a JSON string: {error}"))?
         } else {
             word.to_owned()
         });

@@ -1,10 +1,10 @@
-//! The capabilities of a backend: everything of its descriptor that decides what runs, what reaches
-//! an agent, and which of the operator's settings hold. Pure.
+//! The capabilities of a backend: the parts of its descriptor that decide which programs run, what
+//! is passed to an agent, and which of the operator's settings are enforced. Pure.
 //!
-//! Each capability is one small thing, so that two descriptors compare as sets: what is not
-//! [covered](Capability::covers) by what was accepted is more. A part that takes something away
-//! from safety by being left out of a descriptor (a rule for the root user, what is neutralised in
-//! prompts) is a capability too: not having it is what has to be accepted.
+//! Each capability is small, so that two descriptors can be compared as sets: everything that the
+//! accepted capabilities do not [cover](Capability::covers) is an extension. Some parts of a
+//! descriptor increase safety, such as a rule for the root user, or the forms that are neutralised
+//! in prompts. The absence of such a part is a capability that must be accepted.
 
 mod bounds;
 mod lines;
@@ -23,46 +23,46 @@ pub use lines::{lines, parse};
 pub use shipped::shipped;
 pub use words::say;
 
-/// Everything that can be neutralised.
+/// All forms that can be neutralised.
 const EXPANDS: [Expands; 4] =
     [Expands::AtPath, Expands::SlashCommand, Expands::Bang, Expands::LeadingDash];
 
-/// All of a backend.
+/// The capabilities of a backend.
 pub type Capabilities = BTreeSet<Capability>;
 
-/// One thing a backend may do.
+/// One thing that a backend may do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
-    /// Has a program started; the first one may be another file of the operator's
-    /// (`BACKEND_CLI_PATH`), and is asked for its version.
+    /// Starts a program. The operator may replace the file of the first one (`BACKEND_CLI_PATH`),
+    /// which is also asked for its version.
     Program { name: String, first: bool },
-    /// Has a program asked for its version, before any prompt.
+    /// Runs a program to get its version, before any prompt.
     Version { program: String, arguments: Vec<String> },
-    /// Gives a program an argument as it is.
+    /// Passes an argument to a program.
     Word { program: String, word: String },
-    /// Gives a program a flag, from this level of safety on, with values that are this, or begin so
-    /// before a `*`.
+    /// Passes a flag to a program at this safety level and above. Its value must equal `value`, or
+    /// begin with the part before a final `*`.
     Flag { program: String, flag: String, takes: FlagValue, value: String, from: Safety },
-    /// Chooses a variable's value, or passes the gateway's own on.
+    /// Sets the value of a variable, or passes the gateway's value on.
     Sets(String),
-    /// Has the gateway's own value of a variable passed on.
+    /// Passes the gateway's value of a variable on.
     Passes(String),
-    /// Has the gateway's own value of a secret passed on.
+    /// Passes the gateway's value of a secret on.
     Secret(String),
-    /// Names a file by which a signed-in agent is known.
+    /// Uses a file as proof that its agent is signed in.
     SignInFile(String),
-    /// Has a place of the operator's open to its agent, which is confined otherwise.
+    /// Gives its confined agent access to one of the operator's paths.
     Keeps(State),
-    /// Has its agent confined so that it can confine its own commands by mounts: by bubblewrap
-    /// rather than Landlock.
+    /// Has its agent confined by bubblewrap instead of Landlock, so that the agent can confine its
+    /// own commands with mounts.
     OwnSandbox,
-    /// Runs at this level as the root user; only where a variable is set, or always.
+    /// Runs at this level as the root user, always or only if a variable is set.
     AsRoot { at: Safety, unless: Option<String> },
-    /// Leaves something in people's text that agents may expand.
+    /// Does not neutralise a form that agents may expand in people's text.
     Leaves(Expands),
-    /// Gets one of the agent's tools where the operator allows a kind of tool.
+    /// Gives the agent one of its tools if the operator allows a kind of tool.
     Tool { kind: String, name: String },
-    /// The fate of a setting of the operator's that limits an agent.
+    /// How it treats a setting of the operator's that limits an agent.
     Limit { limit: Limit, kept: Kept },
     /// How many conversations one agent serves.
     Shares(Sharing),
@@ -77,17 +77,17 @@ pub enum Limit {
     Plan,
 }
 
-/// Whether a backend says that it keeps a limit.
+/// Whether a backend claims to enforce a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
     Always,
-    /// Not in one-shot runs.
+    /// In long-lived runs, but not in one-shot runs.
     Live,
     Never,
 }
 
 impl Capability {
-    /// Everything a backend with this descriptor may do.
+    /// Returns everything that a backend with this descriptor may do.
     #[must_use]
     pub fn of(descriptor: &Descriptor) -> Capabilities {
         let mut all = Capabilities::new();
@@ -152,7 +152,7 @@ impl Capability {
         all
     }
 
-    /// Whether who accepted this accepted the other one with it.
+    /// Returns whether accepting this capability also accepts the other one.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
@@ -166,8 +166,8 @@ impl Capability {
                     && from <= needs
                     && fits(more, value)
             }
-            // Who may choose a value may pass the gateway's on, which it could name; one that is
-            // passed on in the open may be secret.
+            // A backend that may set a variable could also set the gateway's value. A variable that
+            // may be passed on openly may also be passed on as a secret.
             (Self::Sets(name), Self::Passes(other) | Self::Secret(other))
             | (Self::Passes(name), Self::Secret(other)) => name == other,
             (Self::Keeps(place), Self::Keeps(other)) => {
@@ -190,8 +190,8 @@ pub fn beyond(accepted: &Capabilities, wanted: &Capabilities) -> Capabilities {
         .collect()
 }
 
-/// Whether a value is this one, or begins so before a `*`. A value that ends in `*` itself stands
-/// for all that it allows.
+/// Returns whether a value equals the allowed one, or begins with the part before a final `*` of
+/// it. A value that itself ends in `*` stands for all values that it allows.
 fn fits(value: &str, allowed: &str) -> bool {
     allowed.strip_suffix('*').map_or(value == allowed, |beginning| value.starts_with(beginning))
 }

@@ -1,4 +1,4 @@
-//! The capabilities of the backends that come with this version, as their descriptors have them.
+//! The capabilities of the backends that are shipped with this version, from their descriptors.
 
 use super::{Capabilities, Capability};
 use crate::agent::Descriptor;
@@ -14,7 +14,8 @@ const SHIPPED: [&str; 7] = [
     include_str!("../../../../../guest-backends/opencode/src/descriptor.json"),
 ];
 
-/// The capabilities of a backend that comes with this version; none: none of this name does.
+/// Returns the capabilities of the shipped backend with this name, or `None` if there is no such
+/// backend.
 #[must_use]
 pub fn shipped(name: &str) -> Option<Capabilities> {
     let descriptors = SHIPPED.iter().filter_map(|json| Descriptor::parse(json).ok());
@@ -30,7 +31,7 @@ mod tests {
     use crate::agent::capability::overreach;
 
     #[test]
-    fn every_shipped_descriptor_is_sound_and_stays_within_the_bounds_of_all() {
+    fn every_shipped_descriptor_is_valid_and_within_the_bounds() {
         let names: Vec<String> =
             SHIPPED.iter().map(|json| Descriptor::parse(json).expect("sound").name).collect();
         assert_eq!(names, ["acp", "claude", "codex", "demo", "droid", "gemini", "opencode"]);

@@ -12,7 +12,7 @@ const BEFORE: &str = r#"{"name":"x","version":"1","sharing":"session","expands":
     "environment":{"pass":["X_URL"],"set":["X_MODE"]},"credentials":[{"variable":"X_KEY"},{"file":"~/.x"}],
     "state":[{"path":"~/.x/","access":"read","moved-by":"X_URL"}],"root":{"refused-from":"edit","unless-variable":"X_SANDBOX"},"tools":{"file_read":["Read"]}}"#;
 
-/// The wishes that a change of one descriptor adds to those of the other.
+/// Returns the sentences about the capabilities that a change of the descriptor adds.
 fn more(changes: &[(&str, &str)]) -> Vec<String> {
     let after = changes.iter().fold(BEFORE.to_owned(), |json, (from, to)| {
         assert!(json.contains(from), "{from}");
@@ -22,7 +22,7 @@ fn more(changes: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn whatever_widens_is_named_in_plain_words() {
+fn every_extension_is_described_in_plain_words() {
     for (from, to, said) in [
         (
             r#""programs":[{"name":"x""#,
@@ -73,7 +73,7 @@ fn whatever_widens_is_named_in_plain_words() {
             r#"{"variable":"Y_KEY"}"#,
             "pass the secret `Y_KEY` to its agent",
         ),
-        (r#""~/.x""#, r#""~/.y""#, "take `~/.y` for a proof that its agent is signed in"),
+        (r#""~/.x""#, r#""~/.y""#, "use `~/.y` as proof that its agent is signed in"),
         (
             r#""access":"read""#,
             r#""access":"write""#,
@@ -107,13 +107,13 @@ fn whatever_widens_is_named_in_plain_words() {
         (
             r#"["Read"]"#,
             r#"["Read","Bash"]"#,
-            "take its tool `Bash` for one of kind `file_read` in ALLOWED_TOOLS",
+            "treat its tool `Bash` as one of kind `file_read` in ALLOWED_TOOLS",
         ),
         (r#"["plan","allowed-tools"]"#, r#"["plan"]"#, "not keep ALLOWED_TOOLS"),
         (
             r#"["plan","allowed-tools"]"#,
             r#"["plan","allowed-tools"],"live-only":["plan"]"#,
-            "be believed that it keeps the mode `plan` where it runs live, and not elsewhere",
+            "be trusted to enforce the mode `plan` in live runs, and not in one-shot runs",
         ),
         (r#""sharing":"session""#, r#""sharing":"link""#, "have one agent serve all conversations"),
     ] {
@@ -123,7 +123,7 @@ fn whatever_widens_is_named_in_plain_words() {
 }
 
 #[test]
-fn what_stays_within_or_asks_for_less_is_covered() {
+fn equal_and_smaller_capabilities_are_covered() {
     for changes in [
         &[][..],
         &[(
@@ -148,7 +148,7 @@ fn what_stays_within_or_asks_for_less_is_covered() {
 }
 
 #[test]
-fn lines_are_short_and_read_back_as_the_same() {
+fn lines_are_short_and_parse_to_the_same_capabilities() {
     let wanted = [
         "program: x",
         "version: x --version",
@@ -196,7 +196,7 @@ fn read_back(all: &Capabilities) -> Capabilities {
 }
 
 #[test]
-fn no_component_asks_for_a_version_by_other_means_or_touches_what_chooses_code() {
+fn no_component_gets_a_version_by_other_means_or_sets_variables_that_select_code() {
     let faults = |programs: &str, environment: &str| {
         let json = format!(
             r#"{{"name":"x","version":"1","programs":[{programs}],"environment":{environment}}}"#
@@ -249,10 +249,10 @@ fn no_component_asks_for_a_version_by_other_means_or_touches_what_chooses_code()
 }
 
 proptest! {
-    /// Whatever a component calls its things, what an operator accepts is what was shown, in one
-    /// line without anything hidden.
+    /// Whatever names a component uses, the operator accepts what was shown, on one line without
+    /// anything hidden.
     #[test]
-    fn whatever_words_a_descriptor_has_are_read_back_as_they_were(words in proptest::collection::vec(any::<String>(), 1..4), value in ".*") {
+    fn any_words_of_a_descriptor_are_parsed_back_unchanged(words in proptest::collection::vec(any::<String>(), 1..4), value in ".*") {
         let mut all = Capabilities::new();
         all.extend(words.iter().map(|word| Capability::Word { program: value.clone(), word: word.clone() }));
         all.extend(words.iter().map(|word| Capability::Tool { kind: word.clone(), name: value.clone() }));

@@ -1,11 +1,11 @@
-//! Capabilities in sentences, for the person who decides about them.
+//! Capabilities as sentences, for the person who accepts them.
 
 use super::lines::quoted;
 use super::{Capabilities, Capability, Kept, Limit};
 use crate::agent::Safety;
 use crate::agent::descriptor::{Access, Expands, FlagValue, Sharing, State};
 
-/// Programs that run whatever they are given, or lend rights.
+/// Programs that run any command they are given, or give it more rights.
 const RUN_ANYTHING: [&str; 36] = [
     "ash", "bash", "busybox", "bun", "chroot", "csh", "curl", "dash", "deno", "doas", "env",
     "find", "fish", "java", "ksh", "lua", "make", "nice", "node", "nohup", "npx", "perl", "php",
@@ -13,7 +13,7 @@ const RUN_ANYTHING: [&str; 36] = [
     "xargs", "zsh",
 ];
 
-/// Each as what a backend would do, what matters most first: what follows `it wants to`.
+/// Describes each capability, the most important first, in words that follow `it wants to`.
 #[must_use]
 pub fn say(all: &Capabilities) -> Vec<String> {
     all.iter().map(sentence).collect()
@@ -52,7 +52,7 @@ fn sentence(capability: &Capability) -> String {
         }
         Capability::Secret(name) => format!("pass the secret {} to its agent", code(name)),
         Capability::SignInFile(path) => {
-            format!("take {} for a proof that its agent is signed in", code(path))
+            format!("use {} as proof that its agent is signed in", code(path))
         }
         Capability::Keeps(State { path, access, moved_by, below }) => {
             let may = if *access == Access::Write { "change" } else { "read" };
@@ -92,7 +92,7 @@ fn sentence(capability: &Capability) -> String {
             format!("leave {what} in people's text as it is")
         }
         Capability::Tool { kind, name } => {
-            format!("take its tool {} for one of kind {} in ALLOWED_TOOLS", code(name), code(kind))
+            format!("treat its tool {} as one of kind {} in ALLOWED_TOOLS", code(name), code(kind))
         }
         Capability::Limit { limit, kept } => {
             let limit = match limit {
@@ -100,11 +100,11 @@ fn sentence(capability: &Capability) -> String {
                 Limit::Plan => "the mode `plan`",
             };
             match kept {
-                Kept::Always => format!("be believed that it keeps {limit}"),
-                Kept::Live => format!(
-                    "be believed that it keeps {limit} where it runs live, and not elsewhere"
-                ),
-                Kept::Never => format!("not keep {limit}"),
+                Kept::Always => format!("be trusted to enforce {limit}"),
+                Kept::Live => {
+                    format!("be trusted to enforce {limit} in live runs, and not in one-shot runs")
+                }
+                Kept::Never => format!("not enforce {limit}"),
             }
         }
         Capability::Shares(sharing) => match sharing {
@@ -115,7 +115,8 @@ fn sentence(capability: &Capability) -> String {
     }
 }
 
-/// A warning to stand beside a program that deserves a thought before it is accepted, or nothing.
+/// Returns a warning for a program that needs careful thought before it is accepted, or an empty
+/// text.
 fn warning(name: &str) -> &'static str {
     let plain = name
         .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
