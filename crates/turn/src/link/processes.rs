@@ -1,5 +1,4 @@
-//! The processes of a link: their number is limited here, and commands and events pass through
-//! here.
+//! Manages the processes of a link: limits their number, and passes on commands and events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Poll;
@@ -30,8 +29,8 @@ pub(super) struct Processes {
 struct Records {
     /// The number of recorded lines of each process. The end of a process counts as one line.
     heard: BTreeMap<ProcKey, u64>,
-    /// Outstanding confirmations: once the recording has the first number of lines, the process
-    /// gets the second one confirmed.
+    /// Outstanding confirmations: the number of lines that the recording must have, the process,
+    /// and the number of its lines to confirm then.
     due: VecDeque<(u64, ProcKey, u64)>,
     /// Processes whose end is recorded but not confirmed, because open turns still need them.
     ends: Vec<ProcKey>,

@@ -114,8 +114,8 @@ impl Keys {
 
     fn owner(&self, thing: Thing, key: u32) -> Owner {
         let used = self.used.get(&thing);
-        // Every process appears in inputs, in the order of the starts. Other things may not appear,
-        // such as cancelled timers, and in a recording made by hand the keys are those of the
+        // Every process appears in inputs, in the order of the starts. Some other things never
+        // appear, such as cancelled timers. In a recording made by hand the keys are those of the
         // guest.
         let counted = self.complete || thing == Thing::Process;
         if !counted && used.is_some_and(|used| used.places.contains_key(&key)) {
