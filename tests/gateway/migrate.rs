@@ -98,7 +98,7 @@ async fn every_neighbour_is_shown_first_written_once_and_taken_by_the_gateway() 
             }
         }
         let again = migrate(&installation, neighbour, &["--yes"]).await;
-        assert!(again.code == 0 && again.stdout.contains("Nothing is to be written."), "{again:?}");
+        assert!(again.code == 0 && again.stdout.contains("Nothing to write."), "{again:?}");
         assert!(again.stdout.contains("Already there:"), "{}", again.stdout);
         assert_eq!(files(&installation), after, "{neighbour}: a second time");
         let told = installation.run(&["check"], "").await;
@@ -150,8 +150,8 @@ async fn openclaw_brings_its_documents_jobs_heartbeat_and_channels() {
         "cron job Reminder: it runs once",
         "cron job Off: it is switched off",
         "cron job Last days: `0 9 L * *`: day of the month `L` cannot be read",
-        "agent ops: there is one personality here",
-        "channel general: it is named without its id",
+        "agent ops: only the personality of the default agent is imported",
+        "channel general: its id is unknown",
         "1 people of its access lists",
         "OpenClaw 2026.2.9 in ",
     ] {
@@ -177,7 +177,7 @@ async fn cc_connect_kimaki_and_hermes_bring_theirs() {
     assert!(installation.read("agents.md").contains("### Builds\n\n- expression: `0 9 * * 1-5`\n- time zone: Europe/Paris\n- channel: <#100000000000000201>\n"));
     assert!(installation.read("heartbeat.md").contains("## Look for updates\n\n- interval: 6h\n- time zone: Europe/Berlin\n- instruction: Look for updates.\n"));
     for told in
-        ["cron job Backup: it runs a command", "agent codex", "telegram is no Discord", "`mode`"]
+        ["cron job Backup: it runs a command", "agent codex", "telegram is not Discord", "`mode`"]
     {
         assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
     }
@@ -215,7 +215,7 @@ async fn cc_connect_kimaki_and_hermes_bring_theirs() {
     for told in [
         "cron job Backup: it runs a script",
         "cron job Thrice: it ends after a number of runs",
-        "cron job Elsewhere: where it delivers to",
+        "cron job Elsewhere: its destination",
         "DISCORD_ALLOWED_USERS (100000000000000042): set who may use the bot",
         "found at .env: DISCORD_BOT_TOKEN",
         "found at config.yaml: model.api_key",
@@ -257,9 +257,9 @@ async fn an_operators_words_stay_and_differences_are_told() {
     let ended = migrate(&installation, "openclaw", &["--yes"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
     for told in [
-        "identity.md (in place of the example, which nobody changed):",
-        "soul.md (added to what is there):",
-        "agents.md: there is another \"Morning brief\"; it stays",
+        "identity.md (in place of the unchanged example):",
+        "soul.md (added to the existing text):",
+        "agents.md: there is another \"Morning brief\"; it is kept",
         "channels.md: channel 100000000000000201: it must be mentioned here and not there",
     ] {
         assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
@@ -280,7 +280,7 @@ async fn an_operators_words_stay_and_differences_are_told() {
     let after = files(&installation);
     fs::write(installation.path("home/.openclaw/workspace/SOUL.md"), "Loud.").unwrap();
     let ended = migrate(&installation, "openclaw", &["--yes"]).await;
-    assert!(ended.stdout.contains("soul.md: SOUL.md was taken over before"), "{ended:?}");
+    assert!(ended.stdout.contains("soul.md: SOUL.md was imported before"), "{ended:?}");
     assert_eq!(files(&installation), after);
 }
 
@@ -374,11 +374,11 @@ async fn what_is_not_known_is_refused_and_nothing_is_written() {
             "openclaw",
             ".openclaw/openclaw.json",
             "{meta: {lastTouchedVersion: '2031.1.0'}}",
-            "only those of 2026 are known",
+            "only versions of 2026 are supported",
         ),
         ("openclaw", ".openclaw/openclaw.json", "{", "it is not JSON5"),
         ("cc-connect", ".cc-connect/config.toml", "token = \"canary-unended", "config.toml: "),
-        ("cc-connect", ".cc-connect/config.toml", "projects = 3", "of a form that is not known"),
+        ("cc-connect", ".cc-connect/config.toml", "projects = 3", "has an unknown format"),
         ("kimaki", ".kimaki/discord-sessions.db", "SQLite format 3", "sqlite3 -json"),
         (
             "kimaki",
@@ -386,7 +386,7 @@ async fn what_is_not_known_is_refused_and_nothing_is_written() {
             "[{\"id\": 1}]",
             "not what `sqlite3 -json` prints",
         ),
-        ("hermes", ".hermes/config.yaml", "timezone: Mars/Base", "no time zone"),
+        ("hermes", ".hermes/config.yaml", "timezone: Mars/Base", "not a time zone"),
     ] {
         fs::write(home.join(file), text).unwrap();
         let told = migrate(&installation, neighbour, &["--yes"]).await;
@@ -396,7 +396,10 @@ async fn what_is_not_known_is_refused_and_nothing_is_written() {
     fs::create_dir(home.join(".openclaw/cron")).unwrap();
     fs::write(home.join(".openclaw/cron/jobs.json"), "{version: 2, jobs: []}").unwrap();
     let told = migrate(&installation, "openclaw", &["--yes"]).await;
-    assert!(told.code == 78 && told.stderr.contains("of version 2: only 1 is known"), "{told:?}");
+    assert!(
+        told.code == 78 && told.stderr.contains("has version 2: only version 1 is supported"),
+        "{told:?}"
+    );
     fs::create_dir(home.join(".openclaw/state")).unwrap();
     fs::write(home.join(".openclaw/state/openclaw.sqlite"), "SQLite format 3").unwrap();
     let told = migrate(&installation, "openclaw", &["--yes"]).await;

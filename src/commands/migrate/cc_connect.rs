@@ -1,9 +1,9 @@
-//! cc-connect: projects, channels bound to directories, cron jobs.
+//! Reads cc-connect: projects, channels with directories, and cron jobs.
 //!
-//! Read after github.com/chenhg5/cc-connect: `config.example.toml` at 005aa87 (projects, heartbeats,
-//! `data_dir`), `core/cron.go` at 02c24a2 (`crons/jobs.json`), `core/workspace_binding.go` at
-//! 1aa2239 (`workspace_bindings.json`). Its cron lines are those of robfig/cron, in the zone of the
-//! machine.
+//! Based on github.com/chenhg5/cc-connect: `config.example.toml` at 005aa87 (projects, heartbeats,
+//! `data_dir`), `core/cron.go` at 02c24a2 (`crons/jobs.json`) and `core/workspace_binding.go` at
+//! 1aa2239 (`workspace_bindings.json`). Cron expressions are those of robfig/cron, in the time zone
+//! of the machine.
 
 use std::collections::BTreeMap;
 
@@ -66,22 +66,22 @@ fn half_an_hour() -> u64 {
     30
 }
 
-/// Reads all that is known.
+/// Reads everything that can be imported.
 ///
 /// # Errors
-/// The folder is none of its, or of a form that is not known.
+/// The folder does not belong to cc-connect, or its format is unknown.
 pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     let mut found = Found::of("cc-connect");
     let text = source.text("config.toml", SETTINGS)?.ok_or_else(|| {
         format!("{}: there is no config.toml; name its folder with --from", source.path.display())
     })?;
-    // What stands in the line of a fault may be a token.
+    // `message` does not quote the file, which may contain tokens.
     let whole: Value =
         toml::from_str(&text).map_err(|error| format!("config.toml: {}", error.message()))?;
     found.secrets.of_settings("config.toml", &whole);
     let config = Config::deserialize(&whole).map_err(|error| {
         format!(
-            "config.toml is of a form that is not known: {}",
+            "config.toml has an unknown format: {}",
             found.secrets.redactor().clean(error.to_string())
         )
     })?;
@@ -96,8 +96,8 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     bindings(source, &mut found)?;
     jobs(source, here, &mut found)?;
     for (name, why) in [
-        ("sessions", "conversations begin anew"),
-        ("commands", "agents have commands of their own"),
+        ("sessions", "conversations are not imported"),
+        ("commands", "agents have their own commands"),
     ] {
         if source.has(name) {
             found.leave(format!("{name}: {why}"));
@@ -109,7 +109,7 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
 fn take(project: ProjectConfig, here: &Here, found: &mut Found) {
     let ProjectConfig { name, mode, agent, platforms, heartbeat } = project;
     for platform in platforms.iter().filter(|platform| platform.kind != "discord") {
-        found.leave(format!("project {name}: {} is no Discord", platform.kind));
+        found.leave(format!("project {name}: {} is not Discord", platform.kind));
     }
     for platform in platforms.iter().filter(|platform| platform.kind == "discord") {
         let people = platform.options.get("allow_from").and_then(Value::as_str).unwrap_or("*");
@@ -127,14 +127,14 @@ fn take(project: ProjectConfig, here: &Here, found: &mut Found) {
     }
     if !["", "claudecode"].contains(&agent.kind.as_str()) {
         found.leave(format!(
-            "project {name}: its agent {}: choose a backend with `aetheel init`, or `backend` in channels.md",
+            "project {name}: its agent {}: choose a backend with `aetheel init`, or with `backend` in channels.md",
             agent.kind
         ));
     }
     for key in ["mode", "model", "reasoning_effort", "allowed_tools", "disallowed_tools"] {
         if agent.options.contains_key(key) {
             found.leave(format!(
-                "project {name}: `{key}`: docs/configuration.md says how it is set here"
+                "project {name}: `{key}`: see docs/configuration.md for the corresponding setting"
             ));
         }
     }
@@ -142,7 +142,7 @@ fn take(project: ProjectConfig, here: &Here, found: &mut Found) {
     let called = format!("heartbeat of project {name}");
     if heartbeat.prompt.trim().is_empty() {
         found.leave(format!(
-            "{called}: its instruction is HEARTBEAT.md in its work_dir; put that into heartbeat.md"
+            "{called}: its instruction is HEARTBEAT.md in its work_dir; copy it into heartbeat.md"
         ));
         return;
     }
@@ -165,14 +165,15 @@ struct Bound {
     workspace: String,
 }
 
-/// Takes the channels with directories of their own.
+/// Imports the channels with directories.
 fn bindings(source: &Source, found: &mut Found) -> Result<(), String> {
     let file = "workspace_bindings.json";
     let Some(text) = source.text(file, SETTINGS)? else { return Ok(()) };
     let all: BTreeMap<String, BTreeMap<String, Bound>> = serde_json::from_str(&text)
-        .map_err(|error| format!("{file} is of a form that is not known: {error}"))?;
+        .map_err(|error| format!("{file} has an unknown format: {error}"))?;
     for (key, bound) in all.into_values().flatten() {
-        // Keys of earlier versions have no platform: an id of Discord's is known by its length.
+        // Keys of earlier versions do not name the platform; a Discord id is recognized by its
+        // length.
         match of_key(&key).or_else(|| snowflake(&key).filter(|_| key.len() >= 17)) {
             Some(id) => found.channels.push(Channel {
                 id,
@@ -180,7 +181,7 @@ fn bindings(source: &Source, found: &mut Found) -> Result<(), String> {
                 directory: Some(bound.workspace),
                 needs_no_mention: false,
             }),
-            None => found.leave(format!("channel {key}: it is none of Discord's")),
+            None => found.leave(format!("channel {key}: it is not a Discord channel")),
         }
     }
     Ok(())
@@ -201,12 +202,12 @@ struct CronJob {
     enabled: bool,
 }
 
-/// Takes the cron jobs.
+/// Imports the cron jobs.
 fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
     let file = "crons/jobs.json";
     let Some(text) = source.text(file, SETTINGS)? else { return Ok(()) };
     let jobs: Vec<Value> = serde_json::from_str(&text)
-        .map_err(|error| format!("{file} is of a form that is not known: {error}"))?;
+        .map_err(|error| format!("{file} has an unknown format: {error}"))?;
     for (at, job) in jobs.iter().enumerate() {
         let named =
             job["description"].as_str().filter(|text| !text.is_empty()).or(job["id"].as_str());

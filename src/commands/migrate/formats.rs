@@ -1,4 +1,5 @@
-//! JSON5 and YAML as JSON values. Errors quote nothing of a file, which may hold secrets.
+//! Parses JSON5 and YAML into JSON values. Errors do not quote the files, which may contain
+//! secrets.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 /// overflows the stack.
 const MAX_DEPTH: usize = 64;
 
-/// A file is invalid.
+/// Error for an invalid file.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Invalid {
     #[error("it is not JSON5: {0}")]
@@ -38,7 +39,7 @@ pub(super) fn yaml(text: &str) -> Result<Value, Invalid> {
 }
 
 /// Returns the texts at a path such as `["discord", "allowed_channels"]`: one for a scalar, all
-/// scalars of a list, none for anything else. Numbers and booleans count as text.
+/// scalars of a list, and nothing for other values. Numbers and booleans count as texts.
 pub(super) fn texts(settings: &Value, path: &[&str]) -> Vec<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),

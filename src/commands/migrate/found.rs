@@ -1,51 +1,51 @@
-//! What was found with a neighbour, in our words. Nothing here is trusted: texts are as they stood.
+//! The data that was read from another app, in terms of this program. It is untrusted: texts are
+//! unchanged.
 
 use super::secrets::Secrets;
 use crate::prompt::Document;
 
-/// All of it.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// What people call the neighbour.
+    /// Name of the app.
     pub called: &'static str,
-    /// The version that wrote the files, as it says itself.
+    /// Version of the app that wrote the files, if they name it.
     pub version: Option<String>,
     pub texts: Vec<Text>,
     pub jobs: Vec<Job>,
     pub channels: Vec<Channel>,
     pub projects: Vec<Project>,
-    /// What is not taken over, each with why and what to do.
+    /// Items that are not imported, each with the reason and the next step.
     pub left_out: Vec<String>,
     pub secrets: Secrets,
 }
 
-/// A document for a person's or an agent's eyes.
+/// A document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text {
     pub into: Document,
-    /// The file it stood in, relative to the neighbour's folder.
+    /// The source file, relative to the app's folder.
     pub from: String,
     pub text: String,
 }
 
-/// Something to be done again and again.
+/// A job that runs repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub name: String,
     pub when: When,
     pub instruction: String,
-    /// Where answers go; none: the operator's output channel.
+    /// Channel for the answers, or `None` for the operator's output channel.
     pub channel: Option<u64>,
-    /// IANA name; none: the operator's.
+    /// IANA name of the time zone, or `None` for the operator's.
     pub zone: Option<String>,
 }
 
 /// When a job runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// An expression that we read.
+    /// A cron expression that this program supports.
     Cron(String),
-    /// Every so many seconds, perhaps in a part of the day only.
+    /// An interval, which may be limited to some hours of the day.
     Every { seconds: u64, active: Option<String> },
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Channel {
     pub id: u64,
     pub name: Option<String>,
     pub directory: Option<String>,
-    /// It answered there without being mentioned.
+    /// Whether the app answered in this channel without being mentioned.
     pub needs_no_mention: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Hermes Agent: `SOUL.md`, memories, cron jobs, `config.yaml` and `.env`.
+//! Reads Hermes Agent: `SOUL.md`, memories, cron jobs, `config.yaml` and `.env`.
 //!
-//! Read after github.com/NousResearch/hermes-agent: `cron/jobs.py` at 0006718 (`cron/jobs.json`),
+//! Based on github.com/NousResearch/hermes-agent: `cron/jobs.py` at 0006718 (`cron/jobs.json`),
 //! `website/docs/user-guide/features/cron.md` at 0006718,
-//! `website/docs/user-guide/messaging/discord.md` at 0067253 (`config.yaml`, `.env`),
+//! `website/docs/user-guide/messaging/discord.md` at 0067253 (`config.yaml`, `.env`), and
 //! `tools/memory_tool.py` (entries of `memories/*.md` are separated by lines `§`).
 
 use serde::Deserialize;
@@ -17,10 +17,10 @@ use super::secrets::env;
 use super::source::{DOCUMENT, SETTINGS, Source};
 use crate::prompt::Document;
 
-/// Reads all that is known.
+/// Reads everything that can be imported.
 ///
 /// # Errors
-/// The folder is none of its, or of a form that is not known.
+/// The folder does not belong to Hermes Agent, or its format is unknown.
 pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     let mut found = Found::of("Hermes Agent");
     if !["config.yaml", "SOUL.md", "cron/jobs.json"].iter().any(|name| source.has(name)) {
@@ -57,9 +57,9 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     channels(&config, &variables, &mut found);
     jobs(source, &zone, &mut found)?;
     for (name, why) in [
-        ("skills", "agents have skills of their own"),
-        ("sessions", "conversations begin anew"),
-        ("profiles", "each is an installation of its own: name one of them with --from"),
+        ("skills", "agents have their own skills"),
+        ("sessions", "conversations are not imported"),
+        ("profiles", "each is a separate installation: import one with --from"),
     ] {
         if source.has(name) {
             found.leave(format!("{name}: {why}"));
@@ -68,13 +68,13 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Entries between lines `§` as a list.
+/// Converts entries separated by lines `§` to a list.
 fn entries(text: &str) -> String {
     let entries = text.split("\n§\n").map(str::trim).filter(|entry| !entry.is_empty());
     entries.map(|entry| format!("- {}\n", entry.replace('\n', "\n  "))).collect()
 }
 
-/// Takes the channels in which it answers without being mentioned.
+/// Imports the channels in which the app answers without being mentioned.
 fn channels(config: &Value, variables: &str, found: &mut Found) {
     let variable = |name: &str| {
         let mut all = env(variables).filter(|(known, value)| *known == name && !value.is_empty());
@@ -89,7 +89,7 @@ fn channels(config: &Value, variables: &str, found: &mut Found) {
                 found.channels.push(Channel { id, needs_no_mention: true, ..Channel::default() });
             }
             None if word.is_empty() => {}
-            None => found.leave(format!("channel {word}: it is named without its id")),
+            None => found.leave(format!("channel {word}: its id is unknown")),
         }
     }
     for (name, key, why) in [
@@ -114,7 +114,7 @@ fn channels(config: &Value, variables: &str, found: &mut Found) {
         }
     }
     if value("DISCORD_REQUIRE_MENTION", "require_mention") == ["false"] {
-        found.leave("that it answers everywhere without being mentioned: that is set for each channel here (`require-mention: no` in channels.md)");
+        found.leave("answers without a mention everywhere: set this for each channel (`require-mention: no` in channels.md)");
     }
 }
 
@@ -158,13 +158,12 @@ enum Schedule {
     Other,
 }
 
-/// Takes the cron jobs.
+/// Imports the cron jobs.
 fn jobs(source: &Source, zone: &Option<String>, found: &mut Found) -> Result<(), String> {
     let Some(text) = source.text("cron/jobs.json", SETTINGS)? else { return Ok(()) };
     let store = json5(&text).map_err(|fault| format!("cron/jobs.json: {fault}"))?;
-    let jobs = store["jobs"].as_array().ok_or(
-        "cron/jobs.json: there is no list `jobs` in it, which is the only form that is known",
-    )?;
+    let jobs =
+        store["jobs"].as_array().ok_or("cron/jobs.json: it does not contain the list `jobs`")?;
     for (at, job) in jobs.iter().enumerate() {
         let named = job["name"].as_str().or(job["id"].as_str());
         let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
@@ -180,7 +179,7 @@ fn jobs(source: &Source, zone: &Option<String>, found: &mut Found) -> Result<(),
     Ok(())
 }
 
-/// A job, and what of it is not taken over.
+/// Converts a job. Also returns notes about its parts that are not imported.
 fn one(
     job: &Value,
     called: &str,
@@ -194,32 +193,32 @@ fn one(
         return Err("it runs a script without an agent".to_owned());
     }
     if job.repeat.is_some_and(|repeat| repeat.times.is_some()) {
-        return Err("it ends after a number of runs; jobs here go on".to_owned());
+        return Err("it ends after a number of runs; such jobs are not supported".to_owned());
     }
     let when = match job.schedule {
         Schedule::Cron { expr } => schedule::when(&expr, Seconds::Elsewhere)?.0,
         Schedule::Interval { minutes } => schedule::every(minutes.saturating_mul(60))?,
-        Schedule::Once {} => return Err("it runs once; jobs here run again and again".to_owned()),
-        Schedule::Other => return Err("its schedule is of a kind that is not known".to_owned()),
+        Schedule::Once {} => return Err("it runs once; such jobs are not supported".to_owned()),
+        Schedule::Other => return Err("its kind of schedule is unknown".to_owned()),
     };
     let mut notes = Vec::new();
     if job.script.is_some_and(|script| !script.is_null()) {
-        notes.push("the script before it does not run here; put into the instruction what it does");
+        notes.push("its script is not run; describe in the instruction what it does");
     }
     if job.workdir.is_some() {
-        notes.push("its working directory: jobs here run in WORKSPACE_DIR");
+        notes.push("its working directory: jobs run in WORKSPACE_DIR");
     }
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let deliver = job.deliver.as_ref().map(text).unwrap_or_default();
     let origin = job.origin.filter(|origin| origin["platform"] == "discord");
     let channel = match (deliver.strip_prefix("discord:"), origin) {
-        // Behind the channel a thread may stand.
+        // A thread may follow after the channel.
         (Some(to), _) => id(&Value::from(to.split(':').next().unwrap_or_default())),
         (None, Some(origin)) if deliver.is_empty() || deliver == "origin" => id(&origin["chat_id"]),
         _ => None,
     };
     if channel.is_none() && !["", "origin", "discord", "local"].contains(&deliver.as_str()) {
-        notes.push("where it delivers to; its answers go to OUTPUT_CHANNEL_ID");
+        notes.push("its destination; its answers go to OUTPUT_CHANNEL_ID");
     }
     let name = job.name.unwrap_or_else(|| called.to_owned());
     let zone = zone.clone();

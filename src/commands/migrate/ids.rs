@@ -1,15 +1,15 @@
-//! Discord's ids, as neighbours write them. Pure.
+//! Parses Discord ids in the notations of other apps. Pure.
 
 use serde_json::Value;
 
-/// An id: a number, or a text of digits alone.
+/// Parses a Discord id, which consists of digits only.
 pub(super) fn snowflake(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    // Discord's are longer: 0 and 1 are what people write for nobody.
+    // Discord's ids are longer. Some people write 0 or 1 for "nobody".
     text.parse().ok().filter(|id| digits && *id > 9_999_999_999)
 }
 
-/// The id of a channel in a value such as `channel:123`, `<#123>` or 123.
+/// Returns the channel id in a value such as `channel:123`, `<#123>` or 123.
 pub(super) fn id(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => snowflake(&number.to_string()),
@@ -21,7 +21,7 @@ pub(super) fn id(value: &Value) -> Option<u64> {
     }
 }
 
-/// The channel of a key such as `discord:123:456`: where it is, then who.
+/// Returns the channel id in a key such as `discord:123:456`, which contains a channel and a user.
 pub(super) fn of_key(key: &str) -> Option<u64> {
     let rest = key.strip_prefix("discord:")?;
     snowflake(rest.split(':').next().unwrap_or_default())
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_found_in_what_surrounds_them() {
+    fn ids_are_parsed_with_their_prefixes_and_marks() {
         let wanted = Some(123_456_789_012_345_678);
         for value in [
             json!("123456789012345678"),

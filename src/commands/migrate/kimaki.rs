@@ -1,8 +1,9 @@
-//! Kimaki: channels with their directories, and scheduled tasks, which it keeps in a database.
+//! Reads Kimaki: channels with directories, and scheduled tasks.
 //!
-//! Read after github.com/remorses/kimaki: `cli/src/schema.ts` at 108cb55 (the tables),
-//! `cli/src/config.ts` at 1e8c09a (the folder), `cli/src/cli-commands/task.ts` at 226fea3 (tasks,
-//! whose times are UTC where none is named). Tables are read as `sqlite3 -json` prints them.
+//! Based on github.com/remorses/kimaki: `cli/src/schema.ts` at 108cb55 (the tables),
+//! `cli/src/config.ts` at 1e8c09a (the folder) and `cli/src/cli-commands/task.ts` at 226fea3
+//! (tasks, in UTC by default). The database is not read directly: its tables are read from the
+//! output of `sqlite3 -json`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use super::schedule::{self, Seconds};
 use super::source::{SETTINGS, Source};
 
 const TABLES: [&str; 3] = ["channel_directories", "channel_mention_mode", "scheduled_tasks"];
-/// Files of the database, the newest name first.
+/// File names of the database, the current one first.
 const DATABASES: [&str; 2] = ["kimaki.db", "discord-sessions.db"];
 
 #[derive(Deserialize)]
@@ -40,10 +41,10 @@ struct Task {
     channel_id: Option<String>,
 }
 
-/// Reads all that is known.
+/// Reads everything that can be imported.
 ///
 /// # Errors
-/// The folder is none of its, or its tables are not there as files.
+/// The folder does not belong to Kimaki, or its tables have not been exported to files.
 pub(super) fn read(source: &Source) -> Result<Found, String> {
     let mut found = Found::of("Kimaki");
     let folder = source.path.display();
@@ -62,7 +63,7 @@ pub(super) fn read(source: &Source) -> Result<Found, String> {
         }
         Some(database) if !has_tables => {
             return Err(format!(
-                "{database} is a database, which is not read here; run this, then the same again (no token is in these tables):\n  {}",
+                "{database} is a database, which is not read directly; run this, then repeat the command (these tables contain no tokens):\n  {}",
                 export(database)
             ));
         }
@@ -71,11 +72,11 @@ pub(super) fn read(source: &Source) -> Result<Found, String> {
     let modes: Vec<MentionMode> = table(source, "channel_mention_mode")?;
     for row in table::<Directory>(source, "channel_directories")? {
         let Some(id) = snowflake(&row.channel_id) else {
-            found.leave(format!("channel {}: it has no id of Discord's", row.channel_id));
+            found.leave(format!("channel {}: it does not have a Discord id", row.channel_id));
             continue;
         };
         if row.channel_type.as_deref() == Some("voice") {
-            found.leave(format!("channel {id}: voice channels have no agent here"));
+            found.leave(format!("channel {id}: voice channels are not supported"));
             continue;
         }
         let is_mentioned =
@@ -97,34 +98,35 @@ pub(super) fn read(source: &Source) -> Result<Found, String> {
     }
     for (what, why) in [
         ("tokens and API keys in the database", "set the bot's with `aetheel init`"),
-        ("conversations and worktrees", "they begin anew"),
-        ("models of channels", "they are OpenCode's: choose OpenCode and a model with `/settings`"),
+        ("conversations and worktrees", "they are not imported"),
+        (
+            "models of channels",
+            "they belong to OpenCode: choose OpenCode and a model with `/settings`",
+        ),
     ] {
         found.leave(format!("{what}: {why}"));
     }
     Ok(found)
 }
 
-/// The rows of a table; none where it was not printed, or is empty.
+/// Reads the rows of an exported table. Returns no rows if the file is missing or empty.
 fn table<Row: for<'a> Deserialize<'a>>(source: &Source, name: &str) -> Result<Vec<Row>, String> {
     let file = format!("{name}.json");
     let Some(text) = source.text(&file, SETTINGS)? else { return Ok(Vec::new()) };
     serde_json::from_str(&text).map_err(|error| {
-        format!(
-            "{file} is not what `sqlite3 -json` prints of the table `{name}` that is known: {error}"
-        )
+        format!("{file} is not what `sqlite3 -json` prints for the table `{name}`: {error}")
     })
 }
 
-/// A task that runs again and again; none: it is over.
+/// Converts a task, or returns `None` if it is finished.
 fn task(row: Task) -> Result<Option<Job>, String> {
     if !["planned", "running"].contains(&row.status.as_str()) {
         return Ok(None);
     }
     let expression = match (row.schedule_kind.as_str(), row.cron_expr) {
         ("cron", Some(expression)) => expression,
-        ("at", _) => return Err("it runs once; jobs here run again and again".to_owned()),
-        _ => return Err("its schedule is of a kind that is not known".to_owned()),
+        ("at", _) => return Err("it runs once; such jobs are not supported".to_owned()),
+        _ => return Err("its kind of schedule is unknown".to_owned()),
     };
     let (when, _) = schedule::when(&expression, Seconds::Elsewhere)?;
     let zone = schedule::known_zone(row.timezone.as_deref().unwrap_or("UTC"))?;
@@ -132,7 +134,7 @@ fn task(row: Task) -> Result<Option<Job>, String> {
         serde_json::from_str(&row.payload_json).map_err(|error| error.to_string())?;
     let instruction = payload["prompt"].as_str().unwrap_or_default().to_owned();
     if payload["preRunCommand"].is_string() {
-        return Err("a command runs before it, which does not run here".to_owned());
+        return Err("it needs a command to run before it, which is not supported".to_owned());
     }
     let name = row.prompt_preview.unwrap_or_else(|| instruction.clone());
     let channel = row.channel_id.as_deref().and_then(snowflake);

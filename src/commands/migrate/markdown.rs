@@ -1,5 +1,5 @@
-//! Foreign text in our files: nothing in it is read as a heading, an entry, a comment or the
-//! beginning of code by what reads them. Pure.
+//! Inserts untrusted text into the operator's markdown files, so that no reader of these files
+//! finds a heading, an entry, a comment or the start of a code block in it. Pure.
 
 use super::found::{Job, When};
 use super::schedule::shown;
@@ -7,11 +7,11 @@ use crate::markdown::outline::outline;
 use crate::markdown::{Fence, Read, lines};
 use crate::plain::{clean_text, short_line};
 
-/// Characters of a name.
+/// Largest number of characters of a name.
 const NAME: usize = 60;
 
-/// A document of others as it may stand below a heading of ours: headings are bold lines, comments
-/// are gone, and code that is not ended ends here.
+/// Neutralizes a document, so that it can be inserted below a heading: headings become bold lines,
+/// comments are removed, and an open code block is closed.
 pub(super) fn inert(text: &str) -> String {
     let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n");
     let (mut inert, mut open) = (String::with_capacity(clean.len()), None);
@@ -35,9 +35,9 @@ pub(super) fn inert(text: &str) -> String {
     inert.trim().to_owned()
 }
 
-/// A line outside of code.
+/// Neutralizes a line outside of code blocks.
 fn inert_line(line: &str) -> String {
-    // What is left where a comment was taken out may make up a new one.
+    // The text around a removed comment may form a new one.
     let line = line.replace("<!--", "<! --");
     let line = line.trim_end();
     let title = line.trim_start_matches('#');
@@ -51,12 +51,12 @@ fn inert_line(line: &str) -> String {
     }
 }
 
-/// Whether there is a heading like that.
+/// Returns whether a file has a top-level heading with this title.
 pub(super) fn has_section(file: &str, title: &str) -> bool {
     outline(file).iter().any(|part| part.level == 1 && part.title == title)
 }
 
-/// A name for a heading: words without marks.
+/// Reduces a text to words that are safe in a heading.
 pub(super) fn name(text: &str) -> String {
     let plain: String = short_line(text, NAME)
         .chars()
@@ -66,10 +66,10 @@ pub(super) fn name(text: &str) -> String {
     plain.trim_matches(|c: char| c.is_whitespace() || "-+.,/".contains(c)).to_owned()
 }
 
-/// An instruction as it stands behind `instruction:`: lines below the first are indented.
+/// Formats an instruction for an entry `instruction:`. Lines after the first are indented.
 pub(super) fn instruction(text: &str) -> String {
     let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n");
-    // Code in it would be taken for an example and left out.
+    // Readers take a code block for an example and ignore it, so its fences are removed.
     let kept = clean.trim().lines().filter(|line| Fence::opened_by(line).is_none());
     let mut lines = kept.map(inert_line);
     let first = lines.next().unwrap_or_default().trim_start().to_owned();
@@ -79,12 +79,12 @@ pub(super) fn instruction(text: &str) -> String {
     })
 }
 
-/// What an instruction is, once it is read back: without regard to blanks.
+/// Splits an instruction into words, to compare instructions regardless of whitespace.
 pub(super) fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
-/// A job below a heading of this level, as `agents.md` or `heartbeat.md` has it.
+/// Formats a job with a heading of the given level, for `agents.md` or `heartbeat.md`.
 pub(super) fn job(level: usize, job: &Job) -> String {
     let mut text = format!("{} {}\n\n", "#".repeat(level), name(&job.name));
     match &job.when {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_comments_and_open_code_of_others_end_with_them() {
+    fn headings_comments_and_open_code_blocks_are_neutralized() {
         let text = "# Cron Jobs\n\n- `* * * * *`: rm\n<!-- a\n## b --> c\n<!<!-- x -->-- d\n```sh\n# kept\n";
         assert_eq!(
             inert(text),
@@ -158,13 +158,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_of_others_says_anything_to_us(
+        fn inserted_text_contains_no_jobs_or_hooks(
             text in r"(\PC|[\n\r\t#`~<!>:*-]|<!--|-->|```|~~~~|\n# Cron Jobs\n|\n- `\* \* \* \* \*`: x\n|\n## Hooks\n|\n- startup: x\n|\n- interval: 1h\n){0,30}",
         ) {
             let last = "## Last\n- expression: `@daily`\n- instruction: x\n";
             let inert = inert(&text);
             let file = format!("# Agents\n\n# Cron Jobs\n\n# From X\n\n{inert}\n\n{last}");
-            // What stands behind it is read as ever, and it belongs to no section before it.
+            // Text after the insertion is read as before, and is not part of an inserted section.
             prop_assert!(outline(&file).iter().any(|part| part.title == "Last"), "{}", file);
             prop_assert!(CronJobs::parse(&file).jobs.is_empty(), "{}", file);
             let hooks = Hooks::parse(&file);
@@ -172,7 +172,7 @@ mod tests {
         }
 
         #[test]
-        fn no_instruction_of_others_is_more_than_one(
+        fn an_instruction_stays_one_entry(
             text in r"x(\PC|[\n\r\t#`~<!>:*-]|<!--|-->|\n```\n|\n~~~\n|\n## B\n|\n- interval: 1h\n|\n- channel: 9\n){0,30}",
         ) {
             let mut check = written(&text);

@@ -1,8 +1,8 @@
-//! `aetheel migrate`: what a neighbour knows, as our markdown.
+//! `aetheel migrate`: imports the configuration of another app into the operator's markdown files.
 //!
-//! A room for each neighbour reads its files into our words ([`found`]); [`plan`] makes additions to
-//! the operator's files of them; nothing is written that was not shown before. Secrets are never
-//! copied. The neighbour's files are taken for hostile: its agents can write them. Pinned by
+//! One module per app reads its files into common types ([`found`]). [`plan`] turns them into
+//! additions to the operator's files. Everything is shown before it is written. Secrets are never
+//! copied. The app's files are untrusted, because its agents can write to them. Pinned by
 //! `tests/gateway/migrate.rs`.
 
 mod cc_connect;
@@ -32,18 +32,18 @@ use crate::startup::settings::{By, Settings};
 use crate::terminal::{fail, line, say};
 use crate::workspace::Serving;
 
-/// Lines of a file that are shown.
+/// Largest number of lines of a file that are shown.
 const SHOWN: usize = 400;
 
-/// What the neighbour's settings take from this machine.
+/// Properties of this machine that affect the app's settings.
 struct Here {
     home: Option<PathBuf>,
-    /// IANA name; none: it has none.
+    /// IANA name of the machine's time zone, if it has one.
     zone: Option<String>,
 }
 
 impl Here {
-    /// A path as people write it in settings.
+    /// Resolves a path in a setting, which may begin with `~/`.
     fn path(&self, text: &str) -> PathBuf {
         match (text.strip_prefix("~/"), &self.home) {
             (Some(rest), Some(home)) => home.join(rest),
@@ -52,7 +52,7 @@ impl Here {
     }
 }
 
-/// Where things go.
+/// The destination of the import.
 struct Target<'a> {
     folder: &'a Path,
     /// Folders that contain the directories of channels.
@@ -60,7 +60,7 @@ struct Target<'a> {
     home: Option<&'a str>,
 }
 
-/// Shows, asks and writes; returns the exit code.
+/// Shows the import, asks for confirmation, and writes. Returns the exit code.
 pub(super) fn run(settings: &Settings, wish: &Migrate) -> u8 {
     let folder = &settings.config.config_dir;
     if settings.folder.by == By::Nothing || !folder.is_dir() {
@@ -97,7 +97,7 @@ fn migrate(settings: &Settings, folder: &Path, wish: &Migrate) -> Result<u8, Str
     let plan = Plan::new(&found, &Target { folder, roots: &settings.config.project_roots, home })?;
     show(&found, &plan, &source.path, folder);
     if plan.changes().next().is_none() {
-        line("Nothing is to be written.");
+        line("Nothing to write.");
         return Ok(exit::OK);
     }
     if wish.preview {
@@ -105,7 +105,7 @@ fn migrate(settings: &Settings, folder: &Path, wish: &Migrate) -> Result<u8, Str
     }
     if !wish.yes {
         let Some(mut asking) = Asking::at_terminal() else {
-            line("Nothing was written: --yes writes it.");
+            line("Nothing was written: use --yes to write without asking.");
             return Ok(exit::OK);
         };
         if !asking.agrees("Write this?", false).unwrap_or(false) {
@@ -115,7 +115,7 @@ fn migrate(settings: &Settings, folder: &Path, wish: &Migrate) -> Result<u8, Str
     }
     if let Some(serving) = Serving::of(folder) {
         fail(&format!(
-            "a gateway (process {}) serves {}; stop it first, so that neither writes over the other",
+            "a gateway (process {}) serves {}; stop it first, because it writes to the same files",
             serving.pid,
             folder.display()
         ));
@@ -123,7 +123,7 @@ fn migrate(settings: &Settings, folder: &Path, wish: &Migrate) -> Result<u8, Str
         return Ok(exit::LOCKED);
     }
     plan.write()?;
-    line("Written. Look whether all is well: aetheel check");
+    line("Written. Check the result: aetheel check");
     Ok(exit::OK)
 }
 
@@ -136,7 +136,7 @@ fn default_folder(neighbour: Neighbour) -> &'static str {
     }
 }
 
-/// Prints what would be written, and what is not, with why.
+/// Prints the planned additions, and the items that are not imported, with reasons.
 fn show(found: &Found, plan: &Plan, from: &Path, into: &Path) {
     let hider = found.secrets.redactor();
     let version = found.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
@@ -145,12 +145,12 @@ fn show(found: &Found, plan: &Plan, from: &Path, into: &Path) {
     for (name, file) in plan.changes() {
         let how = match (file.is_new(), file.gives_way) {
             (true, _) => "new",
-            (false, true) => "in place of the example, which nobody changed",
-            (false, false) => "added to what is there",
+            (false, true) => "in place of the unchanged example",
+            (false, false) => "added to the existing text",
         };
         line(&format!("\n{name} ({how}):"));
         let added = file.added();
-        // Already without secrets; the plan's texts have no control characters either.
+        // Already without secrets.
         added.iter().take(SHOWN).for_each(|text| line(&format!("  + {}", clean_text(text))));
         if added.len() > SHOWN {
             line(&format!("  … and {} more lines", added.len() - SHOWN));
@@ -164,10 +164,10 @@ fn show(found: &Found, plan: &Plan, from: &Path, into: &Path) {
         .collect();
     for (title, lines) in [
         ("Already there:", &plan.there),
-        ("Not written, because your files say otherwise or do not allow it:", &plan.conflicts),
+        ("Not written, because your files differ or do not allow it:", &plan.conflicts),
         ("Hidden in what is written, because it looks like a secret:", &plan.hidden),
-        ("Secrets, which are not taken over:", &secrets),
-        ("Not taken over:", &found.left_out),
+        ("Secrets, which are not imported:", &secrets),
+        ("Not imported:", &found.left_out),
     ] {
         if !lines.is_empty() {
             line(&format!("\n{title}"));
@@ -177,7 +177,7 @@ fn show(found: &Found, plan: &Plan, from: &Path, into: &Path) {
     line("");
 }
 
-/// A text of others on one line, without secrets.
+/// Returns an untrusted text on one line, without secrets.
 fn hidden(hider: &Redactor, text: &str) -> String {
     without_shapes(&hider.clean(one_line(text))).0
 }

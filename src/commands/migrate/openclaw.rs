@@ -1,9 +1,9 @@
-//! `OpenClaw`: `openclaw.json`, the workspace's markdown, cron jobs.
+//! Reads `OpenClaw`: `openclaw.json`, the markdown files of the workspace, and cron jobs.
 //!
-//! Read after github.com/openclaw/openclaw: `src/cron/types.ts` at 001978f (the store of version 1,
+//! Based on github.com/openclaw/openclaw: `src/cron/types.ts` at 001978f (the store of version 1,
 //! `cron/jobs.json`), `src/cron/store.ts` at 0549437 (the store in `state/openclaw.sqlite`),
 //! `src/config/types.discord.ts` at 00a6449, `docs/concepts/agent-workspace.md` and
-//! `docs/gateway/heartbeat.md` at 013c24e, `docs/channels/discord.md` at 0105e90. These are the
+//! `docs/gateway/heartbeat.md` at 013c24e, and `docs/channels/discord.md` at 0105e90. These are the
 //! versions 2026.1 to 2026.7.
 
 use serde::Deserialize;
@@ -26,15 +26,16 @@ const DOCUMENTS: [(&str, Document); 6] = [
     ("TOOLS.md", Document::Tools),
     ("MEMORY.md", Document::Memory),
 ];
-/// Daily notes that it shows its agents at the beginning of a session: today's and yesterday's.
+/// Number of daily notes that `OpenClaw` shows its agents at the start of a session: today's and
+/// yesterday's.
 const DAILY: usize = 2;
-/// What `openclaw cron list --all --json` prints is looked for here.
+/// File with the output of `openclaw cron list --all --json`.
 const EXPORT: &str = "cron/export.json";
 
-/// Reads all that is known.
+/// Reads everything that can be imported.
 ///
 /// # Errors
-/// The folder is none of its, or of a version that is not known.
+/// The folder does not belong to `OpenClaw`, or its version is unknown.
 pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     let mut found = Found::of("OpenClaw");
     let text = source.text("openclaw.json", SETTINGS)?.ok_or_else(|| {
@@ -48,7 +49,7 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     let version = config.pointer("/meta/lastTouchedVersion").and_then(Value::as_str);
     if let Some(version) = version.filter(|version| !version.starts_with("2026.")) {
         return Err(format!(
-            "openclaw.json is of version {version:?}: only those of 2026 are known; run `openclaw doctor --fix` of one of these first"
+            "openclaw.json has version {version:?}: only versions of 2026 are supported; run `openclaw doctor --fix` of such a version first"
         ));
     }
     found.version = version.map(str::to_owned);
@@ -59,7 +60,7 @@ pub(super) fn read(source: &Source, here: &Here) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Takes the default agent's documents; returns the text of its `HEARTBEAT.md`.
+/// Imports the default agent's documents. Returns the text of its `HEARTBEAT.md`.
 fn documents(
     source: &Source,
     config: &Value,
@@ -76,9 +77,7 @@ fn documents(
         .unwrap_or(&Value::Null);
     for agent in agents.iter().filter(|agent| agent["id"] != default["id"]) {
         let id = agent["id"].as_str().unwrap_or("without an id");
-        found.leave(format!(
-            "agent {id}: there is one personality here; only that of the default agent is taken over"
-        ));
+        found.leave(format!("agent {id}: only the personality of the default agent is imported"));
     }
     let named = default["workspace"]
         .as_str()
@@ -89,7 +88,7 @@ fn documents(
         }
         _ => None,
     };
-    // Where the workspace named is not here, the folder was brought along from elsewhere.
+    // If the configured workspace does not exist, the folder was copied from another machine.
     let (workspace, below) = match &other {
         Some(other) => (other, ""),
         None => (source, "workspace/"),
@@ -101,7 +100,7 @@ fn documents(
         found.leave(fault);
         Vec::new()
     });
-    // Called by their day; another name could be anything.
+    // Daily notes are named by their date. Other names may contain anything.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     daily.retain(|name| name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain));
     let older = daily.len().saturating_sub(DAILY);
@@ -110,14 +109,14 @@ fn documents(
     }
     if older > 0 {
         found.leave(format!(
-            "{older} older daily {} in {}: `memory.md` is a part of every prompt; put into it what is to be remembered",
+            "{older} older daily {} in {}: `memory.md` is part of every prompt; copy what is to be remembered into it",
             if older == 1 { "note" } else { "notes" },
             workspace.path.join(below).join("memory").display()
         ));
     }
     for (name, why) in [
-        ("BOOT.md", "write it as hook `startup` into agents.md"),
-        ("skills", "agents have skills of their own"),
+        ("BOOT.md", "add it to agents.md as the hook `startup`"),
+        ("skills", "agents have their own skills"),
     ] {
         if workspace.has(&format!("{below}{name}")) {
             found.leave(format!("{name}: {why}"));
@@ -129,7 +128,7 @@ fn documents(
     })
 }
 
-/// Takes a document that is there.
+/// Imports a document, if it exists.
 fn take(source: &Source, below: &str, name: &str, into: Document, found: &mut Found) {
     match source.text(&format!("{below}{name}"), DOCUMENT) {
         Ok(Some(text)) => found.texts.push(Text { into, from: name.to_owned(), text }),
@@ -155,7 +154,7 @@ struct Hours {
     timezone: Option<String>,
 }
 
-/// Takes the heartbeat of the default agent.
+/// Imports the heartbeat of the default agent.
 fn check(config: &Value, checklist: Option<String>, here: &Here, found: &mut Found) {
     let about = config.pointer("/agents/defaults/heartbeat").cloned().unwrap_or_default();
     let about: HeartbeatConfig = match serde_json::from_value(about.clone()) {
@@ -163,7 +162,7 @@ fn check(config: &Value, checklist: Option<String>, here: &Here, found: &mut Fou
         Err(_) if about.is_null() => HeartbeatConfig::default(),
         Err(error) => return found.leave(format!("the heartbeat: {error}")),
     };
-    // Without a line that says something, it asks nobody either.
+    // `OpenClaw` skips a heartbeat whose file contains only blank lines and headings.
     let says = |text: &String| {
         let words = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
         text.lines().any(words)
@@ -234,7 +233,7 @@ enum Payload {
     },
     AgentTurn {
         message: String,
-        /// Destination of the answer, in jobs from before there was `delivery`.
+        /// Destination of the answer in older jobs, which have no `delivery`.
         deliver: Option<bool>,
         channel: Option<String>,
         to: Option<Value>,
@@ -250,13 +249,13 @@ struct Delivery {
     to: Option<Value>,
 }
 
-/// Takes the cron jobs.
+/// Imports the cron jobs.
 fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
     let export = source.text(EXPORT, SETTINGS)?;
     if export.is_none() && source.has("state/openclaw.sqlite") {
         let folder = source.path.display();
         found.leave(format!(
-            "cron jobs: they are in a database (state/openclaw.sqlite); run `openclaw cron list --all --json > {folder}/{EXPORT}`, then this again"
+            "cron jobs: they are in a database (state/openclaw.sqlite); run `openclaw cron list --all --json > {folder}/{EXPORT}`, then repeat this command"
         ));
         return Ok(());
     }
@@ -269,7 +268,10 @@ fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
     };
     let store: Value = json5(&text).map_err(|fault| format!("{file}: {fault}"))?;
     if !store["version"].is_null() && store["version"] != 1 {
-        return Err(format!("{file} is of version {}: only 1 is known", store["version"]));
+        return Err(format!(
+            "{file} has version {}: only version 1 is supported",
+            store["version"]
+        ));
     }
     let jobs =
         store["jobs"].as_array().ok_or_else(|| format!("{file}: there are no `jobs` in it"))?;
@@ -298,8 +300,8 @@ fn one(job: &Value, called: &str, here: &Here) -> Result<Job, String> {
             )
         }
         Schedule::Every { every_ms } => (schedule::every(every_ms / 1_000)?, here.zone.clone()),
-        Schedule::At {} => return Err("it runs once; jobs here run again and again".to_owned()),
-        Schedule::Other => return Err("its schedule is of a kind that is not known".to_owned()),
+        Schedule::At {} => return Err("it runs once; such jobs are not supported".to_owned()),
+        Schedule::Other => return Err("its kind of schedule is unknown".to_owned()),
     };
     let mut delivery = job.delivery;
     let instruction = match job.payload {
@@ -309,7 +311,7 @@ fn one(job: &Value, called: &str, here: &Here) -> Result<Job, String> {
             delivery = delivery.or(Some(legacy).filter(|_| deliver != Some(false)));
             message
         }
-        Payload::Other => return Err("it runs no agent".to_owned()),
+        Payload::Other => return Err("it does not run an agent".to_owned()),
     };
     let discord = delivery.filter(|to| {
         to.mode.as_deref() != Some("webhook") && to.channel.as_deref() == Some("discord")
@@ -319,7 +321,7 @@ fn one(job: &Value, called: &str, here: &Here) -> Result<Job, String> {
     Ok(Job { name, when, instruction, channel, zone })
 }
 
-/// Takes the channels in which it answers without being mentioned.
+/// Imports the channels in which the app answers without being mentioned.
 fn channels(config: &Value, found: &mut Found) {
     let mut people = 0;
     let accounts = config.pointer("/channels/discord/accounts").and_then(Value::as_object);
@@ -330,12 +332,12 @@ fn channels(config: &Value, found: &mut Found) {
             people += about["users"].as_array().map_or(0, Vec::len);
             if about["requireMention"] == false {
                 found.leave(format!(
-                    "server {guild}: it answers there without being mentioned; that is set for each channel here (`require-mention: no` in channels.md)"
+                    "server {guild}: answers without a mention: set this for each channel (`require-mention: no` in channels.md)"
                 ));
             }
             for (name, channel) in about["channels"].as_object().into_iter().flatten() {
                 let Some(id) = snowflake(name) else {
-                    found.leave(format!("channel {name}: it is named without its id"));
+                    found.leave(format!("channel {name}: its id is unknown"));
                     continue;
                 };
                 if channel["requireMention"] == false {
@@ -343,10 +345,10 @@ fn channels(config: &Value, found: &mut Found) {
                     found.channels.push(channel);
                 }
                 if channel["systemPrompt"].is_string() {
-                    found.leave(format!("channel {id}: channels have no system prompt of their own; write an AGENTS.md or CLAUDE.md into its directory"));
+                    found.leave(format!("channel {id}: channels cannot have their own system prompt; write an AGENTS.md or CLAUDE.md into its directory"));
                 }
                 if channel["enabled"] == false || channel["allow"] == false {
-                    found.leave(format!("channel {id}: that it is not answered there; ALLOWED_CHANNELS lists those that are"));
+                    found.leave(format!("channel {id}: it is switched off; set the channels to answer in ALLOWED_CHANNELS"));
                 }
             }
         }

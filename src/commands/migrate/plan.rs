@@ -1,8 +1,8 @@
-//! What would be written: additions to the operator's files, each read back before it counts.
+//! Plans the additions to the operator's files, and verifies each by parsing the result.
 //!
-//! An operator's word is never changed. Text of others goes below what is there; a job, channel or
-//! project that is there already stays as it is. Only an example that nobody changed since
-//! `aetheel init` wrote it gives way.
+//! The operator's text is never changed. Imported text is added below it, and a job, channel or
+//! project that already exists stays as it is. Only an example that is unchanged since `aetheel
+//! init` wrote it is replaced.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -25,40 +25,40 @@ use crate::workspace::{
 
 const CHANNELS: &str = "channels.md";
 const HEARTBEATS: &str = "heartbeat.md";
-/// Those that say who the agent is or what surrounds it: there the unchanged example would
-/// contradict what is taken over.
+/// Documents that describe the agent or its environment. The unchanged example is replaced there,
+/// because it would contradict the imported text.
 const GIVE_WAY: [Document; 4] =
     [Document::Identity, Document::Soul, Document::User, Document::Tools];
 
-/// See the module.
+/// The planned additions.
 pub(super) struct Plan {
     files: BTreeMap<&'static str, File>,
-    /// What is there already, a line each.
+    /// Items that already exist, one line each.
     pub there: Vec<String>,
-    /// What the operator's files say otherwise, and so is not written, a line each.
+    /// Items that are not written because the operator's files differ, one line each.
     pub conflicts: Vec<String>,
-    /// Texts in which something was hidden, a line each.
+    /// Texts in which words were redacted, one line each.
     pub hidden: Vec<String>,
     redactor: Redactor,
 }
 
-/// A file of the operator's.
+/// A file of the operator.
 pub(super) struct File {
     path: PathBuf,
-    /// As it stands; none: it is not there.
+    /// The current contents, or `None` if the file does not exist.
     before: Option<String>,
     after: String,
-    /// The unchanged example gives way.
+    /// Whether the file is the unchanged example and is replaced.
     pub gives_way: bool,
 }
 
 impl File {
-    /// Whether it is a new one.
+    /// Returns whether the file does not exist yet.
     pub(super) fn is_new(&self) -> bool {
         self.before.is_none()
     }
 
-    /// The lines that are added, in order, as they stand.
+    /// Returns the added lines, in order.
     pub(super) fn added(&self) -> Vec<&str> {
         let before = if self.gives_way { "" } else { self.before.as_deref().unwrap_or_default() };
         let diff = similar::TextDiff::from_lines(before, &self.after);
@@ -76,10 +76,10 @@ impl File {
 }
 
 impl Plan {
-    /// Works out what of this is to be written.
+    /// Plans the additions for the imported data.
     ///
     /// # Errors
-    /// A file of the operator's that cannot be read.
+    /// Names a file of the operator that cannot be read.
     pub(super) fn new(found: &Found, target: &Target<'_>) -> Result<Self, String> {
         let mut plan = Self {
             files: BTreeMap::new(),
@@ -116,17 +116,17 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The files that change.
+    /// Returns the files that change.
     pub(super) fn changes(&self) -> impl Iterator<Item = (&'static str, &File)> {
         let changes = |file: &File| file.before.as_deref().unwrap_or_default() != file.after;
         self.files.iter().filter(move |(_, file)| changes(file)).map(|(name, file)| (*name, file))
     }
 
-    /// Writes the files, each as a whole; a new one is the owner's only.
+    /// Writes the files, each atomically. New files are readable only by their owner.
     ///
     /// # Errors
-    /// The file that changed meanwhile or cannot be written. Those before it, in the order of
-    /// their names, are written.
+    /// Names a file that changed in the meantime or cannot be written. The files before it, in the
+    /// order of their names, are written.
     pub(super) fn write(&self) -> Result<(), String> {
         for (name, file) in self.changes() {
             let now = match read_ordinary(&file.path, DOCUMENT_LIMIT).and_then(text_of) {
@@ -135,7 +135,7 @@ impl Plan {
                 Err(error) => return Err(format!("cannot read {name}: {error}")),
             };
             if now != file.before {
-                return Err(format!("{name} was changed meanwhile; run this again"));
+                return Err(format!("{name} was changed in the meantime; run this again"));
             }
             replace(&file.path, file.after.as_bytes())
                 .map_err(|error| format!("cannot write {}: {error}", file.path.display()))?;
@@ -147,10 +147,10 @@ impl Plan {
         &self.files[name].after
     }
 
-    /// Takes a new text of a file, unless it became too long.
+    /// Sets the new contents of a file, unless they are too long.
     fn set(&mut self, name: &'static str, what: &str, after: String) -> bool {
         if after.len() as u64 > DOCUMENT_LIMIT {
-            self.conflicts.push(format!("{name}: no room for {what}; 1 MiB is the most"));
+            self.conflicts.push(format!("{name}: {what} does not fit; the limit is 1 MiB"));
             return false;
         }
         let file = self.files.get_mut(name).expect("all files are known");
@@ -158,7 +158,7 @@ impl Plan {
         true
     }
 
-    /// Without secrets, those that are known and those that look like some.
+    /// Redacts known secrets, and words that look like secrets.
     fn hide(&mut self, what: &str, text: &str) -> String {
         let clean = self.redactor.clean(text.to_owned());
         let known = clean.matches("***").count().saturating_sub(text.matches("***").count());
@@ -183,7 +183,7 @@ impl Plan {
         }
         if markdown::has_section(&before, &title) {
             self.conflicts.push(format!(
-                "{name}: {} was taken over before, and one of the two was changed since; delete the section \"{title}\" to have it taken over anew",
+                "{name}: {} was imported before, and the source or the section has changed since; delete the section \"{title}\" to import it again",
                 text.from
             ));
             return;
@@ -196,7 +196,7 @@ impl Plan {
         };
         let after = format!("{head}\n\n{block}");
         if text.into == Document::Agents && orders(name, &after) != orders(name, &before) {
-            self.conflicts.push(format!("{name}: {} cannot be written without changing jobs or hooks: an example or a comment there may have no end", text.from));
+            self.conflicts.push(format!("{name}: {} cannot be written without changing jobs or hooks: a code block or comment in the file may not be closed", text.from));
             return;
         }
         if self.set(name, &text.from, after) && gives_way {
@@ -204,7 +204,7 @@ impl Plan {
         }
     }
 
-    /// A job with a name of its own and without secrets.
+    /// Returns the job with a unique name and without secrets.
     fn tidied(&mut self, job: &Job, taken: &mut Vec<String>) -> Job {
         let (called, instruction) =
             (self.hide("the name of a job", &job.name), self.hide(&job.name, &job.instruction));
@@ -243,15 +243,15 @@ impl Plan {
                 self.there.push(format!("{name}: {}", job.name));
             }
             Some(_) => self.conflicts.push(format!(
-                "{name}: there is another {:?}; it stays, and this one is not taken over",
+                "{name}: there is another {:?}; it is kept, and this one is not imported",
                 job.name
             )),
-            // Nothing else may have become of what stands there.
+            // The other entries of the file must be unchanged.
             None if written == Some(Order::of(job)) && read == standing => {
                 self.set(name, &what, after);
             }
             None => self.conflicts.push(format!(
-                "{name}: {:?} cannot be written so that it is read back as it is; write it by hand (the end of {name} may stand in an example or a comment)",
+                "{name}: {:?} cannot be added without being misread; add it by hand (a code block or comment at the end of {name} may not be closed)",
                 job.name
             )),
         }
@@ -285,7 +285,7 @@ impl Plan {
             },
             (Some(wanted), Some(stands)) if *wanted == stands => self.there.push(told("directory")),
             (Some(wanted), Some(stands)) => self.conflicts.push(told(&format!(
-                "its directory is {stands} here and {wanted} there; it stays"
+                "its directory is {stands} here and {wanted} there; it is not changed"
             ))),
             (None, _) => {}
         }
@@ -293,7 +293,8 @@ impl Plan {
             (true, None) => entries.push(("require-mention", Some("no"))),
             (true, Some(false)) => self.there.push(told("require-mention")),
             (true, Some(true)) => {
-                self.conflicts.push(told("it must be mentioned here and not there; that stays"));
+                self.conflicts
+                    .push(told("it must be mentioned here and not there; this is not changed"));
             }
             (false, _) => {}
         }
@@ -311,15 +312,17 @@ impl Plan {
 }
 
 impl Target<'_> {
-    /// Whether channels may have this directory.
+    /// Checks that a channel may use this directory.
     fn allows(&self, directory: &str) -> Result<(), String> {
         channel_directory(directory, self.roots, self.home).map(drop).map_err(|fault| {
-            format!("{fault}; make the directory or name it in PROJECT_ROOTS, then run this again")
+            format!(
+                "{fault}; create the directory, or add it to PROJECT_ROOTS, then run this again"
+            )
         })
     }
 }
 
-/// A job as our readers see it.
+/// A job as parsed from a file, for comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Order {
     when: String,
@@ -340,7 +343,7 @@ impl Order {
         Self { when, words, channel, zone }
     }
 
-    /// One that is read back as it is meant.
+    /// Returns the expected result of parsing a job.
     fn of(job: &Job) -> Self {
         let when = match &job.when {
             When::Cron(expression) => expression.clone(),
@@ -352,17 +355,17 @@ impl Order {
     }
 }
 
-/// All that a file has us do.
+/// The jobs and hooks of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Orders {
-    /// By name in lower case.
+    /// Jobs by name, in lower case.
     all: BTreeMap<String, Order>,
     hooks: Vec<Option<String>>,
-    /// What cannot be read.
+    /// Number of warnings about entries that cannot be parsed.
     strange: usize,
 }
 
-/// Reads what `agents.md` or `heartbeat.md` has us do.
+/// Parses the jobs and hooks of `agents.md` or `heartbeat.md`.
 fn orders(name: &str, text: &str) -> Orders {
     if name == HEARTBEATS {
         let read = Heartbeats::parse(text);
@@ -386,7 +389,7 @@ fn orders(name: &str, text: &str) -> Orders {
     }
 }
 
-/// The text of `agents.md` with a job behind the others.
+/// Returns the text of `agents.md` with a job added after the other jobs.
 fn with_job(text: &str, job: &Job) -> String {
     let parts = outline(text);
     let section = parts.iter().position(|part| {

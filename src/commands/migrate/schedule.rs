@@ -1,25 +1,25 @@
-//! Schedules of neighbours in our words. Pure.
+//! Converts schedules of other apps. Pure.
 
 use jiff::tz::TimeZone;
 
 use super::found::When;
 use crate::schedule::Cron;
 
-/// Where a cron line of six fields has its seconds.
+/// Position of the seconds in a cron expression with six fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seconds {
     /// Before the minutes.
     First,
-    /// Behind the weekday, or nowhere.
+    /// After the weekday, or not supported.
     Elsewhere,
 }
 
-/// Reads a cron line: five fields, with seconds six, a word such as `@daily`, `@every 1h30m`; a
-/// time zone may stand before it, as in `CRON_TZ=Europe/Berlin 0 9 * * *`. The second part is that
-/// zone.
+/// Parses a cron expression: five fields, six fields with seconds, a word such as `@daily`, or
+/// `@every 1h30m`. A time zone may precede it, as in `CRON_TZ=Europe/Berlin 0 9 * * *`; it is the
+/// second part of the result.
 ///
 /// # Errors
-/// Why we cannot express it.
+/// Returns the reason if this program does not support the schedule.
 pub(super) fn when(text: &str, seconds: Seconds) -> Result<(When, Option<String>), String> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let mut zone = None;
@@ -36,13 +36,13 @@ pub(super) fn when(text: &str, seconds: Seconds) -> Result<(When, Option<String>
     if words.len() == 6 {
         match (seconds, words[0], words[5]) {
             (Seconds::First, "0" | "00", _) => drop(words.remove(0)),
-            // Only the numbers of weekdays mean something else with us.
+            // With seconds, only weekday numbers have another meaning in this program.
             (Seconds::First, _, "*" | "?") => {}
             (Seconds::First, ..) => {
-                return Err(format!("`{text}`: weekdays together with seconds are not taken over"));
+                return Err(format!("`{text}`: weekdays together with seconds are not supported"));
             }
             (Seconds::Elsewhere, ..) => {
-                return Err(format!("`{text}`: six fields are read otherwise here"));
+                return Err(format!("`{text}`: expressions with six fields are not supported"));
             }
         }
     }
@@ -51,42 +51,42 @@ pub(super) fn when(text: &str, seconds: Seconds) -> Result<(When, Option<String>
     Ok((When::Cron(line), zone))
 }
 
-/// An interval, if we have it.
+/// Makes an interval.
 ///
 /// # Errors
-/// It is too short or too long.
+/// The interval is too short or too long.
 pub(super) fn every(seconds: u64) -> Result<When, String> {
     if !(u64::from(crate::schedule::MINIMUM)..=366 * 86_400).contains(&seconds) {
         let least = crate::schedule::MINIMUM;
         return Err(format!(
-            "an interval of {seconds} seconds: {least} seconds to a year can be expressed"
+            "an interval of {seconds} seconds: only {least} seconds to a year are supported"
         ));
     }
     Ok(When::Every { seconds, active: None })
 }
 
-/// A zone of the IANA database.
+/// Checks that a time zone is in the IANA database.
 ///
 /// # Errors
-/// It is none.
+/// The time zone is unknown.
 pub(super) fn known_zone(name: &str) -> Result<String, String> {
     let name = name.trim();
-    TimeZone::get(name).map_err(|_| format!("{name:?} is no time zone of the IANA database"))?;
+    TimeZone::get(name).map_err(|_| format!("{name:?} is not a time zone of the IANA database"))?;
     Ok(name.to_owned())
 }
 
-/// This machine's zone, in which programs without a setting of their own schedule; none: it has no
+/// Returns the time zone of this machine, which other apps use by default, or `None` if it has no
 /// name.
 pub(super) fn local_zone() -> Option<String> {
     TimeZone::system().iana_name().filter(|name| *name != "Etc/Unknown").map(str::to_owned)
 }
 
-/// Whole seconds of `90s`, `30m`, `1h30m`, `2d`; a number alone is minutes.
+/// Parses `90s`, `30m`, `1h30m` or `2d` to seconds. A number without a unit is in minutes.
 ///
 /// # Errors
-/// It is none of these.
+/// The text has another form.
 pub(super) fn duration(text: &str) -> Result<u64, String> {
-    let fault = || format!("{text:?} is no length of time that can be taken over");
+    let fault = || format!("{text:?} is not a supported duration");
     let text = text.trim();
     if let Ok(minutes) = text.parse::<u64>() {
         return minutes.checked_mul(60).ok_or_else(fault);
@@ -109,7 +109,7 @@ pub(super) fn duration(text: &str) -> Result<u64, String> {
     if text.is_empty() { Err(fault()) } else { Ok(sum) }
 }
 
-/// Seconds as they are written in `heartbeat.md`.
+/// Formats seconds for `heartbeat.md`.
 pub(super) fn shown(seconds: u64) -> String {
     match seconds {
         s if s.is_multiple_of(86_400) => format!("{}d", s / 86_400),
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_neighbours_become_lines_of_ours() {
+    fn supported_expressions_are_converted() {
         for (text, seconds, wanted) in [
             ("0  9 * * 1-5", Seconds::First, "0 9 * * 1-5"),
             ("0 0 9 * * 1-5", Seconds::First, "0 9 * * 1-5"),
@@ -143,15 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_expressed_is_named() {
+    fn unsupported_expressions_are_refused_with_the_reason() {
         for (text, seconds, why) in [
             ("30 0 9 * * 1", Seconds::First, "weekdays together with seconds"),
             ("0 9 * * * 0", Seconds::Elsewhere, "six fields"),
             ("0 9 L * *", Seconds::First, "day of the month `L`"),
             ("@reboot", Seconds::First, "startup hook"),
-            ("TZ=Mars/Base 0 9 * * *", Seconds::First, "no time zone"),
+            ("TZ=Mars/Base 0 9 * * *", Seconds::First, "not a time zone"),
             ("@every 10s", Seconds::First, "60 seconds to a year"),
-            ("@every 1h-5m", Seconds::First, "no length of time"),
+            ("@every 1h-5m", Seconds::First, "not a supported duration"),
             ("", Seconds::First, "0 fields"),
         ] {
             let told = when(text, seconds).unwrap_err();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_read_and_written() {
+    fn durations_are_parsed_and_formatted() {
         for (text, seconds) in
             [("30m", 1_800), ("45", 2_700), ("1h30m", 5_400), ("90s", 90), ("2d", 172_800)]
         {

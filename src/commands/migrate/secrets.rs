@@ -1,14 +1,15 @@
-//! Secrets of a neighbour: known so that none is copied, and named by the place they stand in.
+//! Collects the secrets of another app, so that they are not copied, and their locations, to show
+//! them to the operator.
 
 use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::redact::Redactor;
 
-/// Parts of names whose values are secret, in lower case without separators.
+/// Parts of names that have secret values, in lower case without separators.
 const SECRETIVE: [&str; 8] =
     ["token", "secret", "password", "passwd", "apikey", "credential", "privatekey", "cookie"];
-/// Beginnings of well-known tokens.
+/// Prefixes of well-known tokens.
 const KNOWN: [&str; 14] = [
     "sk-",
     "ghp_",
@@ -25,33 +26,33 @@ const KNOWN: [&str; 14] = [
     "npm_",
     "eyJ",
 ];
-/// A shorter value is no secret that could be told from a word, bytes.
+/// Shorter values are not treated as secrets, because they could be ordinary words. In bytes.
 const SHORTEST: usize = 8;
-/// Most levels of a file of settings that are looked through.
+/// Largest depth of settings that are searched.
 const DEPTH: usize = 64;
 
-/// See the module.
+/// The secrets of another app.
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
     values: Vec<SecretString>,
-    /// File and name of each, without its value.
+    /// File and name of each secret, without its value.
     pub places: Vec<String>,
 }
 
 impl Secrets {
-    /// Looks through a file of settings.
+    /// Collects the secrets of a settings file.
     pub(super) fn of_settings(&mut self, file: &str, settings: &Value) {
         self.walk(file, "", settings, DEPTH);
     }
 
-    /// Looks through lines `NAME=value`.
+    /// Collects the secrets of lines `NAME=value`.
     pub(super) fn of_env(&mut self, file: &str, text: &str) {
         for (name, value) in env(text) {
             self.note(file, name, value);
         }
     }
 
-    /// What hides all of them.
+    /// Returns a redactor for all secrets.
     pub(super) fn redactor(&self) -> Redactor {
         Redactor::new(&self.values)
     }
@@ -80,7 +81,7 @@ impl Secrets {
     fn note(&mut self, file: &str, path: &str, value: &str) {
         let value = value.trim();
         let name = path.rsplit('.').next().unwrap_or(path);
-        // `${NAME}` stands for what is elsewhere.
+        // `${NAME}` is a reference to a value in another place.
         let elsewhere = value.starts_with('$') || value.contains(char::is_whitespace);
         if is_secretive(name) && value.len() >= SHORTEST && !elsewhere {
             self.values.push(value.to_owned().into());
@@ -89,7 +90,7 @@ impl Secrets {
     }
 }
 
-/// The lines `NAME=value` of a text, without quotes around the value.
+/// Parses lines `NAME=value`, and removes quotes around the values.
 pub(super) fn env(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| {
         let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
@@ -108,13 +109,13 @@ fn is_secretive(name: &str) -> bool {
     SECRETIVE.iter().any(|part| plain.contains(part))
 }
 
-/// The text with words hidden that look like secrets, and how many those are. Beside the values
-/// that are known: agents write down keys they were told.
+/// Redacts words that look like secrets, in addition to known values, because agents write keys
+/// into their notes. Also returns the number of redacted words.
 pub(super) fn without_shapes(text: &str) -> (String, usize) {
     let (mut hidden, mut count, mut key) = (String::with_capacity(text.len()), 0, false);
     for line in text.split_inclusive('\n') {
         if key || line.contains("-----BEGIN ") && line.contains("PRIVATE KEY") {
-            // Up to its end, however long it is.
+            // Redacts all lines up to the end of the key.
             (key, count) = (!line.contains("-----END "), count + usize::from(!key));
             hidden.push_str(if line.ends_with('\n') { "***\n" } else { "***" });
             continue;
@@ -132,7 +133,8 @@ pub(super) fn without_shapes(text: &str) -> (String, usize) {
                 continue;
             }
             hidden.push_str(word);
-            // `password: …` and `API_KEY=…`; a sentence about tokens has a blank behind the word.
+            // Matches `password: …` and `API_KEY=…`. In a sentence about tokens, the word is
+            // followed by a blank.
             let separates = word.ends_with(['=', ':']);
             let begins = bare.is_empty() && named;
             named = begins || !bare.is_empty() && separates && is_secretive(bare);
@@ -141,20 +143,20 @@ pub(super) fn without_shapes(text: &str) -> (String, usize) {
     (hidden, count)
 }
 
-/// Whether a word has the form of a well-known token.
+/// Returns whether a word has the form of a well-known token.
 fn is_token(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if word.len() < 20 || !word.chars().all(plain) {
         return false;
     }
     let parts: Vec<&str> = word.split('.').collect();
-    // A Discord bot's: id, time and signature.
+    // The token of a Discord bot: id, time and signature.
     let discord = matches!(parts[..], [id, time, signature]
         if id.len() >= 18 && (5..=8).contains(&time.len()) && signature.len() >= 20);
     discord || KNOWN.iter().any(|begin| word.starts_with(begin))
 }
 
-/// Whether what stands behind `password:` is one: a long word, or one that is no plain word.
+/// Returns whether a word after `password:` is likely a secret: it is long, or contains a digit.
 fn is_value(word: &str) -> bool {
     word.len() >= SHORTEST && (word.len() >= 16 || word.bytes().any(|byte| byte.is_ascii_digit()))
 }
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_named_by_their_place_and_hidden_by_their_value() {
+    fn secrets_are_redacted_and_their_locations_are_listed() {
         let mut secrets = Secrets::default();
         secrets.of_settings(
             "x.json",
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_is_hidden_and_prose_is_not() {
+    fn likely_secrets_are_redacted_and_prose_is_not() {
         let discord =
             ["MTIzNDU2Nzg5MDEyMzQ1Njc4", "Gabcde", "abcdefghijklmnopqrstuvwxyz0123"].join(".");
         for (text, wanted, hidden) in [

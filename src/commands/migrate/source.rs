@@ -1,7 +1,7 @@
-//! The folder of a neighbour: read within bounds, and never through a link.
+//! Reads the folder of another app, with size limits, and never through a symbolic link.
 //!
-//! The neighbour's agents can write there. A link in it may lead to any file that this user can
-//! read, so none is followed, however soon before the reading it was made.
+//! The app's agents can write to the folder. A link in it may lead to any file that this user can
+//! read, so no link is followed, even one that is created during the import.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,25 +12,25 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
-/// Most bytes of a file of settings or schedules.
+/// Largest size of a file of settings or schedules, in bytes.
 pub(super) const SETTINGS: u64 = 8 << 20;
-/// Most bytes of a document.
+/// Largest size of a document, in bytes.
 pub(super) const DOCUMENT: u64 = 256 << 10;
-/// Most names of a folder that are looked at.
+/// Largest number of names that are read from a folder.
 const NAMES: usize = 10_000;
 
-/// See the module.
+/// The folder of another app.
 pub(super) struct Source {
-    /// As people named it, for messages.
+    /// The path as the operator wrote it, for messages.
     pub path: PathBuf,
     root: OwnedFd,
 }
 
 impl Source {
-    /// Opens a folder. What leads to it may be a link: that is the operator's.
+    /// Opens a folder. Its own path may contain links, because the operator chose it.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// Returns the reason if the folder cannot be opened.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(path, folder, Mode::empty())
@@ -38,15 +38,15 @@ impl Source {
         Ok(Self { path: path.to_owned(), root })
     }
 
-    /// Whether there is something of this name.
+    /// Returns whether a file or folder with this name exists.
     pub(super) fn has(&self, name: &str) -> bool {
         self.reach(Path::new(name), OFlags::PATH).is_ok()
     }
 
-    /// The text of a file; none: there is no such file, or nothing but blanks in it.
+    /// Reads a text file. Returns `None` if it does not exist or contains only whitespace.
     ///
     /// # Errors
-    /// Why it is not read: a link, no ordinary file, more than `most` bytes, no UTF-8.
+    /// The file is a link or not a regular file, has more than `most` bytes, or is not UTF-8.
     pub(super) fn text(&self, name: &str, most: u64) -> Result<Option<String>, String> {
         match self.read(name, most) {
             Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
@@ -60,22 +60,23 @@ impl Source {
         let file = File::from(file);
         let (about, mut bytes) = (file.metadata()?, Vec::new());
         if !about.is_file() {
-            return Err(io::Error::other("it is no ordinary file"));
+            return Err(io::Error::other("it is not an ordinary file"));
         }
         if about.len() > most {
             let size = about.len();
-            return Err(io::Error::other(format!("it has {size} bytes, and {most} is the most")));
+            return Err(io::Error::other(format!("it has {size} bytes; the limit is {most}")));
         }
-        // It may be growing.
+        // The file may grow while it is read.
         file.take(most).read_to_end(&mut bytes)?;
         let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
         Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
     }
 
-    /// The names in a folder that end like this, in order; none where there is no such folder.
+    /// Returns the names in a folder with the given ending, sorted, or no names if there is no such
+    /// folder.
     ///
     /// # Errors
-    /// Why it is not read.
+    /// Returns the reason if the folder cannot be read.
     pub(super) fn names(&self, folder: &str, end: &str) -> Result<Vec<String>, String> {
         let folder = match self.reach(Path::new(folder), OFlags::RDONLY | OFlags::DIRECTORY) {
             Ok(found) => found,
@@ -92,7 +93,7 @@ impl Source {
         Ok(names)
     }
 
-    /// Opens what has this name, no part of which may be a link.
+    /// Opens a file or folder below the root. No part of its path may be a link.
     fn reach(&self, name: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let parts: Vec<&OsStr> = name
             .components()
@@ -108,9 +109,9 @@ impl Source {
         let step = |at: &Option<OwnedFd>, name: &OsStr, flags: OFlags| {
             let from = at.as_ref().unwrap_or(&self.root);
             openat(from, name, flags | never, Mode::empty()).map_err(|error| match error {
-                // A link to a folder is no folder, by this system call.
+                // The system call reports a link to a folder as "not a directory".
                 Errno::LOOP | Errno::MLINK | Errno::NOTDIR => {
-                    io::Error::other("it is a link, which is not followed, or no folder")
+                    io::Error::other("it is a link, which is not followed, or not a folder")
                 }
                 other => other.into(),
             })
@@ -153,14 +154,14 @@ mod tests {
             ("out/secret", "a link"),
             ("../secret", "outside"),
             ("/etc/passwd", "outside"),
-            ("pipe", "no ordinary file"),
-            ("in", "no ordinary file"),
+            ("pipe", "not an ordinary file"),
+            ("in", "not an ordinary file"),
             ("in/b.md", "not UTF-8"),
         ] {
             let told = source.text(name, 100).unwrap_err();
             assert!(told.contains(why) && told.starts_with(name), "{name}: {told}");
         }
-        assert!(source.text("in/a.md", 5).unwrap_err().contains("9 bytes, and 5 is the most"));
+        assert!(source.text("in/a.md", 5).unwrap_err().contains("9 bytes; the limit is 5"));
         assert_eq!(source.names("in", ".md"), Ok(vec!["a.md".to_owned(), "b.md".to_owned()]));
         assert_eq!(source.names("none", ""), Ok(Vec::new()));
         assert!(source.names("out", "").unwrap_err().contains("a link"));
