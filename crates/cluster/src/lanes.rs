@@ -26,7 +26,7 @@ impl LaneRow {
     }
 }
 
-/// Which node serves a lane, as the database says.
+/// The node that serves a lane, according to the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// This node.

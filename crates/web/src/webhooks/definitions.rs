@@ -41,7 +41,7 @@ impl Definitions {
         Self { file, secrets, armed: Mutex::default() }
     }
 
-    /// The webhooks that can be called now. New faults are logged.
+    /// Returns the webhooks that can be called now. Logs new faults.
     pub(super) async fn current(&self) -> Arc<All> {
         let (webhooks, changed) = self.file.refresh().await;
         let mut armed = self.armed.lock();

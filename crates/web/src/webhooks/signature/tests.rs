@@ -72,7 +72,7 @@ fn the_published_vector_of_standard_webhooks_is_good() {
     let other = STANDARD.encode([7; 24]);
     assert!(
         check(Scheme::Standard, &[&other, &prefixed], &list, body, NOW).is_ok(),
-        "while a secret is changed both are good"
+        "both secrets are valid during a rotation"
     );
     assert_eq!(check(Scheme::Standard, &[&other], &list, body, NOW), Err(Fault::Wrong));
 }
@@ -191,7 +191,7 @@ fn missing_and_repeated_headers_are_refused() {
     assert_eq!(
         check(Scheme::Standard, &[], &all, b"{}", NOW),
         Err(Fault::Wrong),
-        "nobody knows the stand-in"
+        "the spare key is random"
     );
 }
 
