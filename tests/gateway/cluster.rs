@@ -330,7 +330,7 @@ async fn a_node_that_died_while_it_gave_a_channel_away_begins_without_it() {
     local.mention(CHANNEL, ANN, "for the other node");
 
     let program = serving(&one).await;
-    program.logs("another node has channels that this one gave away").await;
+    program.logs("another node has channels that this one moved to it").await;
     program.logs("discord is ready").await;
     local.mention(OTHER, ANN, "and you?");
     let answer = local.wait_for_message(OTHER, |text| text.contains("You said: and you?")).await;
