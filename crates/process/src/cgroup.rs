@@ -1,8 +1,9 @@
-//! A cgroup for every run, where the system lets us: one write kills all of it, whatever it forked.
+//! A cgroup for every run, if the system permits it. One write to `cgroup.kill` then kills all
+//! processes of the run, however they were forked.
 //!
-//! Only version 2 with `cgroup.kill` (Linux 5.14); no controllers are switched on. Runs live in
-//! `<our own cgroup>/aetheel-<gateway>/<number>`; the name tells a dead gateway's folder from a
-//! live one's.
+//! Needs cgroups of version 2 with `cgroup.kill` (Linux 5.14). No controllers are enabled. A run's
+//! cgroup is `<our own cgroup>/aetheel-<gateway>/<number>`. The name identifies the gateway, so
+//! that the folders of dead gateways can be removed.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,39 +12,39 @@ use std::path::{Path, PathBuf};
 
 use super::gateway::Gateway;
 
-/// What our folders begin with.
+/// Prefix of the names of our folders.
 const PREFIX: &str = "aetheel-";
 
-/// The cgroup of holders that left their gateway's.
+/// The cgroup of holders that have left their gateway's cgroup.
 const HOLDERS: &str = "aetheel-hold";
 
-/// Folder of all runs of this gateway.
+/// The folder with the cgroups of all runs of this gateway. Removed on drop, if it is empty.
 #[derive(Debug)]
 pub(super) struct Home {
     folder: PathBuf,
 }
 
 impl Home {
-    /// Makes it.
+    /// Creates the folder.
     ///
     /// # Errors
-    /// There is no cgroup that we may divide.
+    /// This process may not create cgroups below its own, or the kernel has no `cgroup.kill`.
     pub(super) fn new(gateway: &Gateway) -> io::Result<Self> {
         let folder = own_folder()?.join(format!("{PREFIX}{gateway}"));
         fs::create_dir_all(&folder)?;
         let home = Self { folder };
-        // Dropping `home` removes the folder again.
+        // On an error, dropping `home` removes the folder.
         fs::metadata(home.folder.join("cgroup.kill"))?;
         Ok(home)
     }
 
-    /// Makes the cgroup of one run.
+    /// Creates the cgroup of one run.
     ///
     /// # Errors
-    /// What the system said.
+    /// The folder cannot be created or opened.
     pub(super) fn run(&self, number: u64) -> io::Result<Cgroup> {
         let folder = self.folder.join(number.to_string());
-        // Another user of the same folder may just have removed it.
+        // Another launcher of this process may have removed the folder in the meantime.
         fs::create_dir(&folder).or_else(|_| fs::create_dir_all(&folder))?;
         match File::open(&folder) {
             Ok(handle) => Ok(Cgroup { folder, handle }),
@@ -57,7 +58,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // Fails while runs are left; the next start removes it then.
+        // Fails while runs are left. The next start then removes the folder.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -74,19 +75,20 @@ impl Cgroup {
         self.handle.as_fd()
     }
 
-    /// Kills everything in it, at once and including what is just being forked.
+    /// Kills all processes in the cgroup, including those that are being forked.
     pub(super) fn kill(&self) -> io::Result<()> {
         kill(&self.folder)
     }
 
-    /// Removes it; true when it is gone, which it can only be when no live process was in it.
+    /// Removes the cgroup. Returns `true` if it no longer exists, which means that it contains no
+    /// running process.
     pub(super) fn remove(&self) -> bool {
         remove(&self.folder)
     }
 }
 
-/// Kills what is left in folders of gateways that no longer exist; returns how many processes there
-/// were.
+/// Kills the processes in the cgroups of gateways that no longer exist. Returns the number of
+/// processes.
 pub(super) fn sweep(own: &Gateway) -> usize {
     let is_dead = |folder: &Path| {
         let name = folder.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
@@ -103,9 +105,9 @@ pub(super) fn sweep(own: &Gateway) -> usize {
                 killed += inside;
                 super::wait_until(super::KILL_LIMIT, || remove(folder));
             }
-            // Another gateway, which starts too, was faster.
+            // Another gateway that starts at the same time has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Another user's: only their next start can remove it, so waiting would not help.
+            // It belongs to another user, whose next gateway removes it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 tracing::debug!(folder = %folder.display(), "a cgroup of another user's gateway is left to that user");
             }
@@ -117,7 +119,7 @@ pub(super) fn sweep(own: &Gateway) -> usize {
     killed
 }
 
-/// Counts the processes in a cgroup and in those below it.
+/// Counts the processes in a cgroup and its descendants.
 fn processes(folder: &Path) -> usize {
     let own = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines().count();
     let below = fs::read_dir(folder)
@@ -137,7 +139,7 @@ fn remove(folder: &Path) -> bool {
     match fs::remove_dir(folder) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-        // Busy: processes, or cgroups that the run itself made.
+        // It contains processes, or cgroups that the run created.
         Err(_) => {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -149,7 +151,7 @@ fn remove(folder: &Path) -> bool {
     }
 }
 
-/// Returns the folder of the cgroup that we are in ourselves.
+/// Returns the folder of this process's own cgroup.
 fn own_folder() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let groups = fs::read_to_string("/proc/self/cgroup")?;
@@ -158,10 +160,11 @@ fn own_folder() -> io::Result<PathBuf> {
     })
 }
 
-/// Moves this process into a cgroup beside its own, so that whoever ends that one spares it.
+/// Moves this process into the cgroup [`HOLDERS`] beside its own, so that it is not killed together
+/// with its old cgroup.
 ///
 /// # Errors
-/// There is no cgroup beside it that we may make or enter.
+/// The cgroup cannot be created or entered.
 pub(super) fn step_aside() -> io::Result<()> {
     let own = own_folder()?;
     let beside = own.parent().filter(|parent| parent.join("cgroup.procs").exists());
@@ -171,7 +174,8 @@ pub(super) fn step_aside() -> io::Result<()> {
     fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// Formats: proc_pid_mountinfo(5), cgroups(7).
+/// Finds the folder of the own cgroup in `/proc/self/mountinfo` (proc_pid_mountinfo(5)) and
+/// `/proc/self/cgroup` (cgroups(7)).
 fn locate(mounts: &str, groups: &str) -> Option<PathBuf> {
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {

@@ -1,15 +1,17 @@
-//! Starting a program in one step: own session, own cgroup, three descriptors, nothing else
+//! Starts a program in its own session and cgroup, with three descriptors and nothing else
 //! inherited.
 //!
-//! `std::process::Command` starts quickly only without `pre_exec`; with it, it forks, which copies
-//! the page tables of the whole gateway (measured: 3 ms of CPU at 40 MB, 12 ms at 150 MB, against
-//! 0.1 ms here), and a child that is moved into its cgroup afterwards may have forked before. So
-//! the child is made like `posix_spawn` makes it, with `CLONE_VM | CLONE_VFORK` (the calling thread
-//! waits, memory is shared until the exec), and with `CLONE_INTO_CGROUP` (Linux 5.7, clone3(2))
-//! where there is one. Own session rather than only own group: without a controlling terminal
-//! nothing can stop an agent that asks for a password.
+//! `std::process::Command` is fast only without `pre_exec`. With it, it forks, which copies the
+//! page tables of the whole gateway: 3 ms of CPU time at 40 MB and 12 ms at 150 MB were measured,
+//! and 0.1 ms here. Moreover, a child that is moved into its cgroup after the fork may have forked
+//! before. So the child is created as `posix_spawn` does it, with `CLONE_VM | CLONE_VFORK` (the
+//! calling thread waits, and memory is shared until the exec), and with `CLONE_INTO_CGROUP` (Linux
+//! 5.7, clone3(2)) if the run has a cgroup. The child gets its own session and not only its own
+//! process group, so that it has no controlling terminal. A terminal would stop an agent that asks
+//! for a password.
 //!
-//! Must not allocate, lock or panic between clone and exec. Pinned by the tests in `tests/process`.
+//! The child must not allocate, lock or panic between clone and exec. Pinned by the tests in
+//! `tests/process`.
 #![allow(unsafe_code, reason = "each use gives its reason")]
 
 use std::arch::asm;
@@ -25,34 +27,34 @@ use super::sandbox::Filter;
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!(
-    "processes are started by hand on Linux for x86_64 and aarch64 only; add the system call for this machine"
+    "processes are started with raw system calls, on Linux for x86_64 and aarch64 only; add the system call for this machine"
 );
 
-/// What to start.
+/// A program to start, and the state in which it starts.
 pub(super) struct Plan<'a> {
     pub(super) program: &'a CStr,
-    /// With the program's name.
+    /// The arguments, including the program's name.
     pub(super) arguments: &'a [CString],
     pub(super) environment: &'a [CString],
     pub(super) cwd: &'a CStr,
-    /// What become descriptors 0, 1 and 2.
+    /// Become descriptors 0, 1 and 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     /// Landlock ruleset that the child applies to itself.
     pub(super) rules: Option<BorrowedFd<'a>>,
     /// Seccomp filter that the child applies to itself.
     pub(super) filter: Option<Filter>,
-    /// Becomes descriptor 3.
+    /// Becomes descriptor 3, from which the program reads.
     pub(super) handed: Option<BorrowedFd<'a>>,
-    /// Tells the processes of the run, see `family`.
+    /// Identifies the processes of the run, see `family`.
     pub(super) tag: u64,
-    /// Folder of the cgroup to start in.
+    /// The folder of the cgroup in which the child starts.
     pub(super) cgroup: Option<BorrowedFd<'a>>,
 }
 
-/// How far it came.
+/// The step at which a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// No process could be made; with a cgroup: perhaps without it.
+    /// No process was created. With a cgroup, the start may succeed without it.
     Clone = 0,
     /// The working directory.
     Directory,
@@ -64,11 +66,10 @@ pub(super) enum Stage {
     Program,
 }
 
-/// Starts it. The child is in a session and process group of its own and must be reaped by the
-/// caller.
+/// Starts a program in its own session and process group. The caller must reap the child.
 ///
 /// # Errors
-/// The stage and what the system said; no process is left.
+/// The stage that failed and the system's error. No process is left.
 pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
     let stdio = plan.stdio.map(|fd| fd.as_raw_fd());
     if stdio.iter().any(|fd| *fd < 3) {
@@ -121,7 +122,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
             None => clone_vfork(libc::SYS_clone, (flags | libc::SIGCHLD) as usize, 0, job.get()),
         }
     };
-    // SAFETY: restores what was read above.
+    // SAFETY: restores the mask that was read above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
     let job = job.into_inner();
     if made < 0 {
@@ -132,7 +133,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<Pid, (Stage, io::Error)> {
     if job.error == 0 {
         return Ok(pid);
     }
-    // It has already ended; an error means that someone else reaped it, which is as well.
+    // The child has already ended. An error means that another thread reaped it.
     let _ = waitpid(Some(pid), WaitOptions::empty());
     let stage = match job.stage {
         1 => Stage::Directory,
@@ -147,32 +148,32 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// The filter as the system call takes it, which only reads it.
+/// Converts the filter to the system call's argument. The system call only reads it.
 fn program_of(filter: Filter) -> libc::sock_fprog {
     let len = u16::try_from(filter.len()).expect("the kernel takes 4096 instructions at most");
     libc::sock_fprog { len, filter: filter.as_ptr().cast_mut().cast() }
 }
 
-/// What the child reads, and where it says how it failed.
+/// Memory that the child reads, and in which it reports its error.
 struct Job {
     program: *const c_char,
-    /// Ends with a null pointer, as does the next.
+    /// Ends with a null pointer, like `environment`.
     arguments: Vec<*const c_char>,
     environment: Vec<*const c_char>,
     cwd: *const c_char,
     stdio: [c_int; 3],
-    /// Negative if no descriptor is handed over.
+    /// Negative if there are no rules.
     rules: c_int,
     /// Empty if there is no filter.
     filter: libc::sock_fprog,
-    /// Below zero: none.
+    /// Negative if no descriptor is passed.
     handed: c_int,
     tag: u64,
     stage: c_int,
     error: c_int,
 }
 
-/// Capabilities that see past the rules of Landlock or administer the machine
+/// Capabilities that bypass the rules of Landlock or administer the machine
 /// (linux/capability.h). With `CAP_PERFMON`, root reads the environment of any process since Linux
 /// 6.17.
 const BEYOND_RULES: [libc::c_ulong; 18] = [
@@ -216,19 +217,20 @@ struct CloneArguments {
     cgroup: u64,
 }
 
-/// Makes a child that runs `child(job)` on this thread's stack while this thread waits; returns its
-/// id or `-errno`.
+/// Creates a child that runs `child(job)` on this thread's stack while this thread waits. Returns
+/// the child's id or `-errno`.
 ///
 /// # Safety
-/// The call must be clone or clone3 with `CLONE_VM | CLONE_VFORK`, no stack of its own, and all
-/// signals blocked. `job` must stay valid and untouched by others until this returns.
+/// `call` must be clone or clone3 with `CLONE_VM | CLONE_VFORK` and without a stack for the child,
+/// and all signals must be blocked. `job` must be valid, and nobody else may access it until this
+/// returns.
 #[inline(never)]
 unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) -> isize {
     let made: isize;
-    // SAFETY: the child goes on below this frame (the block may push: no `nostack`, so no red zone
-    // either), never returns, and has its own registers; so the parent finds its frame and
-    // registers as they were. All that the child writes in shared memory is below the frame, in
-    // `job`, or errno.
+    // SAFETY: the child continues below this frame (the block may push, because `nostack` is
+    // absent, so there is no red zone either), never returns, and has its own registers. So the
+    // parent's frame and registers are unchanged. The child writes to shared memory only below the
+    // frame, in `job`, and to errno.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         asm!(
@@ -277,19 +279,19 @@ unsafe fn clone_vfork(call: c_long, first: usize, second: usize, job: *mut Job) 
     made
 }
 
-/// What the child does until it is another program.
+/// Prepares the child and executes the program.
 ///
 /// # Safety
-/// Only for [`clone_vfork`]: memory is the parent's, so nothing here may allocate, lock or panic;
-/// only calls that are bare system calls in the C library.
+/// Only for [`clone_vfork`]. The memory is the parent's, so this must not allocate, lock or panic,
+/// and may call only functions that are bare system calls in the C library.
 unsafe extern "C" fn child(job: *mut Job) -> ! {
     // SAFETY: `job` is valid by the contract of `clone_vfork`, its strings and arrays end with
     // zero; signal handlers, descriptors, session, limits and working directory are the child's
     // own, for neither CLONE_SIGHAND nor CLONE_FILES nor CLONE_FS was given.
     unsafe {
-        // Handlers of the gateway must not run here, and what it ignores (SIGPIPE) is no business
-        // of an agent. The plain call also reaches the signals that the C library keeps for itself;
-        // all zero is SIG_DFL.
+        // The gateway's handlers must not run here, and the signals that it ignores (SIGPIPE) must
+        // have their default action in agents. The raw system call also resets the signals that the
+        // C library reserves. All zero is SIG_DFL.
         let default = [0u64; 4];
         for signal in 1..=64 {
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null::<u64>(), 8);
@@ -308,7 +310,7 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
         }
         if (*job).rules >= 0 {
             (*job).stage = Stage::Rules as c_int;
-            // Only root has them to lose; for others this fails.
+            // Fails without root, which is fine: other users do not have these capabilities.
             for capability in BEYOND_RULES {
                 libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
             }
@@ -318,7 +320,8 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
                 fail(job);
             }
         }
-        // Only this process has it, and all it starts: without SECCOMP_FILTER_FLAG_TSYNC.
+        // Without SECCOMP_FILTER_FLAG_TSYNC, the filter applies to this process and its descendants
+        // only.
         if (*job).filter.len > 0 {
             (*job).stage = Stage::Rules as c_int;
             let filter = &raw const (*job).filter;
@@ -331,13 +334,15 @@ unsafe extern "C" fn child(job: *mut Job) -> ! {
         let mut first = 3;
         if (*job).handed >= 0 {
             (*job).stage = Stage::Stdio as c_int;
-            // Where it has this number already, dup2 leaves it to be closed by the exec.
+            // If the descriptor already has this number, dup2 does not clear its close-on-exec
+            // flag.
             if libc::dup2((*job).handed, first) < 0 || libc::fcntl(first, libc::F_SETFD, 0) < 0 {
                 fail(job);
             }
             first += 1;
         }
-        // Linux 5.9; before it, and where a sandbox forbids it, the ones that are likely.
+        // close_range needs Linux 5.9. Without it, or in a sandbox that forbids it, close the
+        // descriptors that are likely to be open.
         if libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) != 0 {
             for fd in first..4096 {
                 libc::close(fd);

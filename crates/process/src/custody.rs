@@ -21,22 +21,23 @@ use super::{KILL_LIMIT, scratch, starter, table, wait_until};
 use aetheel_model::figures;
 use aetheel_turn::{Launch, LaunchError, Launcher, Process};
 
-/// Batches of lines that wait for a slow reader before the program has to.
+/// Batches of lines that are buffered for a slow reader before the program is blocked.
 const BATCHES: usize = 8;
 
-/// By what a run's processes are found.
+/// How the processes of a run are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// A cgroup where the system gives us one, else descent.
+    /// By cgroup if the system permits it, otherwise by descent.
     Best,
-    /// Descent, even where there are cgroups.
+    /// By descent, even if cgroups are available.
     Descent,
 }
 
-/// Starts agent processes and sees to it that they end. Cheap to clone.
+/// Starts agent processes and ensures that they end. Cheap to clone.
 ///
-/// A run's mark is made of [`Launch::run`] and this gateway's identity: `AETHEEL_RUN=<pid
-/// namespace>-<gateway pid>-<gateway start>-<number>-<run>`, so `run` need not be unique.
+/// Every process of a run has a mark in its environment, which consists of this gateway's identity
+/// and [`Launch::run`]: `AETHEEL_RUN=<pid namespace>-<gateway pid>-<gateway
+/// start>-<number>-<run>`. So `run` need not be unique.
 #[derive(Clone, Debug)]
 pub struct Custody(Arc<Inner>);
 
@@ -44,12 +45,12 @@ pub struct Custody(Arc<Inner>);
 struct Inner {
     gateway: Gateway,
     sandbox: Sandbox,
-    /// None once it turned out not to work.
+    /// `None` if cgroups are not available.
     home: Mutex<Option<Arc<Home>>>,
 }
 
 impl Custody {
-    /// Makes one that confines nothing; says in one line of the log if cgroups cannot be had.
+    /// Creates a launcher without a sandbox. Logs one line if cgroups are not available.
     ///
     /// # Errors
     /// `/proc` cannot be read.
@@ -57,7 +58,7 @@ impl Custody {
         Self::confining(means, Sandbox::Off)
     }
 
-    /// Makes one that confines all it starts.
+    /// Creates a launcher that confines every program it starts.
     ///
     /// # Errors
     /// As [`Custody::new`].
@@ -70,39 +71,40 @@ impl Custody {
                 .map(Arc::new),
             Means::Descent => None,
         };
-        // Orphans of the first process of a container come to it anyway.
+        // The first process of a container gets the orphans in any case.
         if home.is_none() || gateway.pid == 1 {
             run_guard::adopt_orphans();
         }
         Ok(Self(Arc::new(Inner { gateway, sandbox, home: Mutex::new(home) })))
     }
 
-    /// Says that nothing in this process starts programs but through custody: without cgroups, a
-    /// process that took off all it could be known by is then ended with the next run, or within 10
-    /// s.
+    /// Declares that nothing else in this process starts programs. Without cgroups, a child that
+    /// has removed both its mark and its tag is then killed at the end of the next run, or within
+    /// 10 s.
     #[must_use]
     pub fn alone(self) -> Self {
         family::claim_children();
         self
     }
 
-    /// How what it starts is confined.
+    /// Returns the sandbox of the programs that this launcher starts.
     #[must_use]
     pub fn sandbox(&self) -> &Sandbox {
         &self.0.sandbox
     }
 
-    /// Whether runs have cgroups.
+    /// Returns whether runs have cgroups.
     #[must_use]
     pub fn has_cgroups(&self) -> bool {
         self.home().is_some()
     }
 
-    /// Kills what an earlier gateway of this user left behind when it was killed itself; returns
-    /// how many processes there were. Call it once at start. Blocks, for some seconds at worst.
+    /// Kills the processes that earlier gateways of this user left behind when they were killed.
+    /// Returns the number of processes. Call it once at the start. Blocks for up to several
+    /// seconds.
     ///
-    /// A process is a leftover when its mark names a gateway of our pid namespace that no longer
-    /// runs. One that cleared its environment is found only where there are cgroups.
+    /// A process is left behind if its mark names a gateway of our PID namespace that no longer
+    /// runs. A process that cleared its environment is found only if it was in a cgroup.
     pub fn sweep_leftovers(&self) -> usize {
         let mut killed = cgroup::sweep(&self.0.gateway);
         let mut first = true;
@@ -128,15 +130,15 @@ impl Custody {
         killed
     }
 
-    /// What the names of temporary folders begin with, by which those of a killed gateway are
-    /// found.
+    /// Returns the prefix of the names of temporary folders. It identifies this gateway, so that
+    /// its folders can be removed if it is killed.
     #[must_use]
     pub fn scratch(&self) -> String {
         scratch::prefix(&self.0.gateway)
     }
 
-    /// Removes the temporary folders that earlier gateways of this user left behind; returns how
-    /// many there were. Blocks for as long as that takes.
+    /// Removes the temporary folders that earlier gateways of this user left behind, and returns
+    /// their number. Blocks.
     pub fn sweep_folders(&self) -> usize {
         scratch::sweep(&std::env::temp_dir(), &self.0.gateway)
     }
@@ -156,7 +158,7 @@ impl Custody {
         self.0.home.lock().clone()
     }
 
-    /// Gives cgroups up for good.
+    /// Stops using cgroups permanently.
     fn without_cgroups(&self, error: &io::Error) {
         run_guard::adopt_orphans();
         if self.0.home.lock().take().is_some() {
@@ -165,7 +167,7 @@ impl Custody {
     }
 
     fn start(&self, launch: &Launch) -> Result<(RunGuard, Pipes), LaunchError> {
-        // One count for all of the process: the cgroups of several launchers share a folder.
+        // One counter for the whole process, because the cgroups of all launchers share a folder.
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let prepared = prepare(
@@ -204,12 +206,12 @@ impl Launcher for Custody {
         Self::scratch(self)
     }
 
-    /// Dropping the future kills what it had started.
+    /// Starts a program. Dropping the future kills it.
     async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
         let custody = self.clone();
         let program = launch.program.clone();
         let failed = |source: io::Error| LaunchError::Start { program, source };
-        // Loading a program reads its file: not on a thread that others wait for.
+        // Executing a program reads its file, which may block.
         let started = tokio::task::spawn_blocking(move || {
             starter::lastingly(move || custody.start(&launch).map(|started| (started, launch)))
         })

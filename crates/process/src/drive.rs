@@ -1,5 +1,4 @@
-//! One run from its start to its last event: everything it says is heard while everything asked of
-//! it is done.
+//! Drives one run from its start to its last event: reads its output while it executes commands.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,17 +21,17 @@ use aetheel_model::framing::{Splitter, framed};
 use aetheel_model::lines::FramedLine;
 use aetheel_turn::{Launch, OutputLine, ProcessCommand, ProcessEvent};
 
-/// How long what a run started may keep its pipes open after its leader has ended, or after it was
-/// killed. Nothing that was written by then is lost; short enough that the end is told within a
-/// second on a busy machine.
+/// How long the descendants of a run may keep its pipes open after its leader has ended or was
+/// killed. Output that was written by then is not lost. Short enough that the exit is reported
+/// within a second on a busy machine.
 const DRAIN_GRACE: Duration = Duration::from_millis(300);
-/// How long a pipe may be silent once no process of the run exists: only a stranger can hold it
-/// open.
+/// How long a pipe is read without new output once no process of the run exists. Only an unrelated
+/// process can then hold it open.
 const LAST_READ_GRACE: Duration = Duration::from_millis(100);
-/// Bytes read at once.
+/// Bytes per read.
 const READ: usize = 64 << 10;
 
-/// Our ends of the pipes and the leader's end, known to the runtime.
+/// Our ends of the pipes and the leader's pidfd, registered with the runtime.
 pub(super) struct Listening {
     stdin: Sender,
     stdout: Receiver,
@@ -41,10 +40,10 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Makes them known to the current runtime.
+    /// Registers the pipes of a run with the current runtime.
     ///
     /// # Errors
-    /// What the system said.
+    /// A descriptor cannot be duplicated or registered.
     pub(super) fn new(held: &RunGuard, pipes: Pipes) -> io::Result<Self> {
         let leader = held.pidfd()?;
         // SAFETY: the `AsyncFd` owns the descriptor, so it is open and always the same one while
@@ -63,7 +62,7 @@ impl Listening {
     }
 }
 
-/// Sees a run through. Dropping the future kills it.
+/// Drives a run until its last event is sent. Dropping the future kills the run.
 pub(super) async fn drive(
     held: RunGuard,
     listening: Listening,
@@ -71,7 +70,8 @@ pub(super) async fn drive(
     events: mpsc::Sender<ProcessEvent>,
     mut commands: mpsc::UnboundedReceiver<ProcessCommand>,
 ) {
-    // The pipes live here, so that they are still open when a run that says too much is killed.
+    // The pipes belong to this function, so that they are still open when a run that exceeds its
+    // output limit is killed.
     let Listening { stdin, mut stdout, mut stderr, exit } = listening;
     let ear = Ear {
         events: &events,
@@ -113,7 +113,7 @@ pub(super) async fn drive(
             command = commands.recv(), if commanded => match command {
                 Some(ProcessCommand::Write(bytes)) => {
                     if let Some(feed) = &feed {
-                        // Fails when the program no longer reads.
+                        // Fails if the program no longer reads.
                         let _ = feed.send(framed(launch.framing, bytes));
                     }
                 }
@@ -135,10 +135,11 @@ pub(super) async fn drive(
             () = events.closed() => break,
         }
     }
-    // The leader's status is taken by `finish`; nothing may watch it any more.
+    // `finish` reaps the leader, so nothing else may watch it.
     drop(exit);
     let how = tokio::task::spawn_blocking(move || held.finish()).await.unwrap_or(Exit::Unknown);
-    // What is still in the pipes was written in time and is not lost, however slow our reader is.
+    // Output that is still in the pipes was written in time and must not be lost, however slow our
+    // reader is.
     ear.over.cancel();
     let read = match read {
         Some(read) => read,
@@ -154,13 +155,13 @@ pub(super) async fn drive(
     let _ = events.send(ProcessEvent::Exited { how, stderr_tail }).await;
 }
 
-/// What both pipes are heard with.
+/// Reads stdout and stderr of a run, which share one output limit.
 struct Ear<'a> {
     events: &'a mpsc::Sender<ProcessEvent>,
     framing: Framing,
     line_limit: usize,
     output_limit: u64,
-    /// Bytes so far.
+    /// Bytes read so far from both pipes.
     heard: AtomicU64,
     tail: Mutex<Tail>,
     /// No process of the run exists any more.
@@ -168,10 +169,10 @@ struct Ear<'a> {
 }
 
 impl Ear<'_> {
-    /// Hears one pipe to its end.
+    /// Reads one pipe to its end.
     ///
     /// # Errors
-    /// More output than the limit; with the lines not yet told.
+    /// The output limit is exceeded. The error contains the lines that were not yet sent.
     async fn listen(&self, pipe: &mut Receiver, which: Pipe) -> Result<(), Vec<OutputLine>> {
         let mut buffer = vec![0; READ];
         let framing = if which == Pipe::Stdout { self.framing } else { Framing::Lines };
@@ -195,7 +196,7 @@ impl Ear<'_> {
             {
                 return Err(lines);
             }
-            // Fails when the `Process` was dropped.
+            // Fails if the `Process` was dropped.
             if !lines.is_empty()
                 && self.events.send(ProcessEvent::Lines(std::mem::take(&mut lines))).await.is_err()
             {
@@ -209,7 +210,7 @@ impl Ear<'_> {
     }
 }
 
-/// Writes to stdin what comes, and closes it when nothing can come any more or the program no
+/// Writes the received bytes to stdin. Closes stdin when the channel is closed or the program no
 /// longer reads.
 async fn write(mut stdin: Sender, mut fed: mpsc::UnboundedReceiver<Vec<u8>>) {
     while let Some(bytes) = fed.recv().await {

@@ -1,6 +1,7 @@
-//! Running this program once more, beside itself, for the operator.
+//! Runs a program of this project on behalf of the operator, for example a new version of it.
 //!
-//! It is no agent: it has this process's environment, folder and terminal, and nothing confines it.
+//! The program is not an agent: it has this process's environment, directory and terminal, and no
+//! sandbox.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,23 +12,23 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// What is run.
+/// A program to run.
 #[derive(Clone, Debug)]
 pub struct Errand {
     /// The file of the program.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// It gets our stdin.
+    /// Whether it inherits stdin.
     pub reads: bool,
-    /// How long it may take.
+    /// How long it may take. It is killed after that.
     pub limit: Duration,
 }
 
-/// Why it did not come to an end of its own.
+/// Why a program did not exit by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ErrandError {
-    /// It did not start.
+    /// It cannot be started.
     #[error("it cannot be started: {0}")]
     Start(#[source] io::Error),
     /// It took too long, and was killed.
@@ -39,10 +40,10 @@ pub enum ErrandError {
 }
 
 impl Errand {
-    /// Runs it to its end; it prints where we do. Returns its exit code.
+    /// Runs the program with our stdout and stderr, and returns its exit code.
     ///
     /// # Errors
-    /// [`ErrandError`]; the program is gone in any case.
+    /// [`ErrandError`]. The program no longer runs in any case.
     pub async fn run(&self) -> Result<i32, ErrandError> {
         let mut child = self.command().spawn().map_err(ErrandError::Start)?;
         let ended = timeout(self.limit, child.wait()).await;
@@ -50,10 +51,10 @@ impl Errand {
         status.map_err(ErrandError::Start)?.code().ok_or(ErrandError::Crashed)
     }
 
-    /// Runs it to its end. Returns its exit code and what it wrote to stdout.
+    /// Runs the program. Returns its exit code and its stdout without the surrounding whitespace.
     ///
     /// # Errors
-    /// [`ErrandError`]; the program is gone in any case.
+    /// [`ErrandError`]. The program no longer runs in any case.
     pub async fn ask(&self) -> Result<(i32, String), ErrandError> {
         let output = self.command().stdout(Stdio::piped()).stderr(Stdio::null()).output();
         let ended = timeout(self.limit, output).await;

@@ -1,17 +1,16 @@
-//! Custody without a cgroup: every process of a run stays our descendant, so it can be found by
-//! descent.
+//! Custody without a cgroup: all processes of a run stay our descendants, and are found by descent.
 //!
-//! The gateway becomes the subreaper of its descendants (PR_SET_CHILD_SUBREAPER(2const)): a process
-//! whose parent ends becomes our child. Whose run such a orphan belongs to is told by the mark in
-//! its environment, and by a tag when it has cleared that: the soft limit of file locks, which is
-//! inherited by everything and has meant nothing since Linux 2.4.25 (getrlimit(2)). A child without
-//! a tag was started by someone else in this process and is left alone.
+//! This process becomes the subreaper of its descendants (PR_SET_CHILD_SUBREAPER(2const)), so an
+//! orphan becomes our child. The run of an orphan is identified by the mark in its environment, and
+//! by a tag if it has cleared its environment. The tag is the soft limit of file locks, which every
+//! process inherits and which has had no effect since Linux 2.4.25 (getrlimit(2)). A child without
+//! a tag was started by other code of this process, and is left alone.
 //!
-//! What changes both is nobody's, and ended where all children of this process come from here
-//! ([`claim_children`]).
+//! A child that has changed both its mark and its tag is killed if all children of this process are
+//! known to be agents ([`claim_children`]).
 //!
-//! Limits: what forks faster than `/proc` can be read escapes, and what hides after the gateway was
-//! killed. Cgroups exist for that.
+//! Two kinds of processes escape: those that fork faster than `/proc` can be read, and those that
+//! hide after the gateway was killed. Only cgroups prevent that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,14 +22,15 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::gateway::mark_of;
 use super::table::{self, Entry};
 
-/// The leaders of all launchers in this process, so that no search takes one for a orphan.
+/// The children of this process that are not orphans: the leaders of all launchers' runs, and
+/// holders.
 #[derive(Debug)]
 pub(super) struct Leaders {
-    /// Tags of those whose ids are not known yet.
+    /// Tags of the leaders whose process ids are not known yet.
     starting: BTreeSet<u64>,
-    /// Those that were started and not yet reaped, with the mark and the tag of their runs.
+    /// Leaders that are not yet reaped, by process id, with the mark and the tag of their runs.
     started: BTreeMap<i32, (String, u64)>,
-    /// Children that are no agents: holders.
+    /// Children that are not agents, that is, holders.
     spared: BTreeSet<i32>,
 }
 
@@ -40,15 +40,16 @@ static LEADERS: Mutex<Leaders> = Mutex::new(Leaders {
     spared: BTreeSet::new(),
 });
 
-/// Whether nobody else in this process starts programs.
+/// Whether all children of this process were started by launchers.
 static ALONE: AtomicBool = AtomicBool::new(false);
 
-/// From now on every child of this process is the leader of a run, of its processes, or to be ended.
+/// Declares that launchers start all children of this process, so that a child of unknown origin
+/// may be killed.
 pub(super) fn claim_children() {
     ALONE.store(true, Ordering::Relaxed);
 }
 
-/// Returns the tag of a run of ours.
+/// Returns the tag of a run with this number.
 pub(super) fn tag(number: u64) -> u64 {
     u64::from(std::process::id()) << 32 | number & u64::from(u32::MAX)
 }
@@ -65,20 +66,19 @@ fn tag_of(pid: i32) -> Option<u64> {
         .ok()
 }
 
-/// Returns the leaders. Not to be held while a program is loaded or `/proc` is read: others start
-/// and end meanwhile.
+/// Locks the leaders. The lock must not be held while a program is executed or `/proc` is read,
+/// because other runs start and end in the meantime.
 pub(super) fn leaders() -> MutexGuard<'static, Leaders> {
     LEADERS.lock()
 }
 
 impl Leaders {
-    /// Notes that a leader was reaped, or is about to be: nobody else takes its status while this
-    /// is held.
+    /// Removes a leader that was reaped, or that the caller reaps while it holds the lock.
     pub(super) fn forget(&mut self, leader: i32) {
         self.started.remove(&leader);
     }
 
-    /// Whether a process with this mark and tag belongs to a run that is not over.
+    /// Returns whether a process with this mark and tag belongs to a run that has not ended.
     fn own(&self, mark: Option<&str>, tag: Option<u64>) -> bool {
         self.started
             .values()
@@ -89,29 +89,29 @@ impl Leaders {
         self.started.contains_key(&pid) || self.spared.contains(&pid)
     }
 
-    /// Notes a child that is no agent: it is neither ended nor reaped here.
+    /// Adds a child that is not an agent, so that it is neither killed nor reaped here.
     pub(super) fn spare(&mut self, child: i32) {
         self.spared.insert(child);
     }
 
-    /// Notes that such a child was reaped.
+    /// Removes such a child after it was reaped.
     pub(super) fn forget_spared(&mut self, child: i32) {
         self.spared.remove(&child);
     }
 }
 
-/// A leader that is being started. It carries its tag before anything else can be told of it.
+/// A leader that is being started. Its tag is known before its process id is.
 #[derive(Debug)]
 pub(super) struct Starting(u64);
 
 impl Starting {
-    /// Announces it; to be held until it is a leader or has been reaped.
+    /// Announces a leader. The value must be kept until the leader is started or reaped.
     pub(super) fn announce(tag: u64) -> Self {
         leaders().starting.insert(tag);
         Self(tag)
     }
 
-    /// It is started.
+    /// Adds the started leader.
     pub(super) fn started(self, leader: i32, mark: &str) {
         leaders().started.insert(leader, (mark.to_owned(), self.0));
     }
@@ -123,14 +123,14 @@ impl Drop for Starting {
     }
 }
 
-/// Makes orphans of our descendants our children, from now on.
+/// Makes this process the parent of its descendants' orphans.
 pub(super) fn adopt_orphans() {
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
         tracing::warn!(%error, "cannot adopt orphaned processes; an agent's background processes may survive it");
     }
 }
 
-/// Whose processes are meant.
+/// Identifies the processes of a run.
 #[derive(Debug)]
 pub(super) struct RunProcesses {
     pub(super) leader: i32,
@@ -139,10 +139,10 @@ pub(super) struct RunProcesses {
 }
 
 impl RunProcesses {
-    /// Kills every process of the run that is there now, and reaps orphans; returns how many there
-    /// were.
+    /// Kills every process of the run that runs now, and reaps orphans. Returns the number of
+    /// processes that were killed.
     pub(super) fn kill_round(&self) -> usize {
-        // Who is started from here on is not in the table.
+        // Processes that start after this are not in the table.
         let table = table::all();
         let leaders = leaders();
         let orphans = orphans(&table, &leaders);
@@ -169,21 +169,22 @@ impl RunProcesses {
     }
 }
 
-/// Reaps orphans that have ended, and ends what is nobody's.
+/// Reaps orphans that have ended, and kills children that belong to no run.
 pub(super) fn reap_strays() {
     let table = table::all();
     let leaders = leaders();
     let (orphans, hidden) = (orphans(&table, &leaders), nobodys(&table, &leaders));
     for entry in descendants(&table, hidden.iter().map(|entry| entry.pid).collect()) {
         tracing::warn!(pid = entry.pid, "ending a process that hid which run it belongs to");
-        // One that cannot be killed is told of again.
+        // If it cannot be killed, the next round logs it again.
         let _ = entry.kill();
     }
     reap(orphans.iter().map(|(entry, _)| entry).chain(&hidden));
 }
 
-/// Children of ours that are neither leaders nor of any run's processes: they took off all they could be
-/// known by. None while a leader is being started, for it is not known yet.
+/// Returns the children that are neither leaders nor part of a run, because they have removed their
+/// mark and their tag. Returns nothing while a leader is being started, whose process id is
+/// unknown.
 fn nobodys(table: &[Entry], leaders: &Leaders) -> Vec<Entry> {
     if !ALONE.load(Ordering::Relaxed) || !leaders.starting.is_empty() {
         return Vec::new();
@@ -196,9 +197,9 @@ fn nobodys(table: &[Entry], leaders: &Leaders) -> Vec<Entry> {
         .collect()
 }
 
-/// Returns these processes and all that descend from them, without those that have ended.
+/// Returns these processes and their descendants, without zombies.
 fn descendants(table: &[Entry], mut found: BTreeSet<i32>) -> Vec<Entry> {
-    // Parents may stand behind their children in the table.
+    // Parents may come after their children in the table.
     loop {
         let before = found.len();
         found.extend(
@@ -218,19 +219,19 @@ fn descendants(table: &[Entry], mut found: BTreeSet<i32>) -> Vec<Entry> {
     }
 }
 
-/// Children of ours that belong to some run and are not its leader, with their tags. The tags are
-/// read under the lock of the leaders: a leader that was reaped since the table was read has none
-/// any more.
+/// Returns the children that belong to a run and are not its leader, with their tags. The tags are
+/// read while the leaders are locked: a leader that was reaped after the table was read no longer
+/// has a tag.
 fn orphans(table: &[Entry], leaders: &Leaders) -> Vec<(Entry, u64)> {
     let own = std::process::id() as i32;
-    // We may have a tag ourselves, from a gateway that we run under; our own children have it then.
+    // If this process runs under another gateway, it has a tag, which its own children inherit.
     let inherited = tag_of(own);
     let children = table.iter().filter(|entry| entry.parent == own && !leaders.knows(entry.pid));
     let orphan = |tag: &u64| Some(*tag) != inherited && !leaders.starting.contains(tag);
     children.filter_map(|entry| Some((*entry, tag_of(entry.pid).filter(orphan)?))).collect()
 }
 
-/// Takes the status of orphans only: that of any other child belongs to whoever started it.
+/// Reaps orphans only, because the status of any other child belongs to the code that started it.
 fn reap<'a>(orphans: impl Iterator<Item = &'a Entry>) {
     for entry in orphans.filter(|entry| entry.zombie) {
         if let Some(pid) = Pid::from_raw(entry.pid) {

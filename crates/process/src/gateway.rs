@@ -1,9 +1,10 @@
-//! Which gateway a process belongs to: the mark every process of a run carries in its environment.
+//! The mark in the environment of every process of a run, which identifies its gateway.
 //!
-//! `AETHEEL_RUN=<pid namespace>-<gateway pid>-<gateway start>-<number>-<run>`. The namespace keeps
-//! a gateway on the host from taking a container's processes for its own, the start time (clock
-//! ticks since boot) a recycled pid from passing for a live gateway, the number two runs of one
-//! name apart.
+//! The mark is `AETHEEL_RUN=<pid namespace>-<gateway pid>-<gateway start>-<number>-<run>`. With the
+//! namespace, a gateway on the host does not mistake a container's processes for its own. With the
+//! start time (clock ticks since boot), another process with a recycled pid is not mistaken for the
+//! gateway. The number distinguishes runs with the same name. The holder is a gateway in this
+//! sense.
 
 use std::{fmt, fs, io};
 
@@ -12,7 +13,7 @@ use super::table::Entry;
 /// Name of the environment variable.
 pub(super) const MARK: &str = "AETHEEL_RUN";
 
-/// One gateway process.
+/// The identity of a gateway process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gateway {
     pub(super) namespace: String,
@@ -21,7 +22,7 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    /// Returns this one.
+    /// Returns the identity of this process.
     ///
     /// # Errors
     /// `/proc` cannot be read.
@@ -38,12 +39,12 @@ impl Gateway {
         Ok(Self { namespace, pid, start: entry.start })
     }
 
-    /// Returns the mark of one of its runs.
+    /// Returns the mark of one of this gateway's runs.
     pub(super) fn mark(&self, number: u64, run: &str) -> String {
         format!("{self}-{number}-{run}")
     }
 
-    /// Reads the gateway that a mark, or the name of a cgroup, begins with.
+    /// Parses the gateway at the beginning of a mark or of a cgroup's name.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(4, '-');
         let namespace = parts.next()?.to_owned();
@@ -54,7 +55,8 @@ impl Gateway {
         })
     }
 
-    /// Whether another one is gone for certain; one in another namespace may always be there.
+    /// Returns whether another gateway has certainly ended. A gateway of another PID namespace may
+    /// always be running.
     pub(super) fn has_seen_die(&self, other: &Self) -> bool {
         self.namespace == other.namespace && !other.is_running()
     }
@@ -70,7 +72,7 @@ impl fmt::Display for Gateway {
     }
 }
 
-/// Returns the mark of a process, where it has one and we may read it.
+/// Returns the mark of a process, or `None` if its environment has no mark or cannot be read.
 pub(super) fn mark_of(pid: i32) -> Option<String> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     environment

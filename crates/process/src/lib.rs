@@ -37,10 +37,11 @@ pub use sandbox::Sandbox;
 pub use seclusion::{forget_variables, ignore_file_size_signal, seclude, take_descriptor};
 pub use successor::become_program;
 
-/// How long something killed may take to die.
+/// How long a killed process may take to end.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// Calls `done` until it says so, first at once, then ever less often; false when the time is over.
+/// Calls `done` until it returns `true`, with increasing pauses of up to 10 ms. Returns `false` if
+/// the limit is exceeded first.
 #[expect(clippy::disallowed_methods, reason = "called on threads that may block")]
 fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();

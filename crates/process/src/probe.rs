@@ -1,4 +1,4 @@
-//! Asking a program for its version.
+//! Runs a program that prints a short answer, such as its version.
 
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -13,43 +13,43 @@ use aetheel_model::agent::descriptor::Framing;
 use aetheel_model::agent::{Exit, Pipe};
 use aetheel_turn::{Launch, LaunchError, Launcher, ProcessEvent, Reach};
 
-/// Bytes of an answer.
+/// Longest answer, in bytes.
 const ANSWER: u64 = 4 << 10;
 
 /// Why a program did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// It did not start.
+    /// It cannot be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
     /// It took too long.
     #[error("{} did not answer within {} ms", program.display(), limit.as_millis())]
     Timeout {
-        /// What was asked.
+        /// The program.
         program: PathBuf,
-        /// For how long.
+        /// The time limit.
         limit: Duration,
     },
-    /// It ended with an error.
+    /// It exited with an error.
     #[error("{} failed{}: {stderr}", program.display(), code.map(|code| format!(" with code {code}")).unwrap_or_default())]
     Failed {
-        /// What was asked.
+        /// The program.
         program: PathBuf,
-        /// Its exit code; none when a signal ended it.
+        /// Its exit code, or `None` if a signal ended it.
         code: Option<u32>,
-        /// What it said, at most 64 KiB.
+        /// The end of its stderr, at most 64 KiB.
         stderr: String,
     },
 }
 
 impl Custody {
-    /// Runs a program that answers and ends, such as `claude --version`, and returns what it wrote
-    /// to stdout, or else to stderr: at most 4 KiB, trimmed. It runs in `/` with the given
-    /// environment and reach only, and a temporary folder of its own (`TMPDIR`); dropping the
-    /// future kills it.
+    /// Runs a program that prints an answer and exits, such as `claude --version`. Returns its
+    /// stdout, or its stderr if stdout is empty: at most 4 KiB, trimmed. The program runs in `/`
+    /// with the given environment and reach, and with its own temporary folder (`TMPDIR`). Dropping
+    /// the future kills it.
     ///
     /// # Errors
-    /// [`ProbeError`]; nothing of the program is left in any case.
+    /// [`ProbeError`]. No process of the program is left in any case.
     pub async fn probe(
         &self,
         program: &Path,

@@ -1,33 +1,34 @@
-//! Finding programs.
+//! Searches for programs as a shell does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-/// Why there is no program to start.
+/// Why a program cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// No such file.
+    /// There is no such file.
     #[error("program not found: {}", .0.display())]
     NotFound(PathBuf),
-    /// A file, but not one that we may execute.
+    /// This user may not execute the file.
     #[error("not executable: {}; check its permissions", .0.display())]
     NotExecutable(PathBuf),
 }
 
-/// Returns the absolute path of a program: `name` itself when it has a slash, else the first
-/// executable file of that name in the folders of `path` (the form of `PATH`). Relative folders of
-/// `path` are skipped: what they name depends on where one is.
+/// Returns the absolute path of a program: `name` itself if it contains a slash, otherwise the
+/// first executable file of that name in the folders of `path`, which has the form of `PATH`.
+/// Relative folders of `path` are skipped, because their meaning depends on the current directory.
 ///
 /// # Errors
-/// [`ProgramError`]; not executable only when nothing executable was found.
+/// [`ProgramError::NotExecutable`] if there are files of that name but none is executable,
+/// otherwise [`ProgramError::NotFound`].
 pub fn find_program(name: &Path, path: &OsStr) -> Result<PathBuf, ProgramError> {
     let mut refused = None;
     for candidate in candidates(name, path) {
         match candidate.metadata() {
             Ok(file) if file.is_file() => {
-                // By the effective user, as execve(2) will see it.
+                // With the effective user, as execve(2) checks it.
                 if accessat(CWD, &candidate, Access::EXEC_OK, AtFlags::EACCESS).is_ok() {
                     return Ok(candidate);
                 }

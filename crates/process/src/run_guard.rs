@@ -1,8 +1,8 @@
-//! A run that is held: whatever happens to the holder, all of its processes die.
+//! A handle to a run that kills all of its processes when it is dropped.
 //!
-//! The leader stays unreaped until the very end, so that its pid and process group cannot become
-//! anyone else's while we signal them. Pinned by `a_dropped_process_takes_all_of_its_run_with_it`
-//! and `a_dropped_runtime_kills_its_runs`.
+//! The leader is reaped last, so that its pid and process group cannot be reused while they are
+//! signalled. Pinned by `a_dropped_process_takes_all_of_its_run_with_it` and
+//! `a_dropped_runtime_kills_its_runs`.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,17 +20,18 @@ use aetheel_model::agent::{self, Exit};
 use aetheel_model::figures;
 use aetheel_model::vigil;
 
-/// How long the reaper waits for what does not die.
+/// How long the reaper tries to kill a run.
 const REAP_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often it looks after a run that does not end at once.
+/// How often the reaper tries to kill a run that does not end immediately.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
-/// How often orphans are looked for; the end of a run looks too.
+/// How often orphans are reaped. The end of a run reaps them too.
 const ORPHANS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Whether orphans become our children: we are their subreaper, or the first process of a container.
+/// Whether orphans become our children, because this process is their subreaper or the first
+/// process of a container.
 static ADOPTING: AtomicBool = AtomicBool::new(false);
 
-/// Sees to it that orphans become our children, and are reaped.
+/// Makes this process the parent of orphans, and starts the thread that reaps them.
 pub(super) fn adopt_orphans() {
     if !ADOPTING.swap(true, Ordering::Relaxed) {
         family::adopt_orphans();
@@ -38,7 +39,7 @@ pub(super) fn adopt_orphans() {
     }
 }
 
-/// A run and the duty to end it.
+/// A run that is killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct RunGuard(Option<Run>);
 
@@ -48,9 +49,9 @@ pub(super) struct Run {
     pub(super) leader: Pid,
     pub(super) processes: RunProcesses,
     pub(super) pidfd: OwnedFd,
-    /// Without one: by descent.
+    /// `None` if the processes of the run are found by descent.
     pub(super) cgroup: Option<Cgroup>,
-    /// What logs call it.
+    /// The name of the run in the log.
     pub(super) name: String,
 }
 
@@ -59,22 +60,23 @@ impl RunGuard {
         Self(Some(run))
     }
 
-    /// The leader, where there is one.
+    /// Returns the process id of the leader, or `None` if the run has ended.
     pub(super) fn leader(&self) -> Option<u32> {
         self.0.as_ref().map(|run| run.leader.as_raw_nonzero().get().unsigned_abs())
     }
 
-    /// Returns a handle that becomes readable when the leader has ended.
+    /// Returns a descriptor that becomes readable when the leader has ended.
     ///
     /// # Errors
-    /// No descriptor is free.
+    /// The run has ended, or no descriptor is free.
     pub(super) fn pidfd(&self) -> io::Result<OwnedFd> {
         self.0
             .as_ref()
             .map_or_else(|| Err(io::Error::other("the run has ended")), |run| run.pidfd.try_clone())
     }
 
-    /// Signals the leader's process group; what is stopped goes on, to see the signal.
+    /// Signals the leader's process group. Stopped processes are continued, so that they handle the
+    /// signal.
     pub(super) fn signal(&self, signal: agent::Signal) {
         let Some(run) = &self.0 else { return };
         let signal = match signal {
@@ -86,7 +88,8 @@ impl RunGuard {
         run.signal(Signal::CONT);
     }
 
-    /// Kills what is there now. Quick; [`RunGuard::finish`] makes sure.
+    /// Kills the processes that run now, without waiting. [`RunGuard::finish`] waits until none is
+    /// left.
     pub(super) fn kill(&self) {
         if let Some(run) = &self.0 {
             figures::process_killed();
@@ -94,8 +97,8 @@ impl RunGuard {
         }
     }
 
-    /// Ends the run: kills until nothing is left, and says how the leader ended. Blocks, for 5
-    /// seconds at most.
+    /// Kills the processes of the run until none is left, and returns how the leader ended. Blocks
+    /// for at most 5 seconds.
     pub(super) fn finish(mut self) -> Exit {
         let Some(run) = self.0.take() else { return Exit::Unknown };
         if let Some(how) = run.end(KILL_LIMIT) {
@@ -123,7 +126,7 @@ impl Drop for RunGuard {
 
 impl Run {
     fn signal(&self, signal: Signal) {
-        // Fails when everyone in the group has ended.
+        // Fails if all processes of the group have ended.
         let _ = kill_process_group(self.leader, signal);
     }
 
@@ -141,11 +144,11 @@ impl Run {
         }
     }
 
-    /// Returns how the leader ended, once nothing of the run is left; none when the time is over
-    /// first.
+    /// Waits until no process of the run is left, and returns how the leader ended. Returns `None`
+    /// if the limit is exceeded first.
     fn end(&self, limit: Duration) -> Option<Exit> {
         let gone = match &self.cgroup {
-            // The common case: everything has ended, and removing the folder shows it.
+            // Usually all processes have ended, and then the folder can be removed.
             Some(cgroup) => {
                 cgroup.remove()
                     || wait_until(limit, || {
@@ -155,8 +158,8 @@ impl Run {
             }
             None => wait_until(limit, || {
                 self.signal(Signal::KILL);
-                // While `/proc` is read a parent may end: its child then names a process that is
-                // not in the table. The next look finds it with us.
+                // While `/proc` is read, a parent may end. Its child then has a parent that is not
+                // in the table. In the next round it is our child.
                 self.processes.kill_round() == 0 && self.processes.kill_round() == 0
             }),
         };
@@ -164,7 +167,7 @@ impl Run {
             return None;
         }
         let mut how = None;
-        // In a cgroup the leader may still be about to become a zombie.
+        // The cgroup may be empty shortly before the leader is a zombie.
         wait_until(limit, || {
             how = self.reap();
             how.is_some()
@@ -172,7 +175,7 @@ impl Run {
         how
     }
 
-    /// Takes the leader's status, if it has ended.
+    /// Reaps the leader if it has ended, and returns how it ended.
     fn reap(&self) -> Option<Exit> {
         let mut leaders = family::leaders();
         let status = match waitid(
@@ -181,7 +184,7 @@ impl Run {
         ) {
             Ok(None) => return None,
             Ok(Some(status)) => status,
-            // Someone else took it; nobody is left to wait for.
+            // Other code reaped it.
             Err(error) => {
                 tracing::warn!(run = self.name, %error, "cannot tell how an agent ended");
                 leaders.forget(self.leader.as_raw_nonzero().get());
@@ -197,7 +200,7 @@ impl Run {
     }
 }
 
-/// Hands a killed run to the reaper.
+/// Passes a killed run to the reaper.
 fn bury(run: Run) {
     let refused = match reaper() {
         Some(sender) => sender.send(run).err().map(|refused| refused.0),
@@ -208,8 +211,8 @@ fn bury(run: Run) {
     }
 }
 
-/// Returns the way to the reaper: a thread, outliving every runtime, that ends runs nobody
-/// waits for and reaps orphans.
+/// Returns the sender to the reaper, a thread that kills runs for which nobody waits and reaps
+/// orphans. The thread outlives every runtime. Returns `None` if it cannot be started.
 fn reaper() -> Option<&'static Sender<Run>> {
     static REAPER: OnceLock<Option<Sender<Run>>> = OnceLock::new();
     let start = || {

@@ -1,27 +1,27 @@
-//! The temporary folders of agents: named after their gateway, so that those of one that was killed
-//! are found.
+//! The temporary folders of agents. Their names identify the gateway, so that the folders of a
+//! killed gateway can be removed.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::gateway::Gateway;
 
-/// What the names of all of them begin with.
+/// Prefix of the names of all temporary folders.
 const BEGIN: &str = "aetheel-";
 
-/// What the names of a gateway's begin with.
+/// Returns the prefix of the names of a gateway's temporary folders.
 pub(super) fn prefix(gateway: &Gateway) -> String {
     format!("{BEGIN}{gateway}-")
 }
 
-/// Removes those in a folder that belong to this user and to gateways that no longer run; returns
-/// how many there were.
+/// Removes the temporary folders in `folder` that belong to this user and to gateways that no
+/// longer run. Returns their number.
 pub(super) fn sweep(folder: &Path, own: &Gateway) -> usize {
     let mut swept = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
         let name = entry.file_name();
         let of = name.to_str().and_then(|name| Gateway::parse(name.strip_prefix(BEGIN)?));
-        // Not followed, should it be a link.
+        // Symbolic links are not followed.
         let ours = entry.metadata().is_ok_and(|found| {
             found.is_dir() && found.uid() == rustix::process::geteuid().as_raw()
         });

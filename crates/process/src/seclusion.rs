@@ -1,9 +1,10 @@
-//! This very process, out of reach of its own agents, which run as the same user.
+//! Protects this process from its own agents, which run as the same user.
 //!
-//! A process that is not dumpable has no `environ`, `mem`, `maps` and `fd` in `/proc` for others of
-//! its user, cannot be traced, has no descriptor taken from it (pidfd_getfd(2)) and leaves no core
-//! file (PR_SET_DUMPABLE(2const)). A program it starts is dumpable again. What is readable for
-//! everybody, such as `cmdline`, stays so. Pinned by `tests/gateway/seclusion.rs`.
+//! If a process is not dumpable, other processes of its user cannot read its `environ`, `mem`,
+//! `maps` and `fd` in `/proc`, cannot trace it, and cannot copy its descriptors (pidfd_getfd(2)).
+//! It also leaves no core file (PR_SET_DUMPABLE(2const)). Programs that it starts are dumpable
+//! again. Files that everybody may read, such as `cmdline`, are not protected. Pinned by
+//! `tests/gateway/seclusion.rs`.
 #![allow(unsafe_code, reason = "each use gives its reason")]
 
 use std::ffi::{CStr, OsString, c_char};
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-/// Longest wait for whoever writes to a descriptor that was handed over.
+/// Longest wait for data on an inherited descriptor.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 unsafe extern "C" {
@@ -23,29 +24,28 @@ unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
-/// Closes this process to others of its user.
+/// Protects this process from other processes of its user.
 ///
 /// # Errors
-/// What the system says; it then stays open.
+/// The system's error. The process is then not protected.
 pub fn seclude() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Ignores SIGXFSZ: a write beyond the file size limit then fails like one on a full disk, instead
-/// of ending the process. Programs that it starts for agents have the default again.
+/// Ignores SIGXFSZ, so that a write beyond the file size limit fails as on a full disk instead of
+/// ending the process. Agents start with the default action again.
 pub fn ignore_file_size_signal() {
     // SAFETY: SIG_IGN installs no handler, and the signal exists on every Linux.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Takes variables out of the environment, and their values out of the memory in which the program
-/// was given them: that is what `/proc/PID/environ` shows, to root too. To be called before any
-/// other thread exists.
+/// Removes variables from the environment, and overwrites their values in the memory that
+/// `/proc/PID/environ` shows, even to root. Must be called before any other thread exists.
 pub fn forget_variables(is_secret: impl Fn(&str) -> bool) {
     let mut names: Vec<OsString> = Vec::new();
     // SAFETY: there is no other thread that could read or change the environment. `environ` is null
-    // or ends with a null pointer; what it points to are strings in writable memory, each ending
-    // with zero, which is left where it is.
+    // or ends with a null pointer. It points to strings in writable memory, each of which ends with
+    // zero. That zero is not overwritten.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -56,7 +56,7 @@ pub fn forget_variables(is_secret: impl Fn(&str) -> bool) {
                 names.push(OsString::from_vec(bytes[..at].to_vec()));
                 let length = bytes.len();
                 for place in at + 1..length {
-                    // Volatile: nobody reads it again, and it must be written all the same.
+                    // Volatile, because the compiler may omit writes that nobody reads.
                     (*entry).add(place).write_volatile(0);
                 }
             }
@@ -68,32 +68,30 @@ pub fn forget_variables(is_secret: impl Fn(&str) -> bool) {
     }
 }
 
-/// Reads what somebody put behind a descriptor before starting us, and closes it. 0 becomes
-/// `/dev/null`.
+/// Reads an inherited descriptor to its end, and closes it. Descriptor 0 becomes `/dev/null`.
 ///
 /// # Errors
-/// It is not open, a folder or a terminal, nobody writes or ends it for 10 s, or there are more
-/// than `limit` bytes.
+/// The descriptor is not open, or is a folder or a terminal. No data and no end came for 10 s.
+/// There are more than `limit` bytes.
 pub fn take_descriptor(number: RawFd, limit: usize) -> io::Result<Vec<u8>> {
     let refuse = |why: &str| io::Error::other(why.to_owned());
     if number < 0 || number == 1 || number == 2 {
         return Err(refuse("it must be 0, or 3 and more"));
     }
-    // SAFETY: asks about a number; any number may be asked about.
+    // SAFETY: F_GETFD accepts any number.
     if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(refuse("it is not open"));
     }
-    // SAFETY: it is open, and nobody else in this process, which has one thread, closes it before
-    // `close` below.
+    // SAFETY: it is open, and this process has one thread, which closes it only below.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-    // SAFETY: asks about an open descriptor.
+    // SAFETY: the descriptor is open.
     if unsafe { libc::isatty(number) } == 1 {
         return Err(refuse("it is a terminal"));
     }
     let read = read_all(descriptor, limit);
     let replaced = if number == 0 { File::open("/dev/null").map(Some)? } else { None };
-    // SAFETY: the number is ours and is not used any more; 0 must stay open, or the next file would
-    // be it.
+    // SAFETY: the descriptor is ours and is not used any more. Descriptor 0 must stay open, because
+    // the next opened file would get that number.
     unsafe {
         match replaced {
             Some(nothing) => libc::dup2(nothing.as_raw_fd(), number),
@@ -108,7 +106,7 @@ fn read_all(descriptor: BorrowedFd<'_>, limit: usize) -> io::Result<Vec<u8>> {
     loop {
         let mut asked =
             libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry, which is ours, of an open descriptor.
+        // SAFETY: the array has one entry, which is valid, with an open descriptor.
         if unsafe { libc::poll(&raw mut asked, 1, ANSWER_TIMEOUT.as_millis() as libc::c_int) } == 0
         {
             return Err(io::Error::other(format!(

@@ -1,4 +1,4 @@
-//! From a checked request to a held run with its three pipes.
+//! Prepares and starts a run with its three pipes.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter, pipe};
@@ -18,7 +18,7 @@ use super::run_guard::{Run, RunGuard};
 use super::sandbox::{Cage, Filter, Sandbox};
 use aetheel_turn::{Launch, LaunchError};
 
-/// Room in the pipe of stdout, bytes: the most that may be asked for without privileges
+/// Size of the stdout pipe in bytes: the largest that an unprivileged process may set
 /// (`/proc/sys/fs/pipe-max-size`).
 const ROOM: libc::c_int = 1 << 20;
 
@@ -29,15 +29,15 @@ pub(super) struct Pipes {
     pub(super) stderr: PipeReader,
 }
 
-/// What did not work, so that the caller may try without a cgroup.
+/// Why a run did not start. The caller may try again without a cgroup after [`Refusal::Clone`].
 pub(super) enum Refusal {
-    /// The process could not be made.
+    /// The process was not created.
     Clone(io::Error),
-    /// Anything else.
+    /// Any other error.
     Final(LaunchError),
 }
 
-/// A request in the form the system wants it.
+/// A launch request in the form that the system calls need.
 pub(super) struct Prepared<'a> {
     launch: &'a Launch,
     program: CString,
@@ -51,7 +51,7 @@ pub(super) struct Prepared<'a> {
     tag: u64,
 }
 
-/// Checks a request and makes it ready.
+/// Checks a launch request: finds the program and sets up its sandbox.
 ///
 /// # Errors
 /// As [`aetheel_turn::Launcher::launch`].
@@ -116,10 +116,10 @@ pub(super) fn prepare<'a>(
 }
 
 impl Prepared<'_> {
-    /// Starts it. Blocks until the program is loaded.
+    /// Starts the run. Blocks until the program is executed.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing is left behind.
+    /// [`Refusal`]. No process and no cgroup is left.
     pub(super) fn start(&self, cgroup: Option<Cgroup>) -> Result<(RunGuard, Pipes), Refusal> {
         let failed = |source: io::Error| {
             Refusal::Final(LaunchError::Start { program: self.launch.program.clone(), source })
@@ -148,7 +148,8 @@ impl Prepared<'_> {
                     cgroup.remove();
                 }
                 return Err(match stage {
-                    // Not the cgroup's fault: there are too many processes, or too little memory.
+                    // There are too many processes, or too little memory. The start would also fail
+                    // without the cgroup.
                     Stage::Clone
                         if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM)) =>
                     {
@@ -164,8 +165,7 @@ impl Prepared<'_> {
                             format!("working directory {}: {error}", self.launch.cwd.display()),
                         )),
                     },
-                    // The file was there a moment ago, so it is the interpreter in its first line
-                    // that is missing.
+                    // The file was found before, so the interpreter in its first line is missing.
                     Stage::Program if error.kind() == io::ErrorKind::NotFound => {
                         failed(io::Error::new(
                             error.kind(),
@@ -198,12 +198,13 @@ impl Prepared<'_> {
     }
 }
 
-/// Gives a pipe room for everything that is said at the end. Programs on Node and Bun write without
-/// waiting, and some exit before it is done: Claude Code 2.1.197 loses what the pipe does not hold
-/// at that moment, and of a long answer its last lines are two thirds. Where it is refused the pipe
-/// stays as it is.
+/// Enlarges a pipe, so that it has space for the output at the end of a program. Programs on Node
+/// and Bun write asynchronously, and some exit before the output is written: Claude Code 2.1.197
+/// loses the part that the pipe has no space for, which can be two thirds of a long answer. If the
+/// system refuses, the pipe keeps its size.
 fn make_room(pipe: &PipeReader) {
-    // SAFETY: takes and gives plain numbers; the descriptor is open, because it is borrowed.
+    // SAFETY: the arguments and the result are numbers. The descriptor is open, because it is
+    // borrowed.
     #[expect(
         unsafe_code,
         reason = "rustix has it in a part of its own that nothing else here needs"
@@ -214,7 +215,7 @@ fn make_room(pipe: &PipeReader) {
     }
 }
 
-/// Kills a leader that cannot be held; it had no time to start anything.
+/// Kills a leader for which no handle was created. It had no time to start other processes.
 fn abandon(leader: Pid, cgroup: Option<&Cgroup>) {
     let _ = kill_process_group(leader, Signal::KILL);
     let _ = waitpid(Some(leader), WaitOptions::empty());

@@ -1,9 +1,9 @@
 //! The thread that starts programs.
 //!
-//! A program may have the kernel end it with whoever started it, as bubblewrap does
-//! (`--die-with-parent`), and to the kernel that is the thread. One that comes and goes, as those
-//! for blocking work do after ten idle seconds, would take its programs with it; this one lives as
-//! long as this process.
+//! A program may ask the kernel to kill it when its parent ends, as bubblewrap does
+//! (`--die-with-parent`). For the kernel, the parent is the thread that started it. A thread of
+//! Tokio's blocking pool ends after ten idle seconds, which would kill its programs. This thread
+//! runs until the process ends.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,16 +17,17 @@ type Work = Box<dyn FnOnce() + Send>;
 
 static STARTER: Mutex<Option<mpsc::Sender<Work>>> = Mutex::new(None);
 
-/// Does this on the thread that lasts, and waits for it; for a thread that may block.
+/// Runs `work` on the starter thread, and blocks until it is done.
 ///
 /// # Errors
-/// There can be no such thread.
+/// The thread cannot be started, or has ended.
 pub(super) fn lastingly<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let (sender, done) = mpsc::channel();
     let work = move || {
-        // Whoever waits has it: what fails here must not end what others started.
+        // A panic is passed to the caller. It must not end this thread, because that would kill
+        // programs that were started before.
         let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
     };
     hand_over(Box::new(work))?;

@@ -1,5 +1,5 @@
-//! Becoming another program: what this one was is gone, and its process, terminal and environment
-//! go on.
+//! Replaces this program by another one in the same process, with the same terminal and
+//! environment.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +7,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Becomes a program with these arguments. Returns only where that fails, with what the system says.
+/// Executes a program with these arguments (execve(2)). Returns only if that fails, with the
+/// system's error.
 pub fn become_program(program: &Path, arguments: &[OsString]) -> io::Error {
     Command::new(program).args(arguments).exec()
 }

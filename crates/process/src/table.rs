@@ -1,25 +1,25 @@
-//! The processes of this machine as `/proc` tells them (proc_pid_stat(5)).
+//! The processes of this machine, read from `/proc` (proc_pid_stat(5)).
 
 use std::fs;
 use std::io::Read;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// One process.
+/// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) pid: i32,
     pub(super) parent: i32,
-    /// Clock ticks since boot; with the pid, names the process for good.
+    /// Start time in clock ticks since boot. Together with the pid, it identifies the process.
     pub(super) start: u64,
-    /// Ended, and not reaped.
+    /// Whether it has ended and is not yet reaped.
     pub(super) zombie: bool,
 }
 
 impl Entry {
-    /// Returns the process, unless it is gone.
+    /// Returns the process, or `None` if it does not exist.
     pub(super) fn read(pid: i32) -> Option<Self> {
-        // One read: this is done for every process of the machine.
+        // A single read, because this happens for every process of the machine.
         let mut text = [0; 1024];
         let count = fs::File::open(format!("/proc/{pid}/stat"))
             .and_then(|mut file| file.read(&mut text))
@@ -28,7 +28,7 @@ impl Entry {
     }
 
     fn parse(pid: i32, stat: &str) -> Option<Self> {
-        // The name stands in parentheses and may contain anything.
+        // The name is in parentheses and may contain any character.
         let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
@@ -36,10 +36,10 @@ impl Entry {
         Some(Self { pid, parent, start, zombie: matches!(state, "Z" | "X") })
     }
 
-    /// Kills this very process, never another that got its pid.
+    /// Kills this process, and never another one that has got its pid.
     ///
     /// # Errors
-    /// What the system said; a process that is gone is no error.
+    /// The system's error. It is not an error if the process has already ended.
     pub(super) fn kill(&self) -> rustix::io::Result<()> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         let handle = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -47,7 +47,7 @@ impl Entry {
             Err(rustix::io::Errno::SRCH) => return Ok(()),
             Err(error) => return Err(error),
         };
-        // The handle is to whoever has the pid now; is it still who was meant?
+        // The handle refers to the process that has the pid now, which may be another one.
         if Self::read(self.pid).is_none_or(|now| now.start != self.start) {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl Entry {
     }
 }
 
-/// Returns all processes that can be seen; about 12 µs of CPU each.
+/// Returns all visible processes. Takes about 12 µs of CPU time for each.
 pub(super) fn all() -> Vec<Entry> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

@@ -1,17 +1,17 @@
-//! The end of what a program complained about. Pure.
+//! The last part of a program's stderr. Pure.
 
 use std::collections::VecDeque;
 
 use aetheel_model::plain::clean_text;
 
-/// Bytes of stderr that are kept.
+/// Bytes that are kept.
 const KEPT: usize = 64 << 10;
 
 /// The last 64 KiB of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     bytes: VecDeque<u8>,
-    /// There was more before.
+    /// Whether earlier bytes were dropped.
     cut: bool,
 }
 
@@ -24,7 +24,8 @@ impl Tail {
         self.bytes.extend(bytes);
     }
 
-    /// Returns it as plain text of at most 64 KiB, from the beginning of a line where there is one.
+    /// Returns the bytes as plain text of at most 64 KiB. If earlier bytes were dropped, it starts
+    /// at the beginning of a line, if there is one.
     pub(super) fn text(&self) -> String {
         let mut bytes: Vec<u8> = self.bytes.iter().copied().collect();
         if let Some(end) =

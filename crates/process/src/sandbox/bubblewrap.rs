@@ -1,4 +1,5 @@
-//! bubblewrap: a program that starts another one where only what is granted is mounted (bwrap(1)).
+//! bubblewrap: starts a program in a namespace in which only the granted paths are mounted
+//! (bwrap(1)).
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::process::{Command, Stdio};
 use super::grants::Grants;
 use crate::find_program;
 
-/// What stands before the mounts. Without a process of ours nothing of it goes on.
+/// Options before the mounts. `--die-with-parent` ends the sandbox together with the gateway.
 const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"];
 
 /// Entries of `/proc` that root may write to even without capabilities: `sys/kernel/core_pattern`
@@ -16,11 +17,11 @@ const BASE: &[&str] = &["--unshare-pid", "--unshare-ipc", "--die-with-parent", "
 const SETTINGS_OF_THE_KERNEL: [&str; 8] =
     ["acpi", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger"];
 
-/// Finds it, and sees whether it works for this user: it needs user namespaces, which are off or
-/// restricted on some machines.
+/// Finds bubblewrap and checks that it works for this user. It needs user namespaces, which some
+/// machines disable or restrict.
 ///
 /// # Errors
-/// Why not.
+/// A message for the operator that says why it does not work.
 pub(super) fn probe(path: &OsStr) -> Result<PathBuf, String> {
     let program = find_program(Path::new("bwrap"), path).map_err(|error| error.to_string())?;
     let tried = Command::new(&program)
@@ -40,26 +41,27 @@ pub(super) fn probe(path: &OsStr) -> Result<PathBuf, String> {
     ))
 }
 
-/// What to start it with for a program and its arguments.
+/// Returns bubblewrap's arguments for starting a program.
 pub(super) fn arguments(
     granted: &Grants,
     program: &Path,
     arguments: &[OsString],
     cwd: &Path,
 ) -> Vec<OsString> {
-    // Codex 0.169.0 keeps locks for its own sandbox there, wherever its temporary folder is.
-    // Nothing of it outlives the process.
+    // Codex 0.169.0 keeps locks for its own sandbox in `/tmp`, wherever its temporary folder is.
+    // The folder disappears with the process.
     let mut all: Vec<OsString> =
         BASE.iter().chain(&["--seccomp", "3", "--tmpfs", "/tmp"]).map(OsString::from).collect();
     let mut places: Vec<(&Path, &str)> =
         granted.read.iter().map(|place| (place.as_path(), "--ro-bind-try")).collect();
     places.extend(granted.write.iter().map(|place| (place.as_path(), "--bind-try")));
-    // What lies in another place is mounted after it; where both are named, writing wins.
+    // A path is mounted after the paths that contain it. If a path is granted for reading and
+    // writing, the writable mount comes last.
     places.sort_by(|(one, how), (other, why)| one.cmp(other).then_with(|| why.cmp(how)));
     for (place, how) in places {
         all.extend([OsString::from(how), place.into(), place.into()]);
     }
-    // Where the system's folders are links, they are here too.
+    // Some systems have links in place of these folders.
     for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
         let link = Path::new("/").join(name);
         if let Ok(target) = std::fs::read_link(&link) {
@@ -67,8 +69,8 @@ pub(super) fn arguments(
         }
     }
     all.extend(["--proc", "/proc"].map(OsString::from));
-    // For others these mounts would only keep a sandbox of the agent's own from working: the kernel
-    // lets nobody mount a second /proc where a part of the first is covered.
+    // Other users cannot write to these files, and with the mounts, the agent's own sandbox would
+    // not work: the kernel refuses to mount another /proc if a part of the first one is covered.
     if rustix::process::geteuid().is_root() {
         for name in SETTINGS_OF_THE_KERNEL {
             let place = OsString::from(format!("/proc/{name}"));
@@ -76,7 +78,7 @@ pub(super) fn arguments(
         }
     }
     all.extend(["--dev", "/dev", "--remount-ro", "/", "--chdir"].map(OsString::from));
-    // Only what is mounted is there: a link's folder need not be.
+    // The folder of a link need not be mounted, so the program's real path is used.
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     all.extend([cwd.into(), "--".into(), program.into()]);
     all.extend(arguments.iter().cloned());

@@ -49,15 +49,16 @@ const ALWAYS: [i64; 10] = [
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
-/// Instructions of the filter, as the kernel reads them.
+/// The filter's instructions in the kernel's format.
 static PROGRAM: LazyLock<Result<BpfProgram, String>> = LazyLock::new(|| {
     program().map_err(|error| format!("the filter of system calls cannot be built: {error}"))
 });
 
-/// Returns the filter. A program of another architecture (32-bit) is killed at its first call.
+/// Returns the filter. It kills a program of another architecture (32-bit) at its first system
+/// call.
 ///
 /// # Errors
-/// In words for the operator: there is no filter for this machine.
+/// A message for the operator: there is no filter for this machine.
 pub(super) fn filter() -> Result<&'static [seccompiler::sock_filter], String> {
     PROGRAM.as_deref().map_err(Clone::clone)
 }
@@ -65,7 +66,7 @@ pub(super) fn filter() -> Result<&'static [seccompiler::sock_filter], String> {
 /// Returns the filter as a file that bubblewrap can read.
 ///
 /// # Errors
-/// As [`filter`], or the file cannot be made.
+/// The same as for [`filter`], or the file cannot be created.
 pub(super) fn file() -> Result<OwnedFd, String> {
     let bytes: Vec<u8> = filter()?
         .iter()
@@ -89,7 +90,7 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
     let other = |argument| is(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0);
     let all = SeccompRule::new;
     let mut rules: Vec<(i64, Vec<SeccompRule>)> = Vec::new();
-    // Reading the limits of others (without new ones) changes nothing.
+    // Reading the limits of other processes is allowed: it changes nothing.
     let sets = is(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
     rules.push((libc::SYS_prlimit64, vec![all(vec![other(0)?, sets])?]));
     for call in ON_A_PROCESS {
@@ -104,7 +105,7 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
     {
         let second: Vec<_> = rules.iter().map(|(call, _)| (call | X32, Vec::new())).collect();
         rules.extend(second);
-        // Their numbers there: process_vm_readv, process_vm_writev.
+        // process_vm_readv and process_vm_writev, whose numbers differ in this ABI.
         rules.extend([539, 540].map(|call| (call | X32, Vec::new())));
     }
     SeccompFilter::new(

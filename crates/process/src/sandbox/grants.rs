@@ -1,5 +1,4 @@
-//! From what an agent may reach to the paths that are granted: resolved, around what is hidden, and
-//! never wider than meant.
+//! Computes the paths that are granted to an agent: without links, and without the hidden paths.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::installation;
 use aetheel_turn::Reach;
 
-/// Folders of the system, read by everybody. What of them is missing is no fault.
+/// Folders of the system that every agent may read. They need not exist.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -31,20 +30,20 @@ const SYSTEM: &[&str] = &[
     "/var/lib/ca-certificates",
 ];
 
-/// Paths without links, each existing when it was looked at.
+/// Granted paths, without links. Each existed when the grants were computed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Grants {
     pub(super) read: BTreeSet<PathBuf>,
     pub(super) write: BTreeSet<PathBuf>,
 }
 
-/// Works out what is granted to a program.
+/// Computes the grants of a program.
 ///
-/// What lies below another place that may be written is not looked at by itself: whoever writes
-/// there could have put a link to anywhere in its stead.
+/// A path below another writable path is not resolved, because an agent may have replaced it by a
+/// link to any other path.
 ///
 /// # Errors
-/// Something would be granted that contains, or lies in, what must not be reached: says both.
+/// A path would be granted that contains a hidden path, or is inside one. The message names both.
 pub(super) fn grants(reach: &Reach, program: &Path, path: &OsStr) -> Result<Grants, String> {
     let resolved =
         |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| real(path)).collect() };
@@ -98,7 +97,7 @@ pub(super) fn grants(reach: &Reach, program: &Path, path: &OsStr) -> Result<Gran
     Ok(granted)
 }
 
-/// The path without links, as far as it exists.
+/// Returns the path with links resolved, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     fs::canonicalize(&path).unwrap_or_else(|_| match (path.parent(), path.file_name()) {
@@ -107,7 +106,8 @@ fn real(path: &Path) -> PathBuf {
     })
 }
 
-/// Grants a place, or all in it but what is hidden. Links need no grant: what they lead to does.
+/// Grants a path, or if it contains hidden paths, everything in it except those. Links are not
+/// granted, because only their targets need a grant.
 fn around(place: &Path, hidden: &[PathBuf], granted: &mut BTreeSet<PathBuf>) {
     if hidden.iter().any(|own| place.starts_with(own)) {
         return;

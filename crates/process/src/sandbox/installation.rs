@@ -1,5 +1,5 @@
-//! What belongs to a program: the file, the package around it, and the interpreter in its first
-//! line.
+//! Finds the files that a program needs: its own file, the package that contains it, and the
+//! interpreter in its first line.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,12 +8,13 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::find_program;
 
-/// Bytes of a first line that are looked at.
+/// Bytes that are read to find the first line.
 const FIRST_LINE: u64 = 512;
-/// Interpreters of interpreters.
+/// Longest chain of interpreters.
 const DEPTH: usize = 3;
 
-/// Paths to read and execute for a program to run; `name` as for [`find_program`].
+/// Returns the paths that a program must be able to read and execute. `name` is as for
+/// [`find_program`].
 pub(super) fn of(name: &Path, path: &OsStr) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut next = find_program(name, path).ok();
@@ -25,12 +26,12 @@ pub(super) fn of(name: &Path, path: &OsStr) -> Vec<PathBuf> {
     found
 }
 
-/// The package a program is part of; the file alone where it is part of none.
+/// Returns the package that contains a program, or the file itself if it is not part of one.
 fn around(file: &Path) -> PathBuf {
     let mut package = PathBuf::new();
     for part in file.components() {
         package.push(part);
-        // What packages need of each other lies side by side.
+        // The folder also contains the packages that this one depends on.
         if part == Component::Normal(OsStr::new("node_modules")) {
             return package;
         }
@@ -40,7 +41,7 @@ fn around(file: &Path) -> PathBuf {
         .filter(|folder| folder.file_name() == Some(OsStr::new("bin")))
         .and_then(Path::parent);
     match prefix {
-        // A virtual environment, or an interpreter with its library; never `~/.local` and the like.
+        // A virtual environment, or an interpreter with its library, but not `~/.local`.
         Some(prefix) if prefix.join("pyvenv.cfg").is_file() || is_runtime(prefix) => {
             prefix.to_owned()
         }
@@ -48,7 +49,7 @@ fn around(file: &Path) -> PathBuf {
     }
 }
 
-/// Whether a folder is that of Node.js or Python and of nothing else.
+/// Returns whether a folder contains Node.js or Python, and nothing else.
 fn is_runtime(prefix: &Path) -> bool {
     let own = prefix.join("lib/node_modules/npm").is_dir()
         || prefix.join("include/node").is_dir()
@@ -57,7 +58,7 @@ fn is_runtime(prefix: &Path) -> bool {
         && prefix.file_name() != Some(OsStr::new(".local"))
 }
 
-/// What the first line of a script names.
+/// Returns the interpreter that the first line of a script names.
 fn interpreter(file: &Path) -> Option<PathBuf> {
     let mut line = Vec::new();
     File::open(file).ok()?.take(FIRST_LINE).read_to_end(&mut line).ok()?;

@@ -1,4 +1,5 @@
-//! Landlock: rules that a process takes upon itself and all it starts, and can never give up.
+//! Landlock: rules that a process applies to itself and its descendants, and that cannot be
+//! removed.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -11,14 +12,16 @@ use rustix::fs::{Mode, OFlags, fstat, open};
 
 use super::grants::Grants;
 
-/// Fixed, never taken from the running kernel: what that lacks is left out, and said at the start.
+/// The version of the rights that are handled, independent of the running kernel. Rights that the
+/// kernel does not know are left out, and reported at the start.
 const RIGHTS: ABI = ABI::V9;
-/// Without these nothing is confined; checked at the start.
+/// The oldest version with which agents are confined; checked at the start.
 const NEEDED: ABI = ABI::V3;
 
-/// Programs on Node and Bun read of themselves and their children, memory and processors.
+/// Programs on Node and Bun read information about themselves, their children, memory and
+/// processors here.
 const PROCESSES: &str = "/proc";
-/// What of the devices everybody may use.
+/// Devices that agents may use.
 const DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
@@ -30,21 +33,21 @@ const DEVICES: &[&str] = &[
     "/dev/pts",
 ];
 
-/// What of Landlock the kernel has; none: 0 or less.
+/// Returns the version of Landlock in the kernel, or 0 or less without Landlock.
 pub(super) fn abi() -> i32 {
     const VERSION: u32 = 1;
-    // SAFETY: with this flag the call takes a null pointer and no size, and gives a number.
-    #[expect(unsafe_code, reason = "the crate asks the kernel itself and does not tell")]
+    // SAFETY: with this flag, the call accepts a null pointer and no size, and returns a number.
+    #[expect(unsafe_code, reason = "the crate does not expose the version that it detects")]
     let abi = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, VERSION)
     };
     i32::try_from(abi).unwrap_or(0)
 }
 
-/// Builds the rules.
+/// Creates a ruleset for the granted paths.
 ///
 /// # Errors
-/// In words for the operator.
+/// A message for the operator.
 pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, String> {
     let failed = |error: landlock::RulesetError| {
         format!("the kernel refuses the rules of Landlock: {error}")
@@ -76,7 +79,7 @@ pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, String> {
     Option::<OwnedFd>::from(rules).ok_or_else(|| "the kernel has no Landlock".to_owned())
 }
 
-/// What does not exist any more, or we cannot see, is nothing to grant.
+/// Grants rights to a path. Does nothing if the path does not exist or cannot be opened.
 fn grant(
     rules: RulesetCreated,
     place: &Path,

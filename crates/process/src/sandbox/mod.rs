@@ -1,11 +1,11 @@
-//! Confinement of agents: what is not granted they neither read nor write, and nobody outside do
-//! they signal or trace.
+//! The sandbox of agents: an agent can read and write only granted paths, and cannot signal or
+//! trace processes outside the sandbox.
 //!
-//! Two ways of enforcing one list of grants ([`grants`]): Landlock (landlock(7)), whose rules are
-//! built in the gateway and applied in the child just before it becomes the agent, and bubblewrap,
-//! a program that shows the agent only what is mounted for it. Landlock costs microseconds and
-//! needs nothing installed; bubblewrap also hides processes and sockets, and is the only one under
-//! which an agent can use a sandbox of its own. Pinned by `tests/process/confined.rs`.
+//! There are two ways to enforce the [`grants`]. The rules of Landlock (landlock(7)) are built in
+//! the gateway, and the child applies them to itself before it executes the agent. bubblewrap is a
+//! program that mounts only the granted paths for the agent. Landlock takes microseconds and needs
+//! no installation. bubblewrap also hides processes and sockets, and only under bubblewrap can an
+//! agent use its own sandbox. Pinned by `tests/process/confined.rs`.
 
 mod bubblewrap;
 mod calls;
@@ -21,23 +21,23 @@ use std::path::{Path, PathBuf};
 use aetheel_model::config::SandboxWish;
 use aetheel_turn::Reach;
 
-/// The first Landlock that keeps files from being emptied from inside: Linux 6.2.
+/// The first version of Landlock that prevents truncation of files (Linux 6.2).
 const NEEDED: i32 = 3;
 
 /// How agents are confined here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sandbox {
-    /// Not at all.
+    /// They are not confined.
     #[default]
     Off,
-    /// By the kernel.
+    /// The kernel enforces Landlock rules.
     Landlock {
-        /// What of it this kernel has.
+        /// The version of Landlock in this kernel.
         abi: i32,
-        /// For agents with a sandbox of their own, where it works.
+        /// bubblewrap for agents that have their own sandbox, if it works here.
         bubblewrap: Option<PathBuf>,
     },
-    /// By what is mounted for them.
+    /// bubblewrap mounts only the granted paths.
     Bubblewrap(PathBuf),
 }
 
@@ -46,20 +46,20 @@ pub(super) type Filter = &'static [seccompiler::sock_filter];
 
 /// How a launch is confined.
 pub(super) enum Cage {
-    /// Not at all.
+    /// It is not confined.
     None,
     /// The child applies a Landlock ruleset and a seccomp filter to itself.
     Rules(OwnedFd, Filter),
-    /// Another program starts the agent, and reads the seccomp filter from descriptor 3.
+    /// Another program with these arguments starts the agent, and reads the seccomp filter from
+    /// descriptor 3.
     Program(PathBuf, Vec<OsString>, OwnedFd),
 }
 
 impl Sandbox {
-    /// Finds out what can be had. Blocks for as long as bubblewrap takes to start, where it is
-    /// looked at.
+    /// Selects a sandbox that works on this machine. Blocks while bubblewrap is tried.
     ///
     /// # Errors
-    /// What the operator named is not to be had; says what to do.
+    /// The sandbox that the operator selected does not work. The message has a hint.
     pub fn probe(wish: SandboxWish) -> Result<Self, String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let abi = landlock::abi();
@@ -79,13 +79,13 @@ impl Sandbox {
         }
     }
 
-    /// Whether agents are confined.
+    /// Returns whether agents are confined.
     #[must_use]
     pub fn is_on(&self) -> bool {
         *self != Self::Off
     }
 
-    /// What holds, for people: `Landlock (version 7)`.
+    /// Returns a description for people, such as `Landlock (version 7)`.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
@@ -95,7 +95,7 @@ impl Sandbox {
         }
     }
 
-    /// What does not hold although agents are confined, one line each.
+    /// Returns the gaps of the sandbox on this machine, one line each.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let Self::Landlock { abi, .. } = self else { return Vec::new() };
@@ -121,16 +121,17 @@ impl Sandbox {
         missing
     }
 
-    /// Whether agents that confine their own commands by mounts can do so within it.
+    /// Returns whether agents that confine their own commands with mounts can do so in this
+    /// sandbox.
     #[must_use]
     pub fn allows_mounts(&self) -> bool {
         !matches!(self, Self::Landlock { bubblewrap: None, .. })
     }
 
-    /// Whether a process could be confined so.
+    /// Checks that a process with this reach can be confined.
     ///
     /// # Errors
-    /// What is granted contains what must not be reached, in words for the operator.
+    /// A granted path contains a hidden one, or the reverse. The message is for the operator.
     pub fn check(&self, reach: &Reach) -> Result<(), String> {
         if self.is_on() {
             grants::grants(reach, Path::new("/bin/sh"), OsStr::new("")).map(drop)
@@ -142,7 +143,7 @@ impl Sandbox {
     /// Prepares the confinement of one process.
     ///
     /// # Errors
-    /// In words for the operator: it cannot be confined, so it must not start.
+    /// The process cannot be confined, so it must not start. The message is for the operator.
     pub(super) fn cage(
         &self,
         reach: &Reach,
