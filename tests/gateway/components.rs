@@ -429,7 +429,10 @@ async fn what_cannot_be_installed_changes_nothing() {
     );
     untouched(&installation);
     for (settings, fault) in [
-        (("BACKEND_SIGNERS", "nokey"), "BACKEND_SIGNERS: \"nokey\" is no public key of minisign"),
+        (
+            ("BACKEND_SIGNERS", "nokey"),
+            "BACKEND_SIGNERS: \"nokey\" is not a public key of minisign",
+        ),
         (("BACKEND_TRUST", "signed"), "BACKEND_TRUST=signed needs BACKEND_SIGNERS"),
     ] {
         let installation = prepared(Installation::new()).with(settings.0, settings.1);

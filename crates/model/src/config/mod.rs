@@ -1,7 +1,8 @@
-//! The operator's configuration: environment variables, read once, all faults told at once.
+//! The operator's configuration: environment variables that are read once, with all faults reported
+//! together.
 //!
-//! [`VARIABLES`] is the one table of names, defaults and meanings; `docs/configuration.md` is
-//! checked against it.
+//! [`VARIABLES`] is the only table of their names, defaults and meanings; a test compares
+//! `docs/configuration.md` with it.
 
 mod nearness;
 mod reader;
@@ -26,48 +27,49 @@ pub use self::words::{
 };
 use crate::agent::{AllowedTools, Mode, Safety};
 
-/// The configuration, valid in itself. Whether folders and programs exist is checked at start.
+/// The configuration, valid in itself. Folders and programs are checked at the start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Needed for Discord only.
+    /// The token of the bot; only needed for Discord.
     pub discord_bot_token: Option<SecretString>,
-    /// Backend of channels without a choice of their own; [`AUTO`] until one was found.
+    /// The backend of channels that did not choose another one; [`AUTO`] until one was found.
     pub agent_backend: String,
-    /// Backends that people may choose beside it.
+    /// The other backends that people may choose.
     pub allowed_backends: Vec<String>,
-    /// The source of that name, for whoever has to find it: the variable, or a command's argument.
+    /// The source of `agent_backend` for messages to the operator: the variable, or an argument of
+    /// a command.
     pub agent_backend_by: &'static str,
-    /// Whether agents run live or once a turn, for all backends and by backend.
+    /// Whether agents run live or once for each turn, for all backends and for single ones.
     pub backend_run: Runs,
-    /// Program of that backend.
+    /// The program of `agent_backend`.
     pub backend_cli_path: Option<PathBuf>,
-    /// Model of `AGENT_BACKEND` in place of its default.
+    /// The model of `agent_backend`, instead of its default.
     pub backend_model: Option<String>,
-    /// Effort override, an id or label of the backend's.
+    /// The effort of `agent_backend`, as an id or label of that backend.
     pub backend_effort: Option<String>,
-    /// Limit of model rounds.
+    /// Most rounds with the model in one turn.
     pub backend_max_turns: u32,
-    /// Tools that agents may use; the only ones, where any are named.
+    /// The tools that agents may use.
     pub allowed_tools: AllowedTools,
-    /// The most that agents may do without asking; channels and people can only lower it.
+    /// The highest safety level; channels and people can only lower it.
     pub safety: Safety,
-    /// `plan` in permission mode `plan`.
+    /// The mode, which is `plan` in the permission mode `plan`.
     pub mode: Mode,
     /// Longest turn, without the time in which people are asked.
     pub query_timeout: Duration,
-    /// Longest time an agent may say nothing while none of its tools runs.
+    /// Longest time without output of an agent while none of its tools runs.
     pub idle_timeout: Option<Duration>,
-    /// For questions to people.
+    /// How long a question to people stays open.
     pub ask_timeout: Duration,
     /// How long a long-lived agent is kept without a turn.
     pub link_idle: Duration,
     /// Most long-lived agents kept without a turn.
     pub links_warm: usize,
-    /// Between the steps of the stop ladder.
+    /// The time between the steps of stopping an agent.
     pub stop_grace: Duration,
-    /// For running turns at shutdown.
+    /// How long running turns may continue at shutdown.
     pub shutdown_grace: Duration,
-    /// Files that settings and secrets came from, which no confined agent may read.
+    /// Files that contain settings and secrets, which confined agents may not read.
     pub secret_files: Vec<PathBuf>,
     /// Folder of the operator's Markdown files and the gateway's state.
     pub config_dir: PathBuf,
@@ -75,57 +77,57 @@ pub struct Config {
     pub backends_dir: PathBuf,
     /// Working directory of agents.
     pub workspace_dir: PathBuf,
-    /// Where other working directories may be.
+    /// Folders below which other working directories may be.
     pub project_roots: Vec<PathBuf>,
     /// Folder of the recordings of agents' runs.
     pub recordings_dir: PathBuf,
     /// Age limit of recordings.
     pub recordings_max_age: Duration,
-    /// Size limit of recordings, bytes.
+    /// Size limit of all recordings, in bytes.
     pub recordings_max_bytes: u64,
-    /// Age limit of recordings of turns that no parser could read.
+    /// Age limit of recordings whose answer could not be parsed.
     pub lost_max_age: Duration,
-    /// Size limit of those, bytes.
+    /// Size limit of these recordings, in bytes.
     pub lost_max_bytes: u64,
-    /// How long turns are kept for looking back and for costs.
+    /// How long the lines of finished turns are kept, for searches and costs.
     pub turns_kept: Duration,
-    /// Folder of compiled components, where nobody else may write.
+    /// Folder of compiled components, which only the gateway may write to.
     pub cache_dir: PathBuf,
-    /// Which components may serve.
+    /// The rule for which components may serve.
     pub backend_trust: Trust,
-    /// Public minisign keys whose signatures count for components.
+    /// Public minisign keys whose signatures are accepted for components.
     pub backend_signers: Vec<PublicKey>,
-    /// Whether a component that reads worse than the one before goes back by itself.
+    /// Whether the gateway rolls back a component that parses worse than the previous one.
     pub backend_rollback: bool,
     /// Most turns that run at the same time.
     pub max_concurrent_queries: usize,
     /// Most events that may wait for a lane or a slot.
     pub max_queue_depth: usize,
-    /// The fate of a prompt from an idle lane while all slots are taken.
+    /// The treatment of a prompt from an idle lane while all slots are taken.
     pub busy_policy: BusyPolicy,
     /// How agents are confined.
     pub agent_sandbox: SandboxWish,
     /// Whether agents outlive the gateway.
     pub agent_holder: HolderWish,
-    /// How long a holder keeps them without a gateway.
+    /// How long a holder keeps agents without a gateway.
     pub agent_hold: Duration,
-    /// The database that several machines share; none: this one serves alone.
+    /// The database that several machines share, or `None` if this machine serves alone.
     pub cluster_url: Option<SecretString>,
-    /// The machine's name among them; none: its own.
+    /// The name of this machine in the cluster, or `None` for its host name.
     pub node_name: Option<String>,
-    /// What the machine has, for `node:` in `channels.md`.
+    /// The labels of this machine, for `node:` in `channels.md`.
     pub node_labels: Vec<String>,
-    /// How long a node may be silent before another one follows.
+    /// How long a node may be silent before another one takes over.
     pub cluster_lease: Duration,
-    /// How long agents of a node may run that cannot reach the database.
+    /// How long the agents of a node may continue while it cannot reach the database.
     pub cluster_turn_lease: Duration,
-    /// Places confined agents may read beside their own.
+    /// Additional paths that confined agents may read.
     pub agent_read: Vec<PathBuf>,
-    /// Places confined agents may change beside their own.
+    /// Additional paths that confined agents may change.
     pub agent_write: Vec<PathBuf>,
-    /// Put before the program.
+    /// A command that is placed before the program.
     pub agent_wrapper: Vec<String>,
-    /// Names of further variables agents get.
+    /// Names of additional variables that agents get.
     pub agent_env: Vec<String>,
     /// People, roles, channels and guilds that may use the bot.
     pub allowed: AllowLists,
@@ -133,85 +135,85 @@ pub struct Config {
     pub approvers: Vec<u64>,
     /// Users with the rights of the application's owner, by id.
     pub owners: Vec<u64>,
-    /// Prompts one user may send in a minute; none: no limit.
+    /// Most prompts of one user in a minute, or `None` without a limit.
     pub user_prompts_per_minute: Option<u32>,
-    /// Where what nobody asked for goes.
+    /// The channel for output that nobody asked for.
     pub output_channel: Option<u64>,
-    /// Files with a prompt.
+    /// Most files of one prompt.
     pub attachments_max: usize,
-    /// Largest of them, bytes.
+    /// Size limit of such a file, in bytes.
     pub attachment_limit: u64,
-    /// Characters above which an answer becomes a file.
+    /// Number of characters above which an answer is sent as a file.
     pub long_answer: Option<usize>,
     /// Parts of the line below an answer, in this order.
     pub footer: Vec<FooterPart>,
-    /// Time zone of cron jobs and active hours that name none.
+    /// Time zone of cron jobs and active hours without their own.
     pub time_zone: TimeZone,
-    /// Where webhooks are taken.
+    /// The address that receives webhooks.
     pub webhooks_address: Option<SocketAddr>,
-    /// Where the state is told.
+    /// The address of the status pages.
     pub status_address: Option<SocketAddr>,
-    /// Where the dashboard is served.
+    /// The address of the dashboard.
     pub dashboard_address: Option<SocketAddr>,
-    /// The address under which people reach the dashboard; none: that where it is served.
+    /// The URL under which people reach the dashboard, or `None` for its address.
     pub dashboard_url: Option<String>,
-    /// Whether people may make read-only links to turns there.
+    /// Whether people may create read-only links to turns in the dashboard.
     pub dashboard_sharing: bool,
-    /// Second name of the command `/ask`.
+    /// The second name of the command `/ask`.
     pub command_alias: Option<String>,
-    /// Without a trailing slash.
+    /// The URL of Discord, without a trailing slash.
     pub discord_api_base: String,
-    /// Requests to Discord in a second, at most; 0: no limit.
+    /// Most requests to Discord in a second; 0 without a limit.
     pub discord_requests_per_second: usize,
-    /// How many shards the bot has; none: as many as Discord recommends.
+    /// The number of shards of the bot, or `None` for the number that Discord recommends.
     pub shards: Option<u32>,
-    /// Form of log lines: for people or JSON.
+    /// The format of log lines.
     pub log_format: LogFormat,
-    /// Minimum level of log lines, or a filter of the `tracing` library.
+    /// The minimum level of log lines, or a filter of the `tracing` library.
     pub log_level: String,
-    /// Bounds on output, memory, time and sizes, so that nothing costs without end.
+    /// Limits of output, memory, time and sizes.
     pub limits: Limits,
 }
 
-/// The value of `AGENT_BACKEND` that has the start look for one.
+/// The value of `AGENT_BACKEND` with which the start searches for a backend.
 pub const AUTO: &str = "auto";
 
-/// The commands under which people know a backend, beside `/ask` and `/reset`.
+/// Returns the additional name of the commands `/ask` and `/reset` for a backend.
 fn alias_of(backend: &str) -> Option<String> {
     (backend == "claude").then(|| backend.to_owned())
 }
 
-/// The folder of compiled backends, for commands that need no other setting.
+/// Returns the folder of compiled backends, for commands that need no other setting.
 #[must_use]
 pub fn cache_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
     Reader { variable: &variable, faults: Vec::new() }.path("CACHE_DIR")
 }
 
-/// The folder of markdown files, for commands that need no other setting.
+/// Returns the folder of markdown files, for commands that need no other setting.
 #[must_use]
 pub fn config_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
     Reader { variable: &variable, faults: Vec::new() }.path("CONFIG_DIR")
 }
 
 impl Config {
-    /// Fills in the backend that was found where [`AUTO`] was set.
+    /// Sets the backend that was found, if the setting was [`AUTO`].
     pub fn decide_backend(&mut self, name: &str) {
         name.clone_into(&mut self.agent_backend);
         self.command_alias = self.command_alias.take().or_else(|| alias_of(name));
     }
 
-    /// Reads the configuration from variables; an empty value counts as unset.
+    /// Reads the configuration from variables. An empty value counts as unset.
     ///
     /// # Errors
-    /// Every fault found, each naming the variable, its value and what is expected. Secrets are not
-    /// repeated.
+    /// All faults. Each names the variable, its value unless that is a secret, and the expected
+    /// value.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
         let (config, faults) = Self::read_all(variable);
         if faults.is_empty() { Ok(config) } else { Err(faults) }
     }
 
-    /// Reads the configuration as [`Config::read`] does; with the faults comes what can be looked
-    /// at nevertheless, in which the default stands for a value that cannot be meant.
+    /// Reads the configuration as [`Config::read`] does. With faults, it also returns a
+    /// configuration in which invalid values are replaced by their defaults.
     pub fn read_all(variable: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let mut read = Reader { variable: &variable, faults: Vec::new() };
         let defaults = Limits::default();
@@ -350,7 +352,7 @@ impl Config {
         if config.backend_trust == Trust::Signed
             && variable("BACKEND_SIGNERS").is_none_or(|keys| keys.trim().is_empty())
         {
-            read.faults.push("BACKEND_TRUST=signed needs BACKEND_SIGNERS: the public keys whose signatures count".to_owned());
+            read.faults.push("BACKEND_TRUST=signed needs BACKEND_SIGNERS: the public keys whose signatures are accepted".to_owned());
         }
         if let Some(alias) = &config.command_alias
             && !(alias.len() <= 26
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_at_once() {
+    fn all_faults_are_reported_at_once() {
         let faults = read(&[
             ("PERMISSION_MODE", "yolo"),
             ("QUERY_TIMEOUT_MS", "soon"),
@@ -448,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_timeout_of_zero_is_no_limit() {
+    fn an_idle_timeout_of_zero_means_no_limit() {
         let idle = |text| read(&[("IDLE_TIMEOUT_MS", text)]).map(|config| config.idle_timeout);
         assert_eq!(idle("0").expect("valid"), None);
         assert_eq!(idle("1500").expect("valid"), Some(Duration::from_millis(1_500)));
@@ -456,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_may_name_localhost_and_a_refusal_proposes_a_port_of_its_own() {
+    fn an_address_may_name_localhost_and_a_refusal_proposes_a_port() {
         let config = read(&[("DASHBOARD_ADDRESS", "localhost:8788")]).expect("valid");
         assert_eq!(config.dashboard_address, Some(([127, 0, 0, 1], 8788).into()));
         for (name, proposed) in [
@@ -470,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_tools_without_a_name_never_means_all_tools() {
+    fn an_empty_list_of_tools_never_means_all_tools() {
         assert_eq!(
             read(&[("ALLOWED_TOOLS", "*")]).expect("valid").allowed_tools,
             AllowedTools::All
@@ -502,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_meant_does_not_hide_the_others() {
+    fn an_invalid_value_does_not_hide_the_others() {
         let map = HashMap::from([
             ("QUERY_TIMEOUT_MS", "soon"),
             ("MAX_QUEUE_DEPTH", "7"),
@@ -517,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn projects_are_in_the_workspace_unless_folders_are_named() {
+    fn projects_are_in_the_workspace_unless_folders_are_listed() {
         assert_eq!(
             read(&[("WORKSPACE_DIR", "/w")]).expect("valid").project_roots,
             [PathBuf::from("/w")]
@@ -527,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claude_that_was_found_has_its_commands_too() {
+    fn a_claude_backend_that_was_found_has_its_command_names() {
         let mut config = read(&[("AGENT_BACKEND", AUTO)]).expect("valid");
         assert_eq!(config.command_alias, None);
         config.decide_backend("claude");

@@ -1,17 +1,17 @@
-//! Suggestions for names that do not exist: the one somebody may have meant.
+//! Suggestions for misspelled names.
 
-/// The likeliest of the names, if any is near enough to be a slip of the pen.
+/// Returns the most similar name, if it is similar enough for a spelling mistake.
 #[must_use]
 pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_ascii_lowercase();
     let far = |name: &str| strsim::osa_distance(&written, &name.to_ascii_lowercase());
     let (distance, name) =
         names.into_iter().map(|name| (far(name), name)).min_by_key(|(distance, _)| *distance)?;
-    // One letter of three, and never all of them.
+    // At most one character in three differs, and never all of them.
     (distance <= name.len().div_ceil(3) && distance < name.len().min(written.len())).then_some(name)
 }
 
-/// `; did you mean X?`, or nothing.
+/// Returns `; did you mean X?`, or an empty text.
 #[must_use]
 pub fn suggestion<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(written, names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_recognised_and_other_words_are_not() {
+    fn spelling_mistakes_are_recognised_and_other_words_are_not() {
         let names = ["Read", "Grep", "MAX_CONCURRENT_QUERIES", "LOG_LEVEL"];
         for (written, meant) in [
             ("Red", Some("Read")),

@@ -1,4 +1,4 @@
-//! Reading single values, collecting what is wrong with them.
+//! Reads single settings and collects their faults.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use minisign_verify::PublicKey;
 use super::{Runs, VARIABLES};
 use crate::agent::AllowedTools;
 
-/// Reads values and collects what is wrong with them; a fault yields what stands in for it while
-/// the rest is looked at.
+/// Reads values and collects their faults. An invalid value is replaced by its default, so that the
+/// other settings can be examined.
 pub(super) struct Reader<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) faults: Vec<String>,
@@ -43,13 +43,13 @@ impl Reader<'_> {
         self.expanded(&self.text(name))
     }
 
-    /// A list of folders; where there is none, the one of `otherwise`.
+    /// Reads a list of folders; if it is empty, it consists of the folder of `otherwise`.
     pub(super) fn paths(&self, name: &str, otherwise: &str) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.list(name).iter().map(|text| self.expanded(text)).collect();
         if named.is_empty() { vec![self.path(otherwise)] } else { named }
     }
 
-    /// A list of absolute paths; `~/` is the home folder.
+    /// Reads a list of absolute paths; `~/` is the home folder.
     pub(super) fn places(&mut self, name: &str) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.list(name).iter().map(|text| self.expanded(text)).collect();
         let relative = named.iter().filter(|path| !path.is_absolute());
@@ -63,7 +63,8 @@ impl Reader<'_> {
 
     pub(super) fn expanded(&self, text: &str) -> PathBuf {
         match text.strip_prefix("~/") {
-            // Who has no home is at home where it was started, rather than in a folder named `~`.
+            // Without a home folder, the path is relative to the working directory instead of a
+            // folder named `~`.
             Some(rest) => {
                 PathBuf::from((self.variable)("HOME").unwrap_or_else(|| ".".to_owned())).join(rest)
             }
@@ -89,7 +90,7 @@ impl Reader<'_> {
         for item in self.list(name) {
             match PublicKey::from_base64(&item) {
                 Ok(key) => keys.push(key),
-                Err(_) => self.faults.push(format!("{name}: {item:?} is no public key of minisign (the second line of its `.pub` file)")),
+                Err(_) => self.faults.push(format!("{name}: {item:?} is not a public key of minisign (the second line of its `.pub` file)")),
             }
         }
         keys
@@ -117,7 +118,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number, or none for `auto`.
+    /// Reads a number, or `None` for `auto`.
     pub(super) fn number_or_auto(&mut self, name: &str, least: u64, most: u64) -> Option<u64> {
         let text = self.text(name);
         if text == super::AUTO {
@@ -136,7 +137,7 @@ impl Reader<'_> {
         Duration::from_millis(self.number(name, least, 30 * 86_400_000))
     }
 
-    /// Reads a time; `None` for 0, which means that there is no limit.
+    /// Reads a time in milliseconds, or `None` for 0, which means that there is no limit.
     pub(super) fn milliseconds_or_never(&mut self, name: &str, least: u64) -> Option<Duration> {
         const MOST: u64 = 30 * 86_400_000;
         let text = self.text(name);
@@ -184,7 +185,7 @@ impl Reader<'_> {
         ids.first().copied()
     }
 
-    /// Some of the choices, in the order named, or `none`.
+    /// Reads some of the choices in the given order, or `none`.
     pub(super) fn some_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Vec<T> {
         let mut found = Vec::new();
         if self.list(name) == ["none"] {
@@ -205,12 +206,12 @@ impl Reader<'_> {
     pub(super) fn time_zone(&mut self, name: &str) -> TimeZone {
         let text = self.text(name);
         TimeZone::get(&text).unwrap_or_else(|_| {
-            self.faults.push(format!("{name} {text:?} is no time zone of the IANA database, such as `Europe/Berlin` or `UTC`"));
+            self.faults.push(format!("{name} {text:?} is not a time zone of the IANA database, such as `Europe/Berlin` or `UTC`"));
             TimeZone::UTC
         })
     }
 
-    /// Reads an IP address, or `localhost`, with a port. `port` is the one a refusal proposes.
+    /// Reads an IP address, or `localhost`, with a port. An error message proposes `port`.
     pub(super) fn socket(&mut self, name: &str, port: u16) -> Option<SocketAddr> {
         let text = self.optional(name)?;
         let address = match text.trim().strip_prefix("localhost:") {

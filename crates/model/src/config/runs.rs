@@ -1,18 +1,18 @@
-//! Which backends keep their agent running, and which start it for every turn.
+//! Which backends keep their agent running, and which start it for each turn.
 
 use std::collections::BTreeMap;
 
 /// How an agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// It goes on after a turn.
+    /// The agent continues to run after a turn.
     Live,
-    /// One process for every turn.
+    /// One process for each turn.
     OneShot,
 }
 
 impl Run {
-    /// The word an operator writes for it: `live` or `one-shot`.
+    /// Returns the word that an operator writes for it: `live` or `one-shot`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -29,14 +29,14 @@ impl Run {
 /// The operator's choices of [`Run`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// For backends not named.
+    /// The choice for backends that are not named.
     pub all: Option<Run>,
-    /// Choices for single backends, by their name.
+    /// The choices for single backends, by name.
     pub named: BTreeMap<String, Run>,
 }
 
 impl Runs {
-    /// Reads items such as `live` and `codex=one-shot`; the second part is what is wrong with them.
+    /// Parses items such as `live` and `codex=one-shot`. The second part contains their faults.
     pub(super) fn parse(items: &[String]) -> (Self, Vec<String>) {
         let (mut runs, mut faults) = (Self::default(), Vec::new());
         for item in items {
@@ -46,13 +46,13 @@ impl Runs {
             match (name, Run::parse(run)) {
                 (None, Some(run)) => runs.all = Some(run),
                 (Some(name), Some(run)) if !name.is_empty() => drop(runs.named.insert(name.to_owned(), run)),
-                _ => faults.push(format!("{item:?} must be `live`, `one-shot`, or one of them behind a backend's name and `=`")),
+                _ => faults.push(format!("{item:?} must be `live`, `one-shot`, or one of them after a backend's name and `=`")),
             }
         }
         (runs, faults)
     }
 
-    /// Returns the choice for a backend, or that for all.
+    /// Returns the choice for a backend, or else the one for all.
     #[must_use]
     pub fn of(&self, backend: &str) -> Option<Run> {
         self.named.get(backend).copied().or(self.all)
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_backend_goes_its_own_way_whatever_holds_for_the_others() {
+    fn the_choice_of_a_named_backend_overrides_the_one_for_all() {
         let (runs, faults) = parse("codex = live,one-shot");
         assert_eq!(
             (runs.of("codex"), runs.of("claude"), faults),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_way_to_run_is_named() {
+    fn an_invalid_item_is_reported() {
         let (_, faults) = parse("once,=live,codex=,claude=live");
         assert_eq!(faults.len(), 3, "{faults:?}");
     }

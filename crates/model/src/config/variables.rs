@@ -1,11 +1,11 @@
-//! The table of variables: the one place that names them, with defaults and meanings.
+//! The table of environment variables: the only place with their names, defaults and meanings.
 
-/// One environment variable the gateway reads.
+/// An environment variable that the gateway reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
     /// Its name in the environment, for example `LOG_LEVEL`.
     pub name: &'static str,
-    /// The value used when it is unset or empty; empty: nothing.
+    /// The value that is used if it is unset or empty; empty if there is no default.
     pub default: &'static str,
     /// One line for the operator.
     pub meaning: &'static str,
@@ -18,12 +18,12 @@ const fn v(name: &'static str, default: &'static str, meaning: &'static str) -> 
 const NO_WEB_PUSH: &str =
     "the dashboard sends no push notifications any more, since Discord notifies of questions";
 
-/// Variables that an earlier version read, each with what to know now. One that is still set is
-/// reported and ignored.
+/// Variables that an earlier version read, each with a remark for the operator. If one of
+/// them is still set, it is reported and ignored.
 pub const REMOVED: &[(&str, &str)] =
     &[("PUSH_SERVICES", NO_WEB_PUSH), ("PUSH_CONTACT", NO_WEB_PUSH)];
 
-/// Every variable, in the order of the documentation.
+/// All variables, in the order of the documentation.
 pub const VARIABLES: &[Variable] = &[
     v(
         "DISCORD_BOT_TOKEN",
@@ -39,7 +39,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "BACKEND_RUN",
         "",
-        "`live`, `one-shot`, or a list such as `claude=one-shot,codex=live`; unset: what each backend prefers",
+        "`live`, `one-shot`, or a list such as `claude=one-shot,codex=live`; unset: each backend's preference",
     ),
     v(
         "BACKEND_CLI_PATH",
@@ -61,9 +61,9 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "BACKEND_ROLLBACK",
         "auto",
-        "`auto`: the gateway rolls back a component that reads worse than its predecessor; `never`: it only reports that",
+        "`auto`: the gateway rolls back a component that reads worse than its predecessor. With `never` it only reports the problem",
     ),
-    v("BACKEND_MAX_TURNS", "25", "Rounds with the model after which the agent stops"),
+    v("BACKEND_MAX_TURNS", "25", "Maximum number of rounds with the model in a turn"),
     v(
         "ALLOWED_TOOLS",
         "Read,Glob,Grep,WebSearch,WebFetch",
@@ -72,17 +72,17 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "PERMISSION_MODE",
         "bypassPermissions",
-        "`bypassPermissions`, `acceptEdits`, `default` or `plan`: what the agent may do without asking",
+        "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`",
     ),
     v(
         "QUERY_TIMEOUT_MS",
         "3600000",
-        "Longest turn, in milliseconds; time in which people are asked does not count",
+        "Longest turn, in milliseconds, without the time in which people are asked",
     ),
     v(
         "IDLE_TIMEOUT_MS",
         "900000",
-        "Longest time an agent may say nothing while none of its tools runs, in milliseconds; 0: no limit",
+        "Longest time without output of an agent while none of its tools runs, in milliseconds; 0: no limit",
     ),
     v(
         "ASK_TIMEOUT_MS",
@@ -97,7 +97,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "LINKS_WARM",
         "5",
-        "Most long-lived agents kept without a turn; the one that has been idle longest is ended first",
+        "Maximum number of long-lived agents kept without a turn; the one that has been idle longest is ended first",
     ),
     v(
         "STOP_GRACE_MS",
@@ -107,32 +107,32 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "SHUTDOWN_GRACE_MS",
         "120000",
-        "How long running turns may go on at shutdown before they are stopped, in milliseconds",
+        "How long running turns may continue at a shutdown before they are stopped, in milliseconds",
     ),
     v(
         "TIME_ZONE",
         "UTC",
-        "Time zone of cron jobs and active hours without one of their own, for example `Europe/Berlin`",
+        "Time zone of cron jobs and active hours that set no time zone, for example `Europe/Berlin`",
     ),
     v(
         "WEBHOOKS_ADDRESS",
         "",
-        "Address that takes webhooks, for example `127.0.0.1:8787`; empty: none",
+        "Address that accepts webhooks, for example `127.0.0.1:8787`. Without it, no webhooks",
     ),
     v(
         "STATUS_ADDRESS",
         "",
-        "Address of `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9464`; empty: none",
+        "Address of `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9464`. Without it, no status pages",
     ),
     v(
         "DASHBOARD_ADDRESS",
         "",
-        "Address of the dashboard, for example `127.0.0.1:8788`; empty: none",
+        "Address of the dashboard, for example `127.0.0.1:8788`. Without it, no dashboard",
     ),
     v(
         "DASHBOARD_URL",
         "",
-        "Address under which people reach the dashboard, for example `https://agents.example.com`; empty: `http://` and `DASHBOARD_ADDRESS`",
+        "Address under which people reach the dashboard, for example `https://agents.example.com`. The default is `http://` and `DASHBOARD_ADDRESS`",
     ),
     v(
         "DASHBOARD_SHARING",
@@ -142,7 +142,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "CONFIG_DIR",
         "./config",
-        "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` goes before the default where it is there",
+        "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` is used instead if it exists",
     ),
     v(
         "BACKENDS_DIR",
@@ -153,7 +153,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "PROJECT_ROOTS",
         "",
-        "Folders that must contain the working directories of `channels.md`, separated by commas; empty: `WORKSPACE_DIR`",
+        "Folders that must contain the working directories of `channels.md`, separated by commas. The default is `WORKSPACE_DIR`. A list replaces `WORKSPACE_DIR`, so name that too if channels use it",
     ),
     v(
         "RECORDINGS_DIR",
@@ -161,31 +161,39 @@ pub const VARIABLES: &[Variable] = &[
         "Folder of the recordings of every run; created when missing",
     ),
     v("RECORDINGS_MAX_DAYS", "7", "Days after which recordings are removed"),
-    v("RECORDINGS_MAX_MIB", "1024", "Most MiB of all recordings; above it the oldest are removed"),
+    v(
+        "RECORDINGS_MAX_MIB",
+        "1024",
+        "Maximum size of all recordings in MiB; beyond it the oldest are removed",
+    ),
     v("LOST_MAX_DAYS", "30", "Days that recordings of lost replies are kept, to read them again"),
-    v("LOST_MAX_MIB", "256", "Most MiB of such recordings; above it the oldest are removed"),
+    v(
+        "LOST_MAX_MIB",
+        "256",
+        "Maximum size of such recordings in MiB; beyond it the oldest are removed",
+    ),
     v(
         "TURNS_KEPT_DAYS",
         "400",
-        "Days that each turn's time, person, channel and cost are kept; its texts go with `RECORDINGS_MAX_DAYS`",
+        "Days that each turn's time, person, channel and cost are kept; its texts are removed after `RECORDINGS_MAX_DAYS`",
     ),
     v("CACHE_DIR", "~/.cache/aetheel", "Private folder for compiled backends"),
-    v("MAX_CONCURRENT_QUERIES", "5", "Most turns that run at the same time"),
-    v("MAX_QUEUE_DEPTH", "100", "Most events that may wait; more are refused"),
+    v("MAX_CONCURRENT_QUERIES", "5", "Maximum number of turns that run at the same time"),
+    v("MAX_QUEUE_DEPTH", "100", "Maximum number of waiting events; more are refused"),
     v(
         "BUSY_POLICY",
         "reject",
-        "What happens to a prompt from an idle channel while all slots are taken: `reject` or `queue`",
+        "Treatment of a prompt from an idle channel (one without a turn) while `MAX_CONCURRENT_QUERIES` turns run: `reject` or `queue`",
     ),
     v(
         "AGENT_SANDBOX",
         "auto",
-        "How agents are confined: `auto` (Landlock where the kernel has it, else not at all), `landlock`, `bwrap` or `off`",
+        "How agents are confined: `auto` (Landlock if the kernel has it, otherwise no sandbox), `landlock`, `bwrap` or `off`",
     ),
     v(
         "AGENT_HOLDER",
         "auto",
-        "Whether agents outlive the gateway: `auto` (through `aetheel hold`, started where none runs; without one as before), `require` (refuse to start without) or `off`",
+        "Whether agents outlive the gateway: `auto` (through `aetheel hold`, which the gateway starts if none runs; if that fails, agents end with the gateway), `require` (refuse to start without) or `off`",
     ),
     v(
         "AGENT_HOLD_SECONDS",
@@ -201,27 +209,27 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "NODE_LABELS",
         "",
-        "What this machine has, for `node:` in channels.md: labels separated by commas, such as `gpu, berlin`",
+        "Labels of this machine, for `node:` in channels.md, separated by commas, such as `gpu, berlin`",
     ),
     v(
         "CLUSTER_LEASE_SECONDS",
         "6",
-        "How long a node of the cluster may be silent before another one follows, in seconds",
+        "How long a node of the cluster may be silent before another one takes over, in seconds",
     ),
     v(
         "CLUSTER_TURN_LEASE_SECONDS",
         "90",
-        "How long the agents of a node go on that cannot reach the cluster's database, in seconds; at least CLUSTER_LEASE_SECONDS",
+        "How long the agents of a node continue if it cannot reach the cluster's database, in seconds; at least CLUSTER_LEASE_SECONDS",
     ),
     v(
         "AGENT_READ",
         "",
-        "More files and folders that confined agents may read and execute, absolute or with `~/`, separated by commas",
+        "More files and folders that agents in the sandbox may read and execute, absolute or with `~/`, separated by commas",
     ),
     v(
         "AGENT_WRITE",
         "",
-        "More files and folders that confined agents may change, absolute or with `~/`, separated by commas",
+        "More files and folders that agents in the sandbox may change, absolute or with `~/`, separated by commas",
     ),
     v(
         "AGENT_WRAPPER",
@@ -238,12 +246,12 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "ALLOWED_CHANNELS",
         "",
-        "Discord channel ids the bot answers in, separated by commas; empty: all",
+        "Ids of the Discord channels in which the bot answers, separated by commas. An empty list means all",
     ),
     v(
         "ALLOWED_GUILDS",
         "",
-        "Discord guild ids the bot answers in, separated by commas; empty: all",
+        "Ids of the Discord guilds in which the bot answers, separated by commas. An empty list means all",
     ),
     v(
         "APPROVERS",
@@ -261,13 +269,13 @@ pub const VARIABLES: &[Variable] = &[
         "",
         "Discord channel of heartbeats, cron jobs, hooks and webhooks that name none, and of notices to the operator",
     ),
-    v("ATTACHMENTS_MAX", "10", "Most files taken with a prompt"),
-    v("ATTACHMENT_LIMIT_BYTES", "10485760", "Largest file taken with a prompt"),
+    v("ATTACHMENTS_MAX", "10", "Maximum number of files with a prompt"),
+    v("ATTACHMENT_LIMIT_BYTES", "10485760", "Largest file accepted with a prompt"),
     v("LONG_ANSWER_CHARS", "16000", "An answer with more characters is sent as a file; 0: never"),
     v(
         "FOOTER",
         "backend,time,cost",
-        "What the line below an answer shows: `backend`, `model`, `time`, `tokens`, `cost`, separated by commas; `none`: nothing",
+        "Parts of the line below an answer: `backend`, `model`, `time`, `tokens`, `cost`, separated by commas; `none`: no such line",
     ),
     v(
         "COMMAND_ALIAS",
@@ -278,7 +286,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "DISCORD_REQUESTS_PER_SECOND",
         "45",
-        "Most requests to Discord in a second; Discord takes 50; 0: no limit",
+        "Maximum number of requests to Discord in a second; Discord allows 50; 0: no limit",
     ),
     v(
         "SHARDS",
@@ -299,7 +307,7 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "OUTPUT_LIMIT_BYTES",
         "67108864",
-        "Most output of a turn, in bytes; above it the turn is stopped; can only be raised",
+        "Maximum output of a turn, in bytes; beyond it the turn is stopped; can only be raised",
     ),
     v("PROMPT_LIMIT_BYTES", "262144", "Longest prompt, in bytes; can only be raised"),
     v(

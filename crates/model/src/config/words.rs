@@ -1,24 +1,24 @@
-//! The values of settings that are words, lists or bounds.
+//! The types of settings that are words, lists or limits.
 
 use std::time::Duration;
 
-/// The fate of a prompt from an idle lane while all slots are taken.
+/// The treatment of a prompt from an idle lane while all slots are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusyPolicy {
-    /// It is refused with the reply that the bot is busy.
+    /// It is refused with a reply that the bot is busy.
     Reject,
     /// It waits for a slot.
     Queue,
 }
 
-/// How agents are to be confined.
+/// How agents are confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SandboxWish {
-    /// By Landlock where the kernel has it, else not at all, which is said loudly.
+    /// By Landlock if the kernel supports it. Otherwise they are not confined, which is reported.
     Auto,
-    /// By the kernel; refuses to start without.
+    /// By Landlock. The gateway does not start without it.
     Landlock,
-    /// By bubblewrap; refuses to start without.
+    /// By bubblewrap. The gateway does not start without it.
     Bwrap,
     /// Agents are not confined.
     Off,
@@ -36,11 +36,11 @@ impl SandboxWish {
 /// Whether agents outlive the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderWish {
-    /// Where a holder can be had.
+    /// If a holder is available.
     Auto,
-    /// Refuses to start without.
+    /// Required. The gateway does not start without a holder.
     Require,
-    /// They end with it.
+    /// No. They end with the gateway.
     Off,
 }
 
@@ -56,11 +56,11 @@ pub enum FooterPart {
     Backend,
     /// The model that answered.
     Model,
-    /// How long it took.
+    /// How long the turn took.
     Time,
-    /// Tokens, in and out.
+    /// Input and output tokens.
     Tokens,
-    /// As the agent says.
+    /// The cost that the agent reported.
     Cost,
 }
 
@@ -74,21 +74,22 @@ impl FooterPart {
     ];
 }
 
-/// How logs are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Human on a terminal, JSON otherwise.
+    /// For people on a terminal, otherwise JSON.
     Auto,
-    /// Lines for people to read.
+    /// Lines for people.
     Human,
-    /// One JSON object a line.
+    /// One JSON object on each line.
     Json,
 }
 
-/// The people and places that may use the bot; an empty list allows everyone it could name.
+/// The people and places that may use the bot. An empty list does not restrict anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowLists {
-    /// Users, by id. A member is let in by either list; both empty: everyone.
+    /// Users, by id. A member is admitted by this list or by `roles`; if both are empty, everyone
+    /// is.
     pub users: Vec<u64>,
     /// Roles of a member, by id; see [`AllowLists::users`].
     pub roles: Vec<u64>,
@@ -98,22 +99,22 @@ pub struct AllowLists {
     pub guilds: Vec<u64>,
 }
 
-/// Bounds on what a guest and its agent can cost.
+/// Limits of the resources that a guest and its agent may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest line kept whole, bytes.
+    /// Longest line that is kept completely, in bytes.
     pub line: usize,
-    /// Output of a run, bytes.
+    /// Output of a run, in bytes.
     pub output: u64,
-    /// Text of a prompt, bytes.
+    /// Text of a prompt, in bytes.
     pub prompt: usize,
-    /// All memories of one guest, bytes.
+    /// All memories of one guest, in bytes.
     pub guest_memory: usize,
-    /// Run time of one call.
+    /// Run time of one call into a guest.
     pub guest_call: Duration,
-    /// Size of a component, bytes.
+    /// Size of a component, in bytes.
     pub component: u64,
-    /// Time to compile one.
+    /// Time to compile a component.
     pub compile: Duration,
 }
 
@@ -131,14 +132,14 @@ impl Default for Limits {
     }
 }
 
-/// Which components may serve.
+/// The rule for which components may serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// All that are admitted.
+    /// All components that are admitted.
     Any,
-    /// Those whose SHA-256 stands in `backends.md`.
+    /// Components whose SHA-256 is in `backends.md`.
     Pinned,
-    /// Those with a signature by one of `BACKEND_SIGNERS`.
+    /// Components with a signature by one of `BACKEND_SIGNERS`.
     Signed,
 }
 
@@ -146,7 +147,7 @@ impl Trust {
     pub(super) const WORDS: [(&str, Self); 3] =
         [("any", Self::Any), ("pinned", Self::Pinned), ("signed", Self::Signed)];
 
-    /// As the operator writes it.
+    /// Returns the word that the operator writes for it.
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::WORDS.iter().find(|(_, trust)| *trust == self).map_or("any", |(word, _)| word)
