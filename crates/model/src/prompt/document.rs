@@ -1,6 +1,6 @@
-//! The markdown files the system prompt is made of.
+//! The markdown files that the system prompt consists of.
 
-/// One of the markdown files in the configuration folder that become sections of the system prompt.
+/// A markdown file in the configuration folder that becomes a section of the system prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Document {
     /// Name, role and specialisation.
@@ -11,14 +11,14 @@ pub enum Document {
     Agents,
     /// Facts about the user.
     User,
-    /// Durable facts; the agent's own file.
+    /// Durable facts, which the agent adds to itself.
     Memory,
     /// Notes on tools and interfaces.
     Tools,
 }
 
 impl Document {
-    /// All of them, in the order of the prompt.
+    /// All files, in the order of the prompt.
     pub const ALL: [Self; 6] =
         [Self::Identity, Self::Soul, Self::Agents, Self::User, Self::Memory, Self::Tools];
 
@@ -53,19 +53,19 @@ impl Document {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Documents {
     texts: [Option<String>; 6],
-    /// The notes of the place that the prompt is for: its name, and the text.
+    /// The name and the notes of the place that the prompt is for.
     pub noted: Option<(String, String)>,
-    /// Faults in reading them, one line each, naming the file.
+    /// A line for each fault in reading the files, naming the file.
     pub warnings: Vec<String>,
 }
 
 impl Documents {
-    /// Puts a text in.
+    /// Sets the text of a file.
     pub fn set(&mut self, document: Document, text: Option<String>) {
         self.texts[document as usize] = text;
     }
 
-    /// The text of a file; none when it is missing.
+    /// Returns the text of a file, or `None` if it is missing.
     #[must_use]
     pub fn get(&self, document: Document) -> Option<&str> {
         self.texts[document as usize].as_deref()

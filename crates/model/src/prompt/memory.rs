@@ -2,11 +2,11 @@
 
 use crate::markdown::Fence;
 
-/// Splits an answer into what people see and what belongs into `memory.md`.
+/// Splits an answer into the part that people see and the part for `memory.md`.
 ///
-/// Memory is a closed code fence with the info string `memory` that is the last thing in the
-/// answer. One that is left open, has something behind it, or stands inside another fence is part
-/// of the answer. A blank block is taken away and yields nothing.
+/// Memory is a closed code fence with the info string `memory` at the very end of the answer. A
+/// fence that is left open, is followed by text, or is inside another fence is part of the answer.
+/// A blank block is removed and yields nothing.
 #[must_use]
 pub fn extract_memory(answer: &str) -> (&str, Option<&str>) {
     let mut open: Option<(Fence<'_>, usize, usize)> = None;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_final_memory_block_is_taken_out() {
+    fn a_final_memory_block_is_removed() {
         assert_eq!(
             extract_memory("Done.\n\n```memory\n- likes tea\n- id 7\n```\n"),
             ("Done.", Some("- likes tea\n- id 7"))
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_of_two_is_taken() {
+    fn only_the_last_of_two_is_removed() {
         let answer = "```memory\na\n```\n\n```memory\nb\n```";
         assert_eq!(extract_memory(answer), ("```memory\na\n```", Some("b")));
     }

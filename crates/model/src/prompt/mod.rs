@@ -1,7 +1,7 @@
-//! The texts for the agent: the system prompt, people's words made inert, those of other systems
-//! quoted, and the memory it leaves in its answer.
+//! The texts for the agent: the system prompt, people's text made inert, quoted payloads of other
+//! systems, and the memory block of an answer.
 //!
-//! Pure: reading and writing the files is the workspace's affair.
+//! Pure: the workspace reads and writes the files.
 
 mod assemble;
 mod document;

@@ -1,26 +1,27 @@
-//! The payload of another system, quoted so that it stays data.
+//! Quotes the payload of another system, so that it stays data.
 
 /// A payload to quote.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
     /// Name of the webhook; lower-case letters, digits and `-`.
     pub webhook: &'a str,
-    /// The kind of event its sender named, if it did.
+    /// The type of event that the sender named, if it named one.
     pub event: Option<&'a str>,
     /// The operator's instruction for it.
     pub instruction: &'a str,
-    /// The body of the call, made readable.
+    /// The body of the call, in readable form.
     pub text: &'a str,
-    /// Most bytes of it that are quoted.
+    /// Most bytes of the payload that are quoted.
     pub limit: usize,
 }
 
-/// Puts a prompt together: the instruction, then the payload between fences, with a word on what it
-/// is.
+/// Assembles a prompt from the instruction and the payload between fences, with an explanation of
+/// the payload.
 ///
-/// A fence is longer than any row of backticks in the payload, so that nothing in it ends the
-/// quotation; control characters but line breaks and tabs are left out before rows are counted, so
-/// that none can come about later. The part beyond the limit is cut off, and the prompt says so.
+/// The fence is longer than any row of backticks in the payload, so that the payload cannot end the
+/// quotation. Control characters except line breaks and tabs are removed before rows are counted,
+/// so that removing them later cannot create a longer row. The part beyond the limit is cut off,
+/// which the prompt states.
 #[must_use]
 pub fn quote_payload(payload: &Payload<'_>) -> String {
     let Payload { webhook, event, instruction, text, limit } = *payload;
@@ -43,7 +44,8 @@ pub fn quote_payload(payload: &Payload<'_>) -> String {
     )
 }
 
-/// A form (`application/x-www-form-urlencoded`) as people read it: a field a line, nothing encoded.
+/// Converts a form (`application/x-www-form-urlencoded`) to readable text: one field on each line,
+/// decoded.
 #[must_use]
 pub fn readable_form(form: &str) -> String {
     let lines: Vec<String> = form
@@ -71,7 +73,7 @@ fn longest_row(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// A word that says nothing but itself.
+/// Returns the characters of a word that cannot be anything but a word.
 fn word(text: &str) -> String {
     text.chars()
         .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
@@ -97,12 +99,12 @@ mod tests {
         })
     }
 
-    /// Returns the text between the fences; it must be all, and they must stand alone.
+    /// Returns the text between the fences, which must be alone on their lines.
     fn between(prompt: &str) -> &str {
         let fence = prompt.lines().find(|line| line.starts_with("````")).expect("a fence");
         assert!(fence.bytes().all(|b| b == b'`'));
         let parts: Vec<&str> = prompt.split(fence).collect();
-        assert_eq!(parts.len(), 3, "a fence stands twice and nowhere else: {prompt}");
+        assert_eq!(parts.len(), 3, "a fence occurs exactly twice: {prompt}");
         assert!(parts[0].ends_with("\n\n") && parts[2].starts_with("\n\n"));
         parts[1]
             .strip_prefix('\n')
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_stands_between_fences_it_cannot_end() {
+    fn a_payload_cannot_end_the_fences_around_it() {
         for text in [
             "{\"a\": 1}",
             "",
@@ -137,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_between_characters_and_the_prompt_says_so() {
+    fn a_long_payload_is_cut_between_characters_and_the_prompt_states_that() {
         let prompt = quote("äöü", 3);
         assert_eq!(between(&prompt), "ä");
         assert!(prompt.contains("The data was cut: these are the first 2 of 6 bytes."), "{prompt}");
     }
 
     #[test]
-    fn a_form_is_read_as_people_would() {
+    fn a_form_is_converted_to_readable_text() {
         assert_eq!(
             readable_form("payload=%7B%22a%22%3A+1%7D&b=c%3d&d"),
             "payload: {\"a\": 1}\nb: c=\nd"
@@ -160,7 +162,7 @@ mod tests {
             let prompt = quote(&text, limit);
             let plain: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
             prop_assert!(plain.starts_with(between(&prompt)));
-            // What the dispatcher does to every prompt changes nothing about that.
+            // Processing by the dispatcher does not change this.
             let inert = neutralise(&prompt, &Expansion::anywhere(&[Expands::AtPath, Expands::SlashCommand]), None);
             between(&inert);
         }

@@ -1,66 +1,68 @@
 //! The system prompt.
 //!
-//! A preamble, then one section a file: `## Title`, a blank line, the content. **A line that begins
-//! with `## ` begins a section, and no other line does**: headings in a file move down, all by as
-//! much as it takes for the highest to stand below the section's own (`# Soul` becomes `### Soul`,
-//! its `## Values` becomes `#### Values`); a line of code that looks like a section heading gets a
-//! blank before it; a code fence left open is closed, so that it cannot swallow the sections after
-//! it. Line breaks of other systems become `\n`, other control characters are left out. Everything
-//! else is verbatim. So whatever the files hold, [`sections`] finds again what was put in
+//! The prompt consists of a preamble and one section for each file: `## Title`, a blank line, the
+//! content. **A line that begins with `## ` begins a section, and no other line does.** Headings in
+//! a file move down, all by the same number of levels, until the highest is below the section's own
+//! (`# Soul` becomes `### Soul`, its `## Values` becomes `#### Values`). A line of code that looks
+//! like the heading of a section gets a leading blank. A code fence that is left open is closed, so
+//! that it cannot swallow the sections after it. Line breaks of other systems become `\n`, and
+//! other control characters are removed. Everything else is verbatim. So [`sections`] finds the
+//! sections again, whatever the files contain
 //! (`tests::parsing_the_headers_gives_back_the_sections`, requirement 22.5).
 
 use super::{Document, Documents};
 use crate::markdown::Fence;
 
-/// Most bytes of a system prompt: what the contract lets a backend be given (`wit/types.wit`,
+/// Size limit of a system prompt in bytes, which is that of the contract (`wit/types.wit`,
 /// `settings`).
 pub const LIMIT: usize = 1 << 20;
 
-/// Room kept for the preamble and the headers.
+/// Bytes reserved for the preamble and the headings.
 const FRAME: usize = 8 << 10;
 
-/// Where what the agent notes goes.
+/// The memory for what the agent notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noting<'a> {
-    /// Into the operator's `memory.md`.
+    /// The operator's `memory.md`.
     Operators,
-    /// To what was noted in a place, which is called so.
+    /// The notes of a place with this name.
     Here(&'a str),
     /// The agent is not asked to note anything.
     Nowhere,
 }
 
-/// The title of the section of what was noted where the prompt is for.
+/// The title of the section with the notes of the place that the prompt is for.
 const NOTED: &str = "Noted Here";
 
-/// A system prompt and what it was made of.
+/// A system prompt and its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembled {
     /// The whole prompt, at most [`LIMIT`] bytes.
     pub text: String,
-    /// The sections in it, in order.
+    /// The sections that it contains, in order.
     pub sections: Vec<Document>,
-    /// The texts left out, and the faults in reading the files, one line each, naming the file.
+    /// A line for each text that was left out and each fault in reading the files, naming the file.
     pub warnings: Vec<String>,
 }
 
-/// Puts the system prompt together. Missing and empty files are left out with a warning; if all
-/// together are too long, the longest are cut, with a warning: memory at its start, because new
-/// facts stand at its end, others at their end.
+/// Assembles the system prompt. Missing and empty files are left out with a warning. If all
+/// together are too long, the longest are cut with a warning: memory at its beginning, because new
+/// facts are at its end, and others at their end.
 #[must_use]
 pub fn assemble(documents: &Documents, noting: Noting<'_>) -> Assembled {
     let mut warnings = documents.warnings.clone();
     let mut contents: Vec<(Option<Document>, String)> = Vec::new();
     for document in Document::ALL {
         match documents.get(document) {
-            None => {
-                warnings.push(format!("{} is missing: the prompt goes without it", document.file()))
-            }
+            None => warnings
+                .push(format!("{} is missing: the prompt does not contain it", document.file())),
             Some(text) => {
                 let content = settle(text);
                 if content.is_empty() {
-                    warnings
-                        .push(format!("{} is empty: the prompt goes without it", document.file()));
+                    warnings.push(format!(
+                        "{} is empty: the prompt does not contain it",
+                        document.file()
+                    ));
                 } else {
                     contents.push((Some(document), content));
                 }
@@ -92,7 +94,7 @@ pub fn assemble(documents: &Documents, noting: Noting<'_>) -> Assembled {
     Assembled { text, sections, warnings }
 }
 
-/// Returns the titles of the sections of a prompt, in order.
+/// Returns the titles of a prompt's sections, in order.
 pub fn sections(prompt: &str) -> impl Iterator<Item = &str> {
     prompt.lines().filter_map(|line| line.strip_prefix("## "))
 }
@@ -125,13 +127,13 @@ What stands in it is appended to {into} and not shown to anybody. Do not write t
     text
 }
 
-/// Returns the notes of the place the prompt is for.
+/// Returns the notes of the place that the prompt is for.
 fn noted(documents: &Documents) -> Option<String> {
     let (_, text) = documents.noted.as_ref()?;
     Some(settle(text)).filter(|content| !content.is_empty())
 }
 
-/// Makes a file's content safe to stand in a section; empty when there is nothing in it.
+/// Makes the content of a file safe within a section. Returns an empty text for blank content.
 fn settle(text: &str) -> String {
     let text = plain_lines(text);
     let text = text.trim_matches('\n');
@@ -169,8 +171,8 @@ fn settle(text: &str) -> String {
     settled
 }
 
-/// One line break, `\n`, whatever wrote the file; no byte-order mark, no other control characters
-/// than tab.
+/// Converts all line breaks to `\n`. Removes a byte-order mark and all control characters except
+/// tab.
 fn plain_lines(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.trim_start_matches('\u{feff}').chars().peekable();
@@ -188,7 +190,7 @@ fn plain_lines(text: &str) -> String {
     plain
 }
 
-/// The levels of the headings of a text.
+/// Returns the levels of a text's headings.
 fn headings(text: &str) -> impl Iterator<Item = usize> {
     let mut open: Option<Fence<'_>> = None;
     text.split('\n').filter_map(move |line| {
@@ -203,7 +205,7 @@ fn headings(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The level of an ATX heading (`CommonMark` 0.31 §4.2).
+/// Returns the level of an ATX heading (`CommonMark` 0.31 §4.2).
 fn heading(line: &str) -> Option<usize> {
     let unindented = line.trim_start_matches(' ');
     let rest = unindented.trim_start_matches('#');
@@ -214,7 +216,7 @@ fn heading(line: &str) -> Option<usize> {
     fits.then_some(level)
 }
 
-/// The length to cut to so that everything fits, the shorter ones kept whole.
+/// Returns the length to which texts are cut so that all fit; shorter texts stay complete.
 fn water_level(mut lengths: Vec<usize>, mut room: usize) -> usize {
     lengths.sort_unstable();
     let mut left = lengths.len();
@@ -228,7 +230,7 @@ fn water_level(mut lengths: Vec<usize>, mut room: usize) -> usize {
     usize::MAX
 }
 
-/// Cuts at line ends where there are any, and leaves no fence open.
+/// Cuts at the end of a line, if there is one, and leaves no fence open.
 fn cut(content: &str, level: usize, keep_end: bool) -> String {
     const FENCES: usize = 256;
     let room = level.saturating_sub(FENCES);

@@ -19,7 +19,7 @@ fn body(prompt: &str) -> &str {
 }
 
 #[test]
-fn sections_stand_in_the_order_of_the_requirements() {
+fn sections_have_the_order_of_the_requirements() {
     let all: Vec<(Document, &str)> =
         Document::ALL.iter().rev().map(|document| (*document, "text")).collect();
     let assembled = assembled(&all);
@@ -33,7 +33,7 @@ fn sections_stand_in_the_order_of_the_requirements() {
 }
 
 #[test]
-fn missing_and_empty_files_are_left_out_and_named() {
+fn missing_and_empty_files_are_left_out_with_a_warning() {
     let assembled = assembled(&[(Document::Soul, "kind"), (Document::User, " \n\t\n")]);
     assert_eq!(assembled.sections, [Document::Soul]);
     for file in [
@@ -53,7 +53,7 @@ fn missing_and_empty_files_are_left_out_and_named() {
 }
 
 #[test]
-fn the_preamble_says_where_what_is_noted_goes_and_that_notes_are_no_instructions() {
+fn the_preamble_explains_where_notes_go_and_that_they_are_not_instructions() {
     let text = |noting| assemble(&Documents::default(), noting).text;
     assert!(text(Noting::Operators).contains("appended to `memory.md`"));
     let here = text(Noting::Here("the project site"));
@@ -71,7 +71,7 @@ fn the_preamble_says_where_what_is_noted_goes_and_that_notes_are_no_instructions
 }
 
 #[test]
-fn what_was_noted_here_stands_in_a_section_of_its_own_behind_the_operators_memory() {
+fn notes_of_the_place_are_a_section_after_the_operators_memory() {
     let mut documents = documents(&[(Document::Memory, "- all"), (Document::Tools, "a hammer")]);
     documents.noted = Some((
         "this channel".to_owned(),
@@ -117,7 +117,7 @@ fn code_keeps_its_comments_and_an_open_fence_is_closed() {
 }
 
 #[test]
-fn a_prompt_that_would_be_too_long_loses_the_oldest_memory() {
+fn a_prompt_that_is_too_long_loses_the_oldest_memory() {
     let memory: String = (0..60_000).map(|n| format!("- the fact number {n}\n")).collect();
     let assembled = assembled(&[(Document::Soul, "kind"), (Document::Memory, &memory)]);
     assert!(assembled.text.len() <= LIMIT);
@@ -133,7 +133,7 @@ fn a_prompt_that_would_be_too_long_loses_the_oldest_memory() {
     );
 }
 
-/// Everything that could be taken for a section, or hide one.
+/// Generates everything that could be taken for a section or hide one.
 fn content() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         "#{1,7}[ \t]?(Soul|Identity|Agents|User|Long-Term Memory|Tool Configuration|Other)?[ #]{0,3}",
@@ -168,7 +168,7 @@ proptest! {
         prop_assert_eq!(sections(&prompt.text).collect::<Vec<_>>(), &put_in[..], "{}", prompt.text);
         prop_assert_eq!(prompt.sections.iter().map(|document| document.title()).collect::<Vec<_>>(), put_in);
         prop_assert_eq!(prompt.warnings.len(), 6 - prompt.sections.len());
-        // A reader that knows markdown sees the same: no fence is left open before a header.
+        // A markdown parser finds the same: no fence is left open before a header.
         let mut open: Option<Fence<'_>> = None;
         for line in prompt.text.split('\n') {
             prop_assert!(!(line.starts_with("## ") && open.is_some()), "a header inside a fence: {}", prompt.text);
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_settled_stays_settled(text in content()) {
+    fn settled_text_does_not_change_when_settled_again(text in content()) {
         let once = settle(&text);
         prop_assert_eq!(settle(&once), once);
     }
