@@ -68,7 +68,7 @@ async fn a_rehearsal_reads_everything_as_before_and_changes_nothing() {
     assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
     assert!(
         ended.stdout.contains(
-            "3 recordings read: 3 as before, 0 read otherwise, 0 could not be read\nSafe to upgrade to version "
+            "3 recordings read: 3 as before, 0 read differently, 0 could not be read\nSafe to upgrade to version "
         ),
         "{}",
         ended.stdout
@@ -88,9 +88,9 @@ async fn what_people_would_see_otherwise_is_named_and_is_not_fit() {
     let ended = installation.run(&["rehearse"], "").await;
     assert_eq!(ended.code, 1, "{}", ended.stdout);
     for part in [
-        "of demo: reads otherwise\n  answer of turn 1\n    - You wrote: hello⏎⏎This is message 1",
+        "of demo: reads differently\n  answer of turn 1\n    - You wrote: hello⏎⏎This is message 1",
         "\n    + You said: hello⏎⏎This is message 1",
-        "1 recording read: 0 as before, 1 read otherwise, 0 could not be read\nNot safe to upgrade to version ",
+        "1 recording read: 0 as before, 1 read differently, 0 could not be read\nNot safe to upgrade to version ",
     ] {
         assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
@@ -158,7 +158,7 @@ async fn a_program_that_fails_its_rehearsal_changes_nothing() {
     for (script, why) in [
         ("#!/bin/sh\n[ \"$1\" = --version ] && echo aetheel 9.9.9 || exit 3\n", "exit code 3"),
         ("#!/bin/sh\n[ \"$1\" = --version ] && echo aetheel 9.9.9 || kill -9 $$\n", "it crashed"),
-        ("#!/bin/sh\necho something else\n", "does not say that it is aetheel"),
+        ("#!/bin/sh\necho something else\n", "does not report that it is aetheel"),
     ] {
         executable(&program, script);
         let ended =
@@ -235,7 +235,7 @@ async fn a_good_program_takes_the_place_of_the_old_one_and_the_gateway_hands_ove
     let (ended, left) = tokio::join!(installation.run(&["upgrade"], ""), next.ended());
     assert_eq!((ended.code, left.code), (0, 75), "{} {}", ended.stderr, left.stderr);
     assert!(
-        ended.stdout.contains("its agents go on for 10 minutes; start the new one now: `"),
+        ended.stdout.contains("its agents continue for 10 minutes; start the new one now: `"),
         "{}",
         ended.stdout
     );
@@ -262,7 +262,7 @@ async fn recordings_can_be_ignored_and_what_the_running_gateway_serves_with_does
     let _bot = serving(&installation).await;
     let (ended, report) = rehearse(&installation, &["--recordings", "0"]).await;
     assert_eq!((ended.code, &report["fit"]), (0, &true.into()), "{report}");
-    assert!(report["warnings"].to_string().contains("goes on without it"), "{report}");
+    assert!(report["warnings"].to_string().contains("works without it"), "{report}");
 }
 
 #[tokio::test]

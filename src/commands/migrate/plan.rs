@@ -1,8 +1,8 @@
 //! Plans the additions to the operator's files, and verifies each by parsing the result.
 //!
 //! The operator's text is never changed. Imported text is added below it, and a job, channel or
-//! project that already exists stays as it is. Only an example that is unchanged since `aetheel
-//! init` wrote it is replaced.
+//! project that already exists stays as it is. Only an example that is unchanged since
+//! `aetheel init` wrote it is replaced.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

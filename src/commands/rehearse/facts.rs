@@ -1,8 +1,7 @@
-//! What people and processes noticed of a link, and where two readings of it part. Pure.
+//! The observable facts of a link, and the differences between two replays of it. Pure.
 //!
-//! How a guest goes about it (timers, requests, thoughts, tools shown meanwhile) is its own affair:
-//! what counts is which processes it started, what people were asked, which answers they got, and
-//! how turns ended.
+//! Internal details of a guest (timers, requests, thoughts, intermediate tool output) are ignored.
+//! Only the started processes, the questions to people, the answers, and the ends of turns count.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use serde::Serialize;
 use crate::agent::{Action, Ask, AskKind, Outcome, Spawn, TurnDone, TurnKey, Value};
 use crate::fold::Transcript;
 
-/// What counts of a link.
+/// The observable facts of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Facts {
     processes: Vec<String>,
@@ -19,38 +18,38 @@ pub(super) struct Facts {
     turns: BTreeMap<TurnKey, Turn>,
 }
 
-/// What counts of a turn.
+/// The observable facts of a turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Turn {
     transcript: Transcript,
     done: Option<TurnDone>,
 }
 
-/// What a recording does not tell.
+/// Information that is missing in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gaps {
-    /// It ends before its link does.
+    /// Whether the recording ends before its link.
     pub(super) unfinished: bool,
-    /// Not all that was said is written down.
+    /// Whether parts of the answers were not recorded.
     pub(super) sparse: bool,
 }
 
-/// The subject of a difference.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum About {
-    /// A process that is started.
+    /// A started process.
     Process,
     /// A question to people.
     Question,
     /// The answer of a turn.
     Answer,
-    /// How a turn ends.
+    /// The end of a turn.
     End,
 }
 
 impl About {
-    /// For people.
+    /// Returns the word for text output.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -61,22 +60,22 @@ impl About {
     }
 }
 
-/// Where two readings part; none on one side: there is nothing of the kind.
+/// A difference between two replays. `None` on one side means that it has no such item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Difference {
-    /// Its subject.
+    /// Its kind.
     pub(super) about: About,
-    /// The turn, as the guest knows it.
+    /// The guest's key of the turn.
     pub(super) turn: Option<TurnKey>,
-    /// What was recorded.
+    /// The recorded item.
     pub(super) before: Option<String>,
-    /// What would be now.
+    /// The item of the new replay.
     pub(super) now: Option<String>,
 }
 
 impl Facts {
-    /// What counts among the actions of a guest.
+    /// Collects the facts from the actions of a guest.
     pub(super) fn of<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
         let mut facts = Self::default();
         for action in actions {
@@ -85,7 +84,7 @@ impl Facts {
                 Action::Ask(ask) => facts.questions.push(question(ask)),
                 Action::Event(event) => {
                     let turn = facts.turns.entry(event.turn).or_default();
-                    // After its end the host drops it.
+                    // The host ignores events after the end of a turn.
                     if turn.done.is_none() {
                         turn.transcript.apply(&event.kind);
                     }
@@ -100,7 +99,7 @@ impl Facts {
         facts
     }
 
-    /// Where another reading parts from this one, which was recorded.
+    /// Returns the differences between these recorded facts and those of a new replay.
     pub(super) fn differences(&self, now: &Self, gaps: Gaps) -> Vec<Difference> {
         let mut found = listed(About::Process, &self.processes, &now.processes, gaps.unfinished);
         found.extend(listed(About::Question, &self.questions, &now.questions, gaps.unfinished));
@@ -114,7 +113,8 @@ impl Facts {
         found
     }
 
-    /// Whether a turn that came to its end with an answer has none in another reading.
+    /// Returns whether a turn that completed with an answer does not complete, or has no answer, in
+    /// another replay.
     pub(super) fn is_lost_in(&self, now: &Self) -> bool {
         self.turns.iter().any(|(key, before)| {
             let now = now.turns.get(key);
@@ -154,7 +154,7 @@ impl Turn {
             }
         };
         let (before_text, now_text) = (self.text(), now.text());
-        // Of a turn that goes on, the end of the recording may have been on its way to the disk.
+        // The last part of an unfinished answer may not have been written to the disk.
         let goes_on = gaps.unfinished && self.done.is_none();
         let told = self.done.as_ref().is_some_and(|done| done.text.is_some());
         if !((gaps.sparse && !told) || (goes_on && now_text.starts_with(&before_text))) {
@@ -171,7 +171,8 @@ fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The differences between two lists of one kind; of an unfinished one, more may come.
+/// Returns the differences between two lists of the same kind. Additional new items do not count if
+/// the recording is unfinished.
 fn listed(about: About, before: &[String], now: &[String], unfinished: bool) -> Vec<Difference> {
     let longest = if unfinished { before.len() } else { before.len().max(now.len()) };
     let pair = |at| (before.get(at).cloned(), now.get(at).cloned());
@@ -182,7 +183,7 @@ fn listed(about: About, before: &[String], now: &[String], unfinished: bool) -> 
         .collect()
 }
 
-/// A command line as a person reads it.
+/// Formats a command line for people.
 fn command(spawn: &Spawn) -> String {
     let argument = |value: &Value| match value {
         Value::Text(text) if !text.is_empty() && !text.contains(char::is_whitespace) => {
@@ -198,7 +199,7 @@ fn command(spawn: &Spawn) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A question with its answers; its number is the guest's own.
+/// Formats a question with its options, without its id, which depends on the guest.
 fn question(ask: &Ask) -> String {
     let subject = match &ask.kind {
         AskKind::Permission(tool) => serde_json::to_string(tool),
@@ -245,7 +246,7 @@ mod tests {
     }
 
     fn failed() -> Action {
-        let message = "it says nothing".to_owned();
+        let message = "no output".to_owned();
         done(Outcome::Failed(Failure { kind: FailureKind::Other, message, retry_after_ms: None }))
     }
 
@@ -256,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_said_in_other_pieces_is_the_same() {
+    fn the_division_of_a_text_into_pieces_does_not_count() {
         let before = [spawn("a", &[]), says("one "), says("two"), done(Outcome::Completed)];
         let now = [says("one two"), done(Outcome::Completed), says("late"), spawn("a", &[])];
         assert_eq!(between(&before, &now, WHOLE), []);
     }
 
     #[test]
-    fn another_command_another_answer_and_another_end_are_differences() {
+    fn other_commands_answers_and_ends_are_differences() {
         let before = [spawn("a", &["x y"]), says("one"), done(Outcome::Completed)];
         let now = [spawn("a", &["x", "y"]), spawn("b", &[]), says("two"), failed()];
         assert_eq!(
@@ -272,13 +273,13 @@ mod tests {
                 (About::Process, "a \"x y\"".into(), "a x y".into()),
                 (About::Process, String::new(), "b".into()),
                 (About::Answer, "one".into(), "two".into()),
-                (About::End, "completed".into(), "failed: it says nothing".into()),
+                (About::End, "completed".into(), "failed: no output".into()),
             ]
         );
     }
 
     #[test]
-    fn of_what_is_not_finished_more_may_come_but_nothing_else() {
+    fn an_unfinished_recording_allows_additions_but_no_other_differences() {
         let before = [spawn("a", &[]), says("one")];
         let more = [spawn("a", &[]), says("one two"), spawn("b", &[]), done(Outcome::Completed)];
         assert_eq!(between(&before, &more, UNFINISHED), []);
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_not_written_down_is_not_compared() {
+    fn an_answer_that_was_not_recorded_is_not_compared() {
         let gaps = Gaps { sparse: true, ..WHOLE };
         let end = done(Outcome::Completed);
         assert_eq!(between(std::slice::from_ref(&end), &[says("one"), end.clone()], gaps), []);
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_lost_where_there_is_none_any_more_and_not_where_it_reads_otherwise() {
+    fn a_missing_answer_is_lost_and_a_different_one_is_not() {
         let lost =
             |before: &[Action], now: &[Action]| Facts::of(before).is_lost_in(&Facts::of(now));
         let answered = [says("one"), done(Outcome::Completed)];

@@ -1,8 +1,8 @@
-//! `aetheel rehearse`: the dress rehearsal. The program looks at everything it would take over
-//! (settings, state, recordings) beside the gateway that runs, and changes nothing.
+//! `aetheel rehearse`: checks whether this program could take over from the running gateway. It
+//! reads everything that it would take over (settings, state, recordings), and changes nothing.
 //!
-//! Recordings are read again by the components that serve now, and compared with what was done when
-//! they were made. Pinned by the tests here and by `tests/gateway/upgrade.rs`.
+//! The current components replay the recordings, and their actions are compared with the recorded
+//! ones. Pinned by the tests here and by `tests/gateway/upgrade.rs`.
 
 mod facts;
 mod recordings;
@@ -22,11 +22,11 @@ use crate::terminal::{Paper, fail};
 use crate::workspace::{self, Components};
 use crate::{progress, telemetry};
 
-/// What the operator wants.
+/// Options of the command.
 pub(super) struct Wish {
-    /// Recordings that are read again.
+    /// Largest number of recordings to replay.
     pub(super) recordings: usize,
-    /// As JSON.
+    /// Whether to print the report as JSON.
     pub(super) json: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn run(settings: Settings, wish: Wish) -> u8 {
         Ok(text) if wish.json => text + "\n",
         _ => report.page(Paper::of_stdout()),
     };
-    // A closed stdout has nobody to tell; the exit code still does.
+    // Write errors are ignored: stdout may be closed. The exit code reports the result.
     let _ = std::io::stdout().write_all(redactor.clean(text).as_bytes());
     report.code()
 }
@@ -65,16 +65,16 @@ async fn rehearse(settings: Settings, most: usize) -> Report {
     };
     let (mut faults, mut warnings) = (in_a_line(found.faults), in_a_line(found.warnings));
     if let Some(pid) = gateway {
-        // A start goes on without these, as the gateway that runs does.
+        // These faults do not prevent a start, and the running gateway has them too.
         let known = faults.drain(..);
         warnings.extend(known.map(|fault| {
-            format!("{fault} (left out; the gateway that runs, process {pid}, goes on without it)")
+            format!("{fault} (left out; the running gateway, process {pid}, works without it)")
         }));
     }
     let agents = prepared.agents();
     let reading = recordings::rehearse(&*agents, &folder, most, &serving);
     let rows: Vec<Row> =
-        progress::shown("reading the recordings again", reading).await.unwrap_or_else(|error| {
+        progress::shown("replaying the recordings", reading).await.unwrap_or_else(|error| {
             faults.push(format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display()));
             Vec::new()
         });

@@ -1,4 +1,4 @@
-//! Recordings read again by the components that serve their backends now.
+//! Replays recordings with the components that now serve their backends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,65 +14,67 @@ use crate::turn::recording::{self, Entry, What, newest};
 use crate::turn::replay::{Batches, Replayed, Tape, replay};
 use crate::turn::{Backend, Backends, GuestFailure};
 
-/// Longest time for one recording.
+/// Time limit for one recording.
 const ONE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Longest time for all of them.
+/// Time limit for all recordings.
 const ALL_TIMEOUT: Duration = Duration::from_secs(80);
-/// Inputs the guest gets in one call.
+/// Inputs per call of the guest.
 const BATCH: usize = 256;
-/// Largest recording that is read, bytes.
+/// Largest size of a recording, in bytes.
 const MOST: u64 = 256 << 20;
-/// One generation that fails so often is not tried again.
+/// A backend that fails this often is not tried again.
 const FAILURES: u32 = 3;
 
-/// A recording, and what became of it.
+/// A recording, and the outcome of its replay.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Row {
     /// Its path below the folder of recordings.
     pub(super) recording: String,
-    /// Its backend, where it can be told.
+    /// Its backend, if known.
     pub(super) backend: Option<String>,
-    /// Another component made it than serves now.
+    /// Whether another component than the current one made the recording.
     pub(super) by_another_component: bool,
-    /// The component that reads it now serves in the gateway that runs, too: an upgrade changes
-    /// nothing about it.
+    /// Whether the current component also serves in the running gateway, so that an upgrade does
+    /// not change the outcome.
     pub(super) serves_now: bool,
-    /// One of its turns has no end yet.
+    /// Whether one of its turns has not ended.
     pub(super) goes_on: bool,
-    /// What became of it.
+    /// The outcome.
     #[serde(flatten)]
     pub(super) reading: Reading,
 }
 
-/// What a component makes of a recording.
+/// The outcome of a replay.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "reading")]
 pub(super) enum Reading {
-    /// Nobody would notice anything.
+    /// There are no observable differences.
     AsBefore,
-    /// Somebody would.
+    /// There are observable differences.
     Otherwise {
-        /// What.
+        /// The differences.
         differences: Vec<Difference>,
     },
-    /// It gives up, or finds no answer where there was one.
+    /// The guest fails, or a recorded answer is missing.
     Unreadable {
-        /// Why.
+        /// The reason.
         why: String,
-        /// What would be otherwise.
+        /// The differences.
         differences: Vec<Difference>,
     },
-    /// It cannot be compared.
+    /// The recording could not be compared.
     Skipped {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl Row {
-    /// Whether it speaks against an upgrade. Another component may read otherwise: that is what it
-    /// was replaced for. Where that one serves already, the upgrade changes nothing.
+    /// Returns whether the outcome is a reason against an upgrade. Differences are accepted if
+    /// another component made the recording, because it was replaced on purpose. An unreadable
+    /// recording is accepted only if, in addition, the running gateway uses the same component
+    /// already.
     pub(super) fn fails(&self) -> bool {
         match self.reading {
             Reading::AsBefore | Reading::Skipped { .. } => false,
@@ -89,27 +91,27 @@ enum Skip {
     Open(#[from] io::Error),
     #[error("it is damaged: {0}")]
     Damaged(String),
-    #[error("it has gaps: the disk was too slow for it")]
+    #[error("it has gaps, because the disk was too slow")]
     Gaps,
     #[error("its backend `{0}` is not there")]
     NoBackend(String),
-    #[error("a secret was blanked out in it, so that it reads otherwise in any case")]
+    #[error("a secret was removed from it, so differences are expected")]
     Masked,
     #[error("reading it takes longer than {} s", ONE_TIMEOUT.as_secs())]
     Slow,
-    #[error("no time was left for it; `--recordings N` takes fewer")]
+    #[error("there was no time left for it; use `--recordings N` to read fewer")]
     Late,
-    #[error("its component failed {FAILURES} times already")]
+    #[error("its component already failed {FAILURES} times")]
     GivenUp,
-    #[error("reading it broke off")]
+    #[error("reading it was interrupted")]
     BrokeOff,
 }
 
-/// Reads the newest recordings again, one after the other. `serving` has the digests of the
-/// components that serve in a gateway that runs.
+/// Replays the newest recordings, one after the other. `serving` has the digests of the components
+/// that serve in the running gateway.
 ///
 /// # Errors
-/// When the folder cannot be listed.
+/// The folder cannot be listed.
 pub(super) async fn rehearse(
     backends: &dyn Backends,
     folder: &Path,
@@ -166,7 +168,7 @@ async fn read(
 fn open(path: &Path) -> Result<Tape, Skip> {
     let bytes = read_ordinary(path, MOST)?;
     let text = String::from_utf8_lossy(&bytes);
-    // It may still be written to.
+    // The last line may be incomplete, because the recording may still be written.
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let tape = Tape::read(whole).map_err(Skip::Damaged)?;
     if tape.entries.iter().any(|entry| matches!(entry.what, What::Lost(_))) {
@@ -175,13 +177,13 @@ fn open(path: &Path) -> Result<Tape, Skip> {
     Ok(tape)
 }
 
-/// Returns what a backend makes of a recording, and whether a guest failed.
+/// Replays a recording and compares the facts. Also returns whether the guest failed.
 async fn compare(
     backend: &dyn Backend,
     mut entries: Vec<Entry>,
     by_another: bool,
 ) -> Result<(Reading, bool), Skip> {
-    // What follows no guest has seen.
+    // The guest did not receive the following inputs.
     if let Some(end) = entries.iter().position(|entry| says(entry, recording::UNSEEN)) {
         entries.truncate(end + 1);
     }
@@ -203,7 +205,7 @@ async fn compare(
             return Err(Skip::Masked);
         }
         None if by_another && recorded.is_lost_in(&now) => {
-            let why = "it finds no answer where there was one".to_owned();
+            let why = "a recorded answer is missing".to_owned();
             Reading::Unreadable { why, differences }
         }
         None => Reading::Otherwise { differences },
@@ -211,8 +213,9 @@ async fn compare(
     Ok((reading, replayed.failure.is_some()))
 }
 
-/// How the guest failed, where the recorded one did not fail likewise. Where it refuses what
-/// another one saved, its link would have begun anew: the recording is compared up to there.
+/// Returns the guest's failure, unless the recorded guest failed alike. If the guest refuses the
+/// state that another component saved, the gateway would start a new link, so the recording is
+/// compared only up to there.
 fn failure(entries: &mut Vec<Entry>, replayed: &Replayed) -> Option<GuestFailure> {
     let (at, failure) = replayed.failure.as_ref()?;
     let text = failure.to_string();
@@ -241,7 +244,7 @@ fn gaps(entries: &[Entry]) -> Gaps {
     Gaps { unfinished: cut || goes_on(entries), sparse }
 }
 
-/// Whether a turn has no end.
+/// Returns whether a turn has not ended.
 fn goes_on(entries: &[Entry]) -> bool {
     let ended = |id: &str| {
         entries.iter().any(|entry| matches!(&entry.what, What::Ending { turn, .. } if turn == id))

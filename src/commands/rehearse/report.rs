@@ -1,4 +1,4 @@
-//! What a rehearsal found, for people and for programs.
+//! The report of a rehearsal, as text and as JSON.
 
 use serde::Serialize;
 
@@ -9,39 +9,39 @@ use crate::kit::shortened;
 use crate::terminal::Paper;
 use crate::workspace::StateFile;
 
-/// Characters of a text that are shown.
+/// Largest number of characters of a text that are shown.
 const SHOWN: usize = 160;
 
-/// Everything that was found. Fields are only ever added.
+/// All findings. Fields may be added, but never change or disappear.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Report {
-    /// Of the program that rehearsed.
+    /// Version of this program.
     pub(super) version: &'static str,
     /// Whether it can take over.
     pub(super) fit: bool,
-    /// What a start would refuse, or leave out.
+    /// Settings that a start would refuse or ignore.
     pub(super) faults: Vec<String>,
-    /// What may be meant otherwise.
+    /// Settings that may be mistakes.
     pub(super) warnings: Vec<String>,
     /// The state files.
     pub(super) state: Vec<StateFile>,
     /// The recordings, newest first.
     pub(super) recordings: Vec<Row>,
-    /// How many of them.
+    /// Number of recordings by outcome.
     pub(super) counts: Counts,
 }
 
-/// Recordings by what became of them.
+/// Numbers of recordings by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Counts {
-    /// Those that were compared.
+    /// Compared recordings.
     pub(super) read: usize,
     pub(super) as_before: usize,
     pub(super) otherwise: usize,
     pub(super) unreadable: usize,
-    /// Those that could not be compared.
+    /// Recordings that could not be compared.
     pub(super) skipped: usize,
 }
 
@@ -62,7 +62,7 @@ impl Counts {
 }
 
 impl Report {
-    /// Sums up.
+    /// Makes a report from the findings.
     pub(super) fn new(
         faults: Vec<String>,
         warnings: Vec<String>,
@@ -76,12 +76,12 @@ impl Report {
         Self { version, fit, faults, warnings, state, recordings, counts }
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub(super) fn code(&self) -> u8 {
         if self.fit { exit::OK } else { exit::FAILED }
     }
 
-    /// For people.
+    /// Formats the report as text.
     pub(super) fn page(&self, paper: Paper) -> String {
         let mut lines: Vec<String> =
             self.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
@@ -96,7 +96,7 @@ impl Report {
             lines.push(format!("{} not compared", recordings(skipped)));
         }
         lines.push(format!(
-            "{} read: {as_before} as before, {otherwise} read otherwise, {unreadable} could not be read",
+            "{} read: {as_before} as before, {otherwise} read differently, {unreadable} could not be read",
             recordings(read)
         ));
         if self.fit {
@@ -107,21 +107,20 @@ impl Report {
         lines.push(paper.bad(&format!("Not safe to upgrade to version {}: {why}", self.version)));
         if self.recordings.iter().any(Row::fails) {
             lines.push(
-                "hint: `aetheel upgrade --ignore-recordings` does not read recordings again"
-                    .to_owned(),
+                "hint: `aetheel upgrade --ignore-recordings` skips the recordings".to_owned(),
             );
         }
         lines.join("\n") + "\n"
     }
 
-    /// Reasons against an upgrade, in a few words each.
+    /// Returns short reasons against an upgrade.
     fn reasons(&self) -> Vec<String> {
         let damaged = self.state.iter().filter(|file| !file.faults.is_empty()).count();
         let failing = self.recordings.iter().filter(|row| row.fails()).count();
         let reasons = [
             (self.faults.len(), "faults in the settings"),
             (damaged, "damaged state files"),
-            (failing, "recorded answers that read otherwise or cannot be read"),
+            (failing, "recorded answers that read differently or cannot be read"),
         ];
         let some = reasons.into_iter().filter(|(count, _)| *count > 0);
         some.map(|(count, what)| format!("{count} {what} (above)")).collect()
@@ -132,7 +131,7 @@ fn recordings(count: usize) -> String {
     format!("{count} {}", if count == 1 { "recording" } else { "recordings" })
 }
 
-/// A recording that is worth a word.
+/// Describes a recording, unless it was read without differences.
 fn told(row: &Row, paper: Paper) -> Vec<String> {
     let mut name = row.recording.clone();
     if let Some(backend) = &row.backend {
@@ -142,14 +141,14 @@ fn told(row: &Row, paper: Paper) -> Vec<String> {
         name.push_str(", by another component");
     }
     if row.serves_now {
-        name.push_str(", which the gateway that runs reads no better");
+        name.push_str(", as in the running gateway");
     }
     if row.goes_on {
-        name.push_str(", its turn goes on");
+        name.push_str(", its turn has not ended");
     }
     let (what, differences): (String, &[Difference]) = match &row.reading {
         Reading::AsBefore => return Vec::new(),
-        Reading::Otherwise { differences } => ("reads otherwise".to_owned(), differences),
+        Reading::Otherwise { differences } => ("reads differently".to_owned(), differences),
         Reading::Unreadable { why, differences } => {
             (format!("could not be read: {}", shortened(why, SHOWN)), differences)
         }
@@ -172,7 +171,7 @@ fn told(row: &Row, paper: Paper) -> Vec<String> {
     lines
 }
 
-/// Two texts from shortly before the place where they part, so that it is seen.
+/// Cuts the common beginning of two texts, so that the first difference is visible.
 fn around(before: &Option<String>, now: &Option<String>) -> [Option<String>; 2] {
     let (Some(one), Some(other)) = (before, now) else { return [before.clone(), now.clone()] };
     let same = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn another_component_may_read_otherwise_but_not_fail_to_read() {
+    fn another_component_may_read_differently_but_must_be_able_to_read() {
         let skipped = || row(Reading::Skipped { why: "damaged".to_owned() }, false);
         let unreadable = Reading::Unreadable { why: "gave up".to_owned(), differences: Vec::new() };
         assert!(report(vec![row(Reading::AsBefore, false), skipped()]).fit);
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_running_gateway_cannot_read_either_does_not_speak_against_an_upgrade() {
+    fn a_recording_that_the_running_gateway_cannot_read_either_does_not_prevent_an_upgrade() {
         let unreadable = || Reading::Unreadable { why: "gave up".to_owned(), differences: vec![] };
         let page = report(vec![row(unreadable(), true)]).page(Paper::plain());
         assert!(
@@ -228,18 +227,18 @@ mod tests {
         let known = Row { serves_now: true, ..row(unreadable(), true) };
         assert!(report(vec![known]).fit);
         let own = Row { serves_now: true, ..row(unreadable(), false) };
-        assert!(!report(vec![own]).fit, "the component of today wrote it");
+        assert!(!report(vec![own]).fit, "the current component made it");
     }
 
     #[test]
-    fn a_long_text_is_shown_from_where_it_parts() {
+    fn a_long_text_is_shown_from_the_first_difference() {
         let long = "x".repeat(1_000);
         let report =
             report(vec![row(otherwise(&format!("{long}one"), &format!("{long}two")), false)]);
         let page = report.page(Paper::plain());
         assert!(page.contains("xone\n") && page.contains("xtwo\n"), "{page}");
         assert!(
-            page.contains("1 recording read: 0 as before, 1 read otherwise, 0 could not"),
+            page.contains("1 recording read: 0 as before, 1 read differently, 0 could not"),
             "{page}"
         );
     }

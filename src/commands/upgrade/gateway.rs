@@ -1,4 +1,4 @@
-//! The gateway that runs: whether it can be asked to hand over, and asking it.
+//! Finds the running gateway, and asks it to hand over.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -10,52 +10,53 @@ use tokio::time::{Instant, sleep};
 
 use crate::workspace::{Serving, locked_by};
 
-/// Longest wait for a gateway to leave, beside the time for its turns and its hook `shutdown`.
+/// Time limit for the gateway to exit, in addition to the time for its turns and its hook
+/// `shutdown`.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest wait for the next one where a service manager starts it.
+/// Time limit for the next gateway if a service manager starts it.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
-/// Where nobody is known to start it.
+/// Time limit for the next gateway otherwise.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two looks.
+/// Interval between two checks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// SIGUSR2 in the masks of `/proc/PID/status`.
+/// Bit of SIGUSR2 in the signal masks of `/proc/PID/status`.
 const HANDS_OVER: u64 = 1 << (Signal::USR2.as_raw() - 1);
 
-/// The gateway that serves a folder, held so that no other process is taken for it.
+/// The gateway that serves a folder. The pidfd makes sure that no other process is mistaken for it.
 #[derive(Debug)]
 pub(super) struct Gateway {
     serving: Serving,
     process: OwnedFd,
-    /// A holder keeps its agents when it leaves.
+    /// Whether a holder keeps its agents running after it exits.
     pub(super) leaves_agents: bool,
-    /// A service manager starts the next one.
+    /// Whether a service manager starts the next gateway.
     is_service: bool,
 }
 
-/// A gateway has handed over.
+/// The outcome of a handover.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Another one serves.
+    /// Another gateway serves.
     To(Serving),
-    /// Nobody serves yet.
+    /// No gateway serves yet.
     ToNobody,
 }
 
 /// Why a gateway does not hand over.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotHandedOver {
-    #[error("the gateway (process {0}) ended at this moment; run `aetheel upgrade` again")]
+    #[error("the gateway (process {0}) has just ended; run `aetheel upgrade` again")]
     Gone(u32),
     #[error(
         "the gateway (process {pid}) belongs to the user with the id {user}; run this as that user, as with `sudo -u '#{user}' aetheel upgrade`"
     )]
     OtherUser { pid: u32, user: u32 },
     #[error(
-        "process {pid} holds the lock of the gateway and calls itself `{name}`, which is not aetheel; end it, and run this again"
+        "process {pid} holds the lock of the gateway and calls itself `{name}`, which is not aetheel; end it, then run this again"
     )]
     NotOurs { pid: u32, name: String },
     #[error(
-        "the gateway (process {0}) cannot hand over: its version is older than that; stop it (SIGTERM), put the new program in its place, and start that"
+        "the gateway (process {0}) is too old to hand over; stop it (SIGTERM), replace the program, and start the new one"
     )]
     TooOld(u32),
     #[error("cannot ask the gateway (process {pid}) to hand over")]
@@ -65,24 +66,24 @@ pub(super) enum NotHandedOver {
         source: std::io::Error,
     },
     #[error(
-        "the gateway (process {pid}) has not left within {} s; its log says what it waits for; what its file was before is in its place again, and a second `kill {pid}` makes the gateway stop waiting",
+        "the gateway (process {pid}) has not ended within {} s; its log shows what it waits for; its program file is restored, and a second `kill {pid}` makes it stop waiting",
         limit.as_secs()
     )]
     DoesNotLeave { pid: u32, limit: Duration },
 }
 
 impl Gateway {
-    /// The gateway that serves a configuration folder; none: there is none.
+    /// Finds the gateway that serves a configuration folder. Returns `None` if none runs.
     ///
     /// # Errors
-    /// It is none that this user could ask to hand over.
+    /// The process is not a gateway, or this user cannot ask it to hand over.
     pub(super) fn of(folder: &Path) -> Result<Option<Self>, NotHandedOver> {
         let Some(found) = Serving::of(folder) else { return Ok(None) };
         let pid = found.pid;
         let gone = || NotHandedOver::Gone(pid);
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let process = pidfd_open(raw, PidfdFlags::empty()).map_err(|_| gone())?;
-        // Whatever the process id meant before, from now on it means this one.
+        // The pidfd is open, so the process id now refers to this process only.
         let serving = Serving::of(folder).filter(|again| again.pid == pid).ok_or_else(gone)?;
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
         let status = read("status").ok().and_then(|text| Status::parse(&text)).ok_or_else(gone)?;
@@ -92,19 +93,19 @@ impl Gateway {
         Ok(Some(Self { serving, process, leaves_agents, is_service }))
     }
 
-    /// The file it was started from; where nobody can tell, this one.
+    /// Returns the file that the gateway was started from, or `own` if it is unknown.
     pub(super) fn program(&self, own: &Path) -> PathBuf {
         let link = || fs::read_link(format!("/proc/{}/exe", self.serving.pid)).ok();
         let said = self.serving.program.clone().or_else(link).filter(|program| program.is_file());
         said.unwrap_or_else(|| own.to_owned())
     }
 
-    /// Asks it to hand over, and waits until it has left and another one serves. Where nobody is
-    /// known to start that one, not for long. Its turns, or with a holder its hook, have the time
-    /// of a `shutdown`.
+    /// Asks the gateway to hand over, and waits until it has exited and another one serves. Waits
+    /// only briefly for the next one if no service manager starts it. `shutdown` is the time that
+    /// the gateway's turns have, or with a holder its hook.
     ///
     /// # Errors
-    /// [`NotHandedOver`]; it serves on then.
+    /// [`NotHandedOver`]; the gateway continues to serve.
     pub(super) async fn hand_over(
         self,
         folder: &Path,
@@ -126,7 +127,8 @@ impl Gateway {
     }
 }
 
-/// Looks until who serves is as wanted, and returns that; none: not in time.
+/// Polls which gateway serves until the condition is true, and returns that gateway. Returns `None`
+/// after the time limit.
 async fn wait(
     limit: Duration,
     folder: &Path,
@@ -145,12 +147,12 @@ async fn wait(
     }
 }
 
-/// What everybody may know of a process (proc_pid_status(5)); the gateway hides the rest.
+/// The public properties of a process (proc_pid_status(5)). The gateway hides the others.
 #[derive(Debug, PartialEq, Eq)]
 struct Status {
     name: String,
     user: u32,
-    /// Signals it has handlers for.
+    /// Mask of the signals that it handles.
     caught: u64,
 }
 
@@ -161,20 +163,20 @@ impl Status {
         };
         Some(Self {
             name: field("Name")?.to_owned(),
-            // Real, effective, saved and of files.
+            // The ids are real, effective, saved and file system.
             user: field("Uid")?.split_whitespace().nth(1)?.parse().ok()?,
             caught: u64::from_str_radix(field("SigCgt")?, 16).ok()?,
         })
     }
 
-    /// Whether a user can ask it to hand over.
+    /// Checks that it is a gateway, and that a user can ask it to hand over.
     fn check(&self, serving: &Serving, asker: u32) -> Result<(), NotHandedOver> {
         let pid = serving.pid;
         if asker != 0 && asker != self.user {
             return Err(NotHandedOver::OtherUser { pid, user: self.user });
         }
         let file = serving.program.as_deref().and_then(Path::file_name);
-        // The system keeps 15 bytes of a name.
+        // The kernel truncates names to 15 bytes.
         let named = file.is_some_and(|file| {
             let file = file.as_encoded_bytes();
             file[..file.len().min(15)] == *self.name.as_bytes()
@@ -182,7 +184,7 @@ impl Status {
         if !named && !self.name.starts_with("aetheel") {
             return Err(NotHandedOver::NotOurs { pid, name: self.name.clone() });
         }
-        // It would die of the signal.
+        // The signal would terminate the process.
         if self.caught & HANDS_OVER == 0 {
             return Err(NotHandedOver::TooOld(pid));
         }
@@ -190,8 +192,8 @@ impl Status {
     }
 }
 
-/// Whether a holder keeps the agents of a gateway in these cgroups: whoever ends the gateway's
-/// service ends a holder within it.
+/// Returns whether a holder keeps the agents of a gateway. A holder in the gateway's own service
+/// does not, because it ends with the service.
 fn leaves_agents(folder: &Path, cgroups: &str) -> bool {
     locked_by(&folder.join("state/holder.lock")).is_some_and(|holder| {
         let its = fs::read_to_string(format!("/proc/{holder}/cgroup"));
@@ -199,7 +201,7 @@ fn leaves_agents(folder: &Path, cgroups: &str) -> bool {
     })
 }
 
-/// Whether a process belongs to a service of systemd, by its cgroups (cgroups(7)).
+/// Returns whether a process belongs to a systemd service, by its cgroups (cgroups(7)).
 fn is_service(cgroups: &str) -> bool {
     let units = cgroups.lines().filter_map(|line| line.rsplit(':').next());
     let mut innermost = units.filter_map(|path| {
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_whose_process_it_is_and_which_signals_it_handles() {
+    fn the_status_has_the_user_and_the_handled_signals_of_a_process() {
         let text = "Name:\taetheel\nUmask:\t0077\nUid:\t1000\t1001\t1001\t1001\nSigIgn:\t0000000000001000\nSigCgt:\t0000000100004a03\n";
         assert_eq!(Status::parse(text), Some(status("aetheel", 1001, 0x1_0000_4a03)));
         let own = fs::read_to_string("/proc/self/status").unwrap();
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_gateway_of_ours_that_can_hand_over_is_asked() {
+    fn only_a_gateway_that_can_hand_over_is_asked() {
         let able = status("aetheel", 1001, HANDS_OVER);
         assert!(able.check(&serving(None), 1001).is_ok() && able.check(&serving(None), 0).is_ok());
         let refused = |status: &Status, asker| status.check(&serving(None), asker).unwrap_err();
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_known_by_its_innermost_unit() {
+    fn a_service_is_detected_by_its_innermost_unit() {
         assert!(is_service("0::/system.slice/aetheel.service/gateway\n"));
         assert!(is_service(
             "0::/user.slice/user-0.slice/user@0.service/app.slice/aetheel.service\n"

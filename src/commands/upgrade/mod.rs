@@ -1,8 +1,8 @@
-//! `aetheel upgrade`: another program takes over while agents go on.
+//! `aetheel upgrade`: replaces the program of the gateway while its agents continue.
 //!
-//! The new program rehearses first; if it does not pass, nothing is changed. Then its file takes the
-//! place of the old one, and the gateway that runs is asked to hand over (SIGUSR2): it ends with
-//! everything it had under way left running for the next one. Pinned by `tests/gateway/upgrade.rs`.
+//! The new program rehearses first. If the rehearsal fails, nothing is changed. Otherwise its file
+//! replaces the old one, and the running gateway is asked to hand over (SIGUSR2): it exits and
+//! leaves its work running for the next gateway. Pinned by `tests/gateway/upgrade.rs`.
 
 mod gateway;
 mod swap;
@@ -24,9 +24,9 @@ use crate::startup::settings;
 use crate::terminal::{line, say, set_format};
 use crate::workspace::Serving;
 
-/// Longest time for a program to say its version.
+/// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time for a rehearsal.
+/// Time limit for a rehearsal.
 const REHEARSAL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Why no upgrade is made.
@@ -34,15 +34,13 @@ const REHEARSAL_TIMEOUT: Duration = Duration::from_secs(120);
 enum NotUpgraded {
     #[error("`{}` is not a file that can be executed; name the new program with `--binary PATH`", .0.display())]
     NotExecutable(PathBuf),
-    #[error("`{}` does not say that it is aetheel: {why}; name the new program with `--binary PATH`", program.display())]
+    #[error("`{}` does not report that it is aetheel: {why}; name the new program with `--binary PATH`", program.display())]
     NotOurs { program: PathBuf, why: String },
-    #[error("the rehearsal of `{program}` could not be held: {why}; run `{program} rehearse` by hand to see more", program = program.display())]
+    #[error("the rehearsal of `{program}` could not be run: {why}; run `{program} rehearse` to see more", program = program.display())]
     Rehearsal { program: PathBuf, why: ErrandError },
-    #[error("`{}` did not pass its rehearsal, which says why above (exit code {code})", program.display())]
+    #[error("`{}` did not pass its rehearsal; see the reasons above (exit code {code})", program.display())]
     NotFit { program: PathBuf, code: i32 },
-    #[error(
-        "cannot tell which file this program is: {0}; name the new program with `--binary PATH`"
-    )]
+    #[error("cannot find the file of this program: {0}; name the new program with `--binary PATH`")]
     NoProgram(std::io::Error),
     #[error("cannot replace `{}`: {why}; run this as its owner, or put the new program there yourself and run `aetheel upgrade` without `--binary`", installed.display())]
     NotReplaced { installed: PathBuf, why: std::io::Error },
@@ -51,7 +49,7 @@ enum NotUpgraded {
 }
 
 pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
-    // The descriptor is the rehearsal's, which needs what is behind it.
+    // The secrets descriptor is left for the rehearsal, because it can be read only once.
     let known = Common { env_file: common.env_file.clone(), secrets_fd: None, ..Common::default() };
     let settings = settings::read(&known, None);
     set_format(settings.config.log_format);
@@ -97,7 +95,7 @@ async fn upgrade(
         .map_err(|why| NotUpgraded::NotReplaced { installed: installed.clone(), why })?;
     if let Some(Swapped { before, .. }) = &swapped {
         line(&format!(
-            "`{}` is version {version} now; the one before is `{}`",
+            "`{}` is version {version} now; the previous version is `{}`",
             installed.display(),
             before.display()
         ));
@@ -133,7 +131,7 @@ fn put_back(swapped: Option<Swapped>) {
     let Some(swapped) = swapped else { return };
     if let Err(error) = swapped.undo() {
         say(&format!(
-            "error: the program before cannot be put back: {error}; rename `{}` to `{}`",
+            "error: the previous program cannot be restored: {error}; rename `{}` to `{}`",
             swapped.before.display(),
             swapped.installed.display()
         ));
@@ -142,8 +140,8 @@ fn put_back(swapped: Option<Swapped>) {
 
 fn told(left: &Left, held: Option<Duration>, start: &str) -> String {
     let agents = held.map_or_else(
-        || "no agent runs any more".to_owned(),
-        |held| format!("its agents go on for {} minutes", held.as_secs().div_ceil(60)),
+        || "no agent is running".to_owned(),
+        |held| format!("its agents continue for {} minutes", held.as_secs().div_ceil(60)),
     );
     match left {
         Left::To(Serving { pid, version: Some(version), .. }) => {
@@ -151,12 +149,12 @@ fn told(left: &Left, held: Option<Duration>, start: &str) -> String {
         }
         Left::To(Serving { pid, .. }) => format!("handed over: the gateway is process {pid}"),
         Left::ToNobody => {
-            format!("the gateway has left, and {agents}; start the new one now: `{start}`")
+            format!("the gateway has ended, and {agents}; start the new one now: `{start}`")
         }
     }
 }
 
-/// How the gateway is started by hand with the settings of this command.
+/// Returns the command that starts the gateway with the settings of this command.
 fn start_command(common: &Common, program: &Path) -> String {
     let mut command = format!("{} run", program.display());
     if let Some(file) = &common.env_file {
@@ -176,7 +174,7 @@ fn executable(path: PathBuf) -> Result<PathBuf, NotUpgraded> {
     }
 }
 
-/// The version that a program says of itself.
+/// Returns the version that a program reports.
 async fn version(program: &Path) -> Result<String, NotUpgraded> {
     let errand = Errand {
         program: program.to_owned(),
@@ -207,7 +205,7 @@ async fn rehearse(
     if let Some(number) = common.secrets_fd {
         arguments.extend(["--secrets-fd".into(), number.to_string().into()]);
     }
-    // Its report comes after what was said before.
+    // Flushed, so that the report of the rehearsal comes after the earlier output.
     let _ = std::io::stdout().flush();
     let errand = Errand {
         program: program.to_owned(),

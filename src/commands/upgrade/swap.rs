@@ -1,5 +1,5 @@
-//! A program's file in the place of another, so that whoever starts it meanwhile gets one or the
-//! other.
+//! Replaces the file of a program atomically, so that a start at any time gets either the old or
+//! the new program.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::sync_folder;
 
-/// What was done.
+/// A replaced program.
 #[derive(Debug)]
 pub(super) struct Swapped {
-    /// Where the new program is.
+    /// Path of the new program.
     pub(super) installed: PathBuf,
-    /// Where the old one is kept.
+    /// Path of the copy of the old program.
     pub(super) before: PathBuf,
 }
 
-/// Puts a program in the place of the installed one, with that one's permissions, and keeps the
-/// installed one beside it. None: they are one file. Blocks for as long as copying a program takes.
+/// Replaces the installed program by a new one with the same permissions, and keeps the old one
+/// beside it. Returns `None` if both are the same file. Blocks while the program is copied.
 ///
 /// # Errors
-/// The system's error; the installed program is in its place.
+/// Returns the system's error. The installed program is unchanged.
 pub(super) fn swap(new: &Path, installed: &Path) -> io::Result<Option<Swapped>> {
     let installed = fs::canonicalize(installed)?;
     let (from, to) = (fs::metadata(new)?, fs::metadata(&installed)?);
@@ -32,7 +32,7 @@ pub(super) fn swap(new: &Path, installed: &Path) -> io::Result<Option<Swapped>> 
     let folder = installed.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut copy = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
     io::copy(&mut File::open(new)?, &mut copy)?;
-    // As another user than root it is ours in any case.
+    // Only root can change the owner; other users keep the file.
     let _ = chown(copy.path(), Some(to.uid()), Some(to.gid()));
     copy.as_file().set_permissions(to.permissions())?;
     copy.as_file().sync_all()?;
@@ -43,28 +43,28 @@ pub(super) fn swap(new: &Path, installed: &Path) -> io::Result<Option<Swapped>> 
     Ok(Some(Swapped { installed, before }))
 }
 
-/// `NAME.before`.
+/// Returns the path `NAME.before`.
 fn beside(installed: &Path) -> PathBuf {
     let mut name: OsString = installed.as_os_str().to_owned();
     name.push(".before");
     name.into()
 }
 
-/// Gives the installed program a second name, in place of what has that name.
+/// Links the installed program to a second path, replacing any file there.
 fn keep(installed: &Path, before: &Path) -> io::Result<()> {
     match fs::remove_file(before) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Not every file system has second names.
+    // Some file systems do not support hard links.
     fs::hard_link(installed, before).or_else(|_| fs::copy(installed, before).map(drop))
 }
 
 impl Swapped {
-    /// Puts the program back that was there before.
+    /// Restores the old program.
     ///
     /// # Errors
-    /// The system's error; the new one stays in its place.
+    /// Returns the system's error. The new program stays installed.
     pub(super) fn undo(&self) -> io::Result<()> {
         fs::rename(&self.before, &self.installed)
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_new_program_has_the_place_and_permissions_of_the_old_one_which_is_kept() {
+    fn the_new_program_gets_the_permissions_of_the_old_one_which_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let (new, old, link) =
             (folder.path().join("new"), folder.path().join("old"), folder.path().join("link"));
@@ -87,18 +87,18 @@ mod tests {
         fs::write(folder.path().join("old.before"), "older").unwrap();
         fs::set_permissions(&old, fs::Permissions::from_mode(0o751)).unwrap();
         std::os::unix::fs::symlink(&old, &link).unwrap();
-        assert!(swap(&old, &link).unwrap().is_none(), "they are one file");
+        assert!(swap(&old, &link).unwrap().is_none(), "both are the same file");
         let swapped = swap(&new, &link).unwrap().unwrap();
         assert_eq!((read(&old), read(&swapped.before)), ("new".to_owned(), "old".to_owned()));
-        assert!(link.is_symlink(), "a link stays one");
+        assert!(link.is_symlink(), "the link is kept");
         assert_eq!(fs::metadata(&old).unwrap().permissions().mode() & 0o777, 0o751);
         swapped.undo().unwrap();
         assert_eq!((read(&old), read(&new)), ("old".to_owned(), "new".to_owned()));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left behind");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no temporary file remains");
     }
 
     #[test]
-    fn where_nothing_can_be_written_the_old_program_stays() {
+    fn the_old_program_is_kept_if_the_folder_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         fs::write(&new, "new").unwrap();
@@ -106,6 +106,6 @@ mod tests {
         fs::create_dir_all(folder.path().join("old.before/full")).unwrap();
         assert!(swap(&new, &old).is_err());
         assert_eq!(fs::read_to_string(&old).unwrap(), "old");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left behind");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no temporary file remains");
     }
 }
