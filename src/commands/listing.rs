@@ -34,7 +34,6 @@ pub(super) struct Listing {
     pub undecided: Vec<String>,
 }
 
-/// One backend.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Row {

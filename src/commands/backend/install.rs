@@ -25,7 +25,6 @@ use crate::terminal::{self, say};
 use crate::turn::Backend as _;
 use crate::workspace::{BackendFile, Served};
 
-/// Options of the command.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) struct Wish {
     /// Whether to pin the component's digest in `backends.md`, so that it is trusted.

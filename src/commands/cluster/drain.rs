@@ -13,7 +13,6 @@ use crate::terminal::{line, say};
 /// Interval between two checks of the progress.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Options of the command.
 #[derive(Clone, Debug)]
 pub(in crate::commands) struct Wish {
     pub node: String,

@@ -24,7 +24,6 @@ use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
 use crate::telemetry;
 use crate::terminal::{Paper, say};
 
-/// Options of the command.
 pub(super) struct Wish {
     /// Whether to print the report as JSON.
     pub json: bool,

@@ -19,7 +19,6 @@ const MOST: u64 = 1 << 20;
 /// The setting of the token. It is never in the variables, because only Discord gets it.
 pub(super) const TOKEN: &str = "DISCORD_BOT_TOKEN";
 
-/// The state before the setup.
 pub(super) struct Standing {
     /// Absolute path of the folder of markdown files, which may not exist.
     pub folder: PathBuf,

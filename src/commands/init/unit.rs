@@ -63,9 +63,7 @@ WantedBy=default.target
 pub(super) struct Service<'a> {
     /// The path of this program.
     pub program: &'a Path,
-    /// The settings file.
     pub file: &'a Path,
-    /// The folder of the markdown files.
     pub folder: &'a Path,
     /// The folders in which agents are searched for. A service does not have the PATH of a shell.
     pub path: &'a str,

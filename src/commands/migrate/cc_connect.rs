@@ -202,7 +202,6 @@ struct CronJob {
     enabled: bool,
 }
 
-/// Imports the cron jobs.
 fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
     let file = "crons/jobs.json";
     let Some(text) = source.text(file, SETTINGS)? else { return Ok(()) };

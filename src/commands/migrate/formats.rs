@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 /// overflows the stack.
 const MAX_DEPTH: usize = 64;
 
-/// Error for an invalid file.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Invalid {
     #[error("it is not JSON5: {0}")]

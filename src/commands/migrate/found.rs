@@ -19,7 +19,6 @@ pub(super) struct Found {
     pub secrets: Secrets,
 }
 
-/// A document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text {
     pub into: Document,
@@ -49,7 +48,6 @@ pub(super) enum When {
     Every { seconds: u64, active: Option<String> },
 }
 
-/// A Discord channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Channel {
     pub id: u64,

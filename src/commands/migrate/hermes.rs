@@ -158,7 +158,6 @@ enum Schedule {
     Other,
 }
 
-/// Imports the cron jobs.
 fn jobs(source: &Source, zone: &Option<String>, found: &mut Found) -> Result<(), String> {
     let Some(text) = source.text("cron/jobs.json", SETTINGS)? else { return Ok(()) };
     let store = json5(&text).map_err(|fault| format!("cron/jobs.json: {fault}"))?;

@@ -249,7 +249,6 @@ struct Delivery {
     to: Option<Value>,
 }
 
-/// Imports the cron jobs.
 fn jobs(source: &Source, here: &Here, found: &mut Found) -> Result<(), String> {
     let export = source.text(EXPORT, SETTINGS)?;
     if export.is_none() && source.has("state/openclaw.sqlite") {

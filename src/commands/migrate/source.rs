@@ -19,7 +19,6 @@ pub(super) const DOCUMENT: u64 = 256 << 10;
 /// Largest number of names that are read from a folder.
 const NAMES: usize = 10_000;
 
-/// The folder of another app.
 pub(super) struct Source {
     /// The path as the operator wrote it, for messages.
     pub path: PathBuf,

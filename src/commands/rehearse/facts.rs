@@ -38,13 +38,9 @@ pub(super) struct Gaps {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum About {
-    /// A started process.
     Process,
-    /// A question to people.
     Question,
-    /// The answer of a turn.
     Answer,
-    /// The end of a turn.
     End,
 }
 
@@ -64,7 +60,6 @@ impl About {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Difference {
-    /// Its kind.
     pub(super) about: About,
     /// The guest's key of the turn.
     pub(super) turn: Option<TurnKey>,

@@ -22,7 +22,6 @@ use crate::terminal::{Paper, fail};
 use crate::workspace::{self, Components};
 use crate::{progress, telemetry};
 
-/// Options of the command.
 pub(super) struct Wish {
     /// Largest number of recordings to replay.
     pub(super) recordings: usize,

@@ -14,9 +14,7 @@ use crate::turn::recording::{self, Entry, What, newest};
 use crate::turn::replay::{Batches, Replayed, Tape, replay};
 use crate::turn::{Backend, Backends, GuestFailure};
 
-/// Time limit for one recording.
 const ONE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time limit for all recordings.
 const ALL_TIMEOUT: Duration = Duration::from_secs(80);
 /// Inputs per call of the guest.
 const BATCH: usize = 256;
@@ -40,7 +38,6 @@ pub(super) struct Row {
     pub(super) serves_now: bool,
     /// Whether one of its turns has not ended.
     pub(super) goes_on: bool,
-    /// The outcome.
     #[serde(flatten)]
     pub(super) reading: Reading,
 }
@@ -53,19 +50,14 @@ pub(super) enum Reading {
     AsBefore,
     /// There are observable differences.
     Otherwise {
-        /// The differences.
         differences: Vec<Difference>,
     },
     /// The guest fails, or a recorded answer is missing.
     Unreadable {
-        /// The reason.
         why: String,
-        /// The differences.
         differences: Vec<Difference>,
     },
-    /// The recording could not be compared.
     Skipped {
-        /// The reason.
         why: String,
     },
 }
@@ -84,7 +76,6 @@ impl Row {
     }
 }
 
-/// Why a recording is not compared.
 #[derive(Debug, thiserror::Error)]
 enum Skip {
     #[error("it cannot be opened: {0}")]

@@ -16,7 +16,6 @@ const SHOWN: usize = 160;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Report {
-    /// Version of this program.
     pub(super) version: &'static str,
     /// Whether it can take over.
     pub(super) fit: bool,
@@ -24,11 +23,9 @@ pub(super) struct Report {
     pub(super) faults: Vec<String>,
     /// Settings that may be mistakes.
     pub(super) warnings: Vec<String>,
-    /// The state files.
     pub(super) state: Vec<StateFile>,
     /// The recordings, newest first.
     pub(super) recordings: Vec<Row>,
-    /// Number of recordings by outcome.
     pub(super) counts: Counts,
 }
 
@@ -76,7 +73,6 @@ impl Report {
         Self { version, fit, faults, warnings, state, recordings, counts }
     }
 
-    /// Returns the exit code.
     pub(super) fn code(&self) -> u8 {
         if self.fit { exit::OK } else { exit::FAILED }
     }

@@ -42,7 +42,6 @@ pub(super) enum Left {
     ToNobody,
 }
 
-/// Why a gateway does not hand over.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotHandedOver {
     #[error("the gateway (process {0}) has just ended; run `aetheel upgrade` again")]

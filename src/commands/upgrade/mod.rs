@@ -26,10 +26,8 @@ use crate::workspace::Serving;
 
 /// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for a rehearsal.
 const REHEARSAL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why no upgrade is made.
 #[derive(Debug, thiserror::Error)]
 enum NotUpgraded {
     #[error("`{}` is not a file that can be executed; name the new program with `--binary PATH`", .0.display())]

@@ -12,7 +12,6 @@ use crate::disk::sync_folder;
 /// A replaced program.
 #[derive(Debug)]
 pub(super) struct Swapped {
-    /// Path of the new program.
     pub(super) installed: PathBuf,
     /// Path of the copy of the old program.
     pub(super) before: PathBuf,

@@ -44,7 +44,6 @@ pub(in crate::commands) struct Said {
     pub agent_version: Option<String>,
     /// How much the agent may do without asking.
     pub safety: Safety,
-    /// The mode of its turns.
     pub mode: Mode,
     /// Whether the process serves several turns.
     pub live: bool,
@@ -212,7 +211,6 @@ async fn follow(
     }
 }
 
-/// Writes a recording.
 struct Notes {
     path: PathBuf,
     file: File,
