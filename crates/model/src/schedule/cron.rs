@@ -1,4 +1,4 @@
-//! Cron expressions: read by the `cron` crate, searched on the clock on the wall.
+//! Cron expressions, parsed by the `cron` crate and evaluated on local time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,41 +11,41 @@ use jiff::tz::TimeZone;
 use super::crontab;
 use super::wall::{self, Across, Wall};
 
-/// A cron expression: a standard crontab line of five fields or a word such as `@daily`, or the six
+/// A cron expression: a standard crontab line of five fields, a word such as `@daily`, or the six
 /// or seven fields of the `cron` crate (seconds first, a year last, weekdays from 1 = Sunday).
 ///
-/// In a crontab line, a day counts when it is the day of the month *or* of the week, unless one of
-/// these fields begins with `*` (crontab(5)); with the crate's own form it must be both.
+/// In a crontab line, a day matches if it matches the day of the month *or* of the week, unless one
+/// of these fields begins with `*` (crontab(5)). In the crate's form, both must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
     text: String,
-    /// Bit n: the schedule has second n; the fields below likewise.
+    /// Bit n is set if the schedule has second n. The fields below are alike.
     seconds: u64,
     minutes: u64,
     hours: u64,
     days: u64,
     months: u64,
-    /// From Sunday = 0.
+    /// Bits from Sunday = 0.
     weekdays: u64,
-    /// Ascending; the crate knows those from 1970 to 2100.
+    /// In ascending order; the crate supports 1970 to 2100.
     years: Vec<i16>,
-    /// The day of the month or of the week is enough.
+    /// Whether the day of the month or the day of the week is enough.
     either_day: bool,
     across: Across,
 }
 
 impl Cron {
-    /// Returns the first time after an instant; none: it never comes (again).
+    /// Returns the first time after an instant, or `None` if the schedule has ended.
     ///
-    /// Where clocks are changed, what has fixed hours runs once, what comes every hour or every few
-    /// hours (the field begins with `*`) follows the clock; see [`Across`].
+    /// If the clock changes, expressions with fixed hours run once. Expressions that run every hour
+    /// or every few hours (the field begins with `*`) follow the clock; see [`Across`].
     #[must_use]
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         wall::next(zone, after, self.across, |moment| self.from(moment))
     }
 
-    /// The first time at or after a moment of the wall clock. Looks at no more than every month up
-    /// to 2100, so a day that never comes is found out soon.
+    /// Returns the first time at or after a moment of local time. Examines at most every month up
+    /// to 2100, so it finds out quickly that a day never comes.
     fn from(&self, moment: Wall) -> Option<Wall> {
         let start = wall::civil(moment)?;
         let first_year = self.years.partition_point(|year| *year < start.year());
@@ -75,7 +75,7 @@ impl Cron {
         if self.either_day { day || weekday } else { day && weekday }
     }
 
-    /// The first time at or after one, on the same day.
+    /// Returns the first time at or after one, on the same day.
     fn time_from(&self, from: DateTime) -> Option<DateTime> {
         let [hour, minute, second] =
             [from.hour(), from.minute(), from.second()].map(|part| u32::from(part.unsigned_abs()));
@@ -99,7 +99,7 @@ impl Cron {
     }
 }
 
-/// The numbers of a set from one on, ascending.
+/// Returns the numbers of a set that are at least `from`, in ascending order.
 fn bits_from(set: u64, from: u32) -> impl Iterator<Item = u32> {
     let mut rest = set & u64::MAX.checked_shl(from).unwrap_or(0);
     std::iter::from_fn(move || {
@@ -112,9 +112,9 @@ fn bits_from(set: u64, from: u32) -> impl Iterator<Item = u32> {
 impl FromStr for Cron {
     type Err = String;
 
-    /// Reads an expression.
+    /// Parses an expression.
     ///
-    /// The error says in one line what is wrong with it, for the operator.
+    /// The error describes the fault on one line, for the operator.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let written: Vec<&str> = crontab::word(&text).unwrap_or(&text).split(' ').collect();
@@ -162,7 +162,7 @@ impl FromStr for Cron {
     }
 }
 
-/// Names the first field that cannot be read by itself.
+/// Describes the first field that is invalid by itself.
 fn fault(fields: &[String]) -> String {
     const NAMES: [(&str, &str); 7] = [
         ("second", "0-59"),

@@ -1,12 +1,12 @@
-//! Standard crontab lines in the words of the `cron` crate.
+//! Translates standard crontab lines to the form of the `cron` crate.
 //!
-//! The crate wants seconds first and counts weekdays from Sunday = 1, where crontab(5) counts from
-//! Sunday = 0: a line that is handed over as it stands would run on another day.
+//! The crate needs seconds first and counts weekdays from Sunday = 1, while crontab(5) counts from
+//! Sunday = 0. An untranslated line would run on another day.
 
 const DAYS: [&str; 7] =
     ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
 
-/// Abbreviations of crontab(5); `@reboot` is none: that is what the startup hook is for.
+/// Abbreviations of crontab(5), without `@reboot`, for which there is the startup hook.
 const WORDS: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -17,20 +17,20 @@ const WORDS: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// The five fields that a word such as `@daily` stands for.
+/// Returns the five fields of a word such as `@daily`.
 pub(super) fn word(text: &str) -> Option<&'static str> {
     WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, fields)| *fields)
 }
 
-/// Returns the days of the week of a crontab field as the crate counts them.
+/// Translates the days of the week of a crontab field to the numbers of the crate.
 ///
 /// # Errors
-/// What is wrong with the field.
+/// The fault of the field.
 pub(super) fn weekdays(field: &str) -> Result<String, String> {
     let mut wanted = [false; 7];
     for part in field.split(',') {
         let fault =
-            || format!("`{part}` is no day of the week: `0` to `7` (both are Sunday) or names");
+            || format!("`{part}` is not a day of the week: `0` to `7` (both are Sunday) or names");
         let (range, step) =
             part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
         let step = step
@@ -60,7 +60,7 @@ pub(super) fn weekdays(field: &str) -> Result<String, String> {
     Ok(wanted.collect::<Vec<_>>().join(","))
 }
 
-/// `0` to `7`, or a name of at least three letters.
+/// Parses `0` to `7`, or a name of at least three characters.
 fn day(text: &str) -> Option<usize> {
     if let Ok(number) = text.parse() {
         return Some(number).filter(|number| *number <= 7);
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weekdays_are_counted_from_sunday_as_zero_and_handed_over_from_one() {
+    fn weekdays_are_counted_from_sunday_as_zero_and_translated_to_one() {
         for (field, days) in [
             ("0", "1"),
             ("7", "1"),

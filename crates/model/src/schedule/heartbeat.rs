@@ -1,4 +1,4 @@
-//! Heartbeats: something that comes round at an interval, anchored to the clock on the wall.
+//! Heartbeats, which run at an interval of local time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use jiff::tz::TimeZone;
 
 use super::wall::{self, Across, Wall};
 
-/// The shortest interval, seconds.
+/// The shortest interval in seconds.
 pub const MINIMUM: u32 = 60;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 86_400;
 
-/// Ticks at the multiples of an interval, counted on the wall from midnight of 1 January 1970, or
-/// from the beginning of the active hours on that day. An interval that divides a day thus ticks at
+/// Ticks at the multiples of an interval of local time, counted from midnight of 1 January 1970, or
+/// from the beginning of the active hours on that day. So an interval that divides a day ticks at
 /// the same times every day, also after a restart, and one of at least a day begins with the active
 /// hours.
 ///
-/// Where clocks are changed, intervals of up to an hour follow the clock, longer ones run once; see
+/// If the clock changes, intervals of up to an hour follow the clock, and longer ones run once; see
 /// [`Across`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
@@ -27,10 +27,10 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Makes one of an interval in seconds.
+    /// Makes a heartbeat with an interval in seconds.
     ///
     /// # Errors
-    /// Less than [`MINIMUM`] or more than a year, in words for the operator.
+    /// The interval is less than [`MINIMUM`] or more than a year. The text is for the operator.
     pub fn new(interval: u32, active: Option<ActiveHours>) -> Result<Self, String> {
         if interval < MINIMUM {
             return Err(format!(
@@ -43,8 +43,8 @@ impl Heartbeat {
         Ok(Self { interval, active })
     }
 
-    /// Returns the first tick after an instant. None: it falls into its active hours in no year to
-    /// come.
+    /// Returns the first tick after an instant, or `None` if no tick is ever within the active
+    /// hours.
     #[must_use]
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let across = if i64::from(self.interval) <= HOUR { Across::Each } else { Across::Once };
@@ -58,7 +58,7 @@ impl Heartbeat {
             begins + (moment - begins + interval - 1).div_euclid(interval) * interval
         };
         let mut tick = first(moment);
-        // Every step goes to another day's active hours. The times of day come round after at most
+        // Each step goes to the active hours of another day. The times of day repeat after at most
         // DAY days.
         for _ in 0..=DAY {
             match self.active.and_then(|active| active.until(tick)) {
@@ -77,17 +77,17 @@ impl fmt::Display for Heartbeat {
     }
 }
 
-/// A part of the day; it may go over midnight.
+/// A part of the day, which may include midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveHours {
     /// Seconds after midnight, included.
     begins: i64,
-    /// Not included; up to a day.
+    /// Seconds after midnight, excluded; up to a day.
     ends: i64,
 }
 
 impl ActiveHours {
-    /// Seconds until they begin; none while they last.
+    /// Returns the seconds until they begin, or `None` during them.
     fn until(self, moment: Wall) -> Option<i64> {
         let time = moment.rem_euclid(DAY);
         let inside = if self.begins < self.ends {
@@ -102,9 +102,9 @@ impl ActiveHours {
 impl FromStr for ActiveHours {
     type Err = String;
 
-    /// Reads `08:00-22:00`, also with other dashes, `to`, and hours alone.
+    /// Parses `08:00-22:00`, also with other dashes, `to`, or hours alone.
     fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || format!("{text:?} are no active hours, such as `08:00-22:00`");
+        let fault = || format!("{text:?} is not a range of active hours such as `08:00-22:00`");
         let plain = text.replace(['–', '—'], "-").replace(" to ", "-");
         let (begins, ends) = plain.split_once('-').ok_or_else(fault)?;
         let (begins, ends) = (time(begins).ok_or_else(fault)?, time(ends).ok_or_else(fault)?);
@@ -127,7 +127,7 @@ impl fmt::Display for ActiveHours {
     }
 }
 
-/// `HH:MM` or `HH`, up to `24:00`.
+/// Parses `HH:MM` or `HH`, up to `24:00`.
 fn time(text: &str) -> Option<i64> {
     let (hours, minutes) = text.trim().split_once(':').unwrap_or((text.trim(), "0"));
     let (hours, minutes): (u8, u8) = (hours.parse().ok()?, minutes.parse().ok()?);

@@ -1,10 +1,10 @@
-//! When heartbeats and cron jobs are due.
+//! The times at which heartbeats and cron jobs are due.
 //!
-//! Owns what an expression or interval means, the rule for clocks that are changed ([`wall`]), and
-//! which ticks run, wait or are passed over ([`Timetable`]). It has no clock: whoever asks passes
-//! the time in. The `cron` crate only reads expressions; which instants they mean is decided here,
-//! since its own search (0.17) skips jobs where a clock is put forward, runs them twice where it is
-//! put back, and may answer with a time that is over. Pinned by `tests`.
+//! Owns the meaning of expressions and intervals, the rule for changes of the clock ([`wall`]), and
+//! the decision which ticks run, wait or are skipped ([`Timetable`]). It has no clock; callers pass
+//! the time. The `cron` crate only parses expressions. Its own search (0.17) is not used, because
+//! it skips jobs when a clock is set forward, runs them twice when it is set back, and may return a
+//! time in the past. Tested in `tests`.
 
 mod cron;
 mod crontab;
@@ -21,20 +21,20 @@ pub use cron::Cron;
 pub use heartbeat::{ActiveHours, Heartbeat, MINIMUM};
 pub use timetable::{AGAIN, Advance, Due, LATE, MAKE_UP, Missed, Passed, Planned, Timetable};
 
-/// The answer of an agent that has nothing to say.
+/// The answer of an agent that has nothing to report.
 const NOTHING: &str = "HEARTBEAT_OK";
 
-/// When something comes round.
+/// The times at which something repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rhythm {
-    /// At every multiple of an interval.
+    /// Every multiple of an interval.
     Heartbeat(Heartbeat),
-    /// At the times of an expression.
+    /// The times of a cron expression.
     Cron(Cron),
 }
 
 impl Rhythm {
-    /// Returns the first tick after an instant; none: it never comes (again).
+    /// Returns the first tick after an instant, or `None` if no tick follows.
     #[must_use]
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match self {
@@ -53,7 +53,7 @@ impl fmt::Display for Rhythm {
     }
 }
 
-/// Tells whether an answer says that there is nothing to say: it is empty, or only `HEARTBEAT_OK`.
+/// Returns whether an answer reports nothing: it is empty, or only `HEARTBEAT_OK`.
 #[must_use]
 pub fn says_nothing(answer: &str) -> bool {
     let word = answer.trim_matches(|c: char| c.is_whitespace() || "`*_.!\"'".contains(c));

@@ -1,4 +1,4 @@
-//! Which ticks run: a state machine that is told the time and answers what is due.
+//! Decides which ticks run: a state machine that takes the time and returns what is due.
 
 use std::collections::BTreeMap;
 
@@ -8,42 +8,42 @@ use jiff::{SignedDuration, Timestamp};
 use super::Rhythm;
 use crate::event::Lane;
 
-/// A tick that is older than this was missed (downtime, suspend, a clock put forward).
+/// A tick that is older than this was missed, for example during downtime, suspend, or when a clock
+/// was set forward.
 pub const LATE: SignedDuration = SignedDuration::from_secs(30);
 /// A missed tick is made up for while it is at most this old.
 pub const MAKE_UP: SignedDuration = SignedDuration::from_secs(300);
-/// How long a tick that was not taken waits before it is tried again.
+/// Delay before a tick that was not accepted is retried.
 pub const AGAIN: SignedDuration = SignedDuration::from_secs(15);
-/// A job that was looked after up to a moment further ahead than this was so by a clock that was
-/// wrong.
+/// If a job has run up to a time that is further ahead than this, the clock was wrong.
 const AHEAD: SignedDuration = SignedDuration::from_hours(24);
-/// Missed ticks are counted up to here.
+/// Missed ticks are counted up to this number.
 const COUNTED: u32 = 1_000;
 
-/// The fate of ticks that were missed.
+/// The policy for missed ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// The last of them runs, while it is at most [`MAKE_UP`] old.
+    /// The last one runs, if it is at most [`MAKE_UP`] old.
     RunOnce,
     /// None of them runs.
     Skip,
 }
 
-/// Something that comes round.
+/// An entry of the timetable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// The lane its events wait in; no other planned thing has it.
+    /// The lane of its events, which no other entry has.
     pub lane: Lane,
-    /// The times at which it comes round.
+    /// The times at which it runs.
     pub rhythm: Rhythm,
-    /// The time zone its times are told in.
+    /// The time zone of these times.
     pub zone: TimeZone,
-    /// The fate of ticks that were missed.
+    /// The policy for missed ticks.
     pub missed: Missed,
 }
 
 impl Planned {
-    /// Returns rhythm and zone in words; what they say is the same schedule.
+    /// Returns rhythm and zone as text. Equal texts mean equal schedules.
     #[must_use]
     pub fn words(&self) -> String {
         format!("{} {}", self.rhythm, self.zone.iana_name().unwrap_or("UTC"))
@@ -54,59 +54,59 @@ impl Planned {
     }
 }
 
-/// A tick that is to run now.
+/// A tick that must run now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The lane of the thing that is due.
+    /// The lane of the entry that is due.
     pub lane: Lane,
-    /// When it was to run.
+    /// When it should have run.
     pub tick: Timestamp,
 }
 
-/// Ticks that were missed and do not run.
+/// Missed ticks that do not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// The lane of the thing that was missed.
+    /// The lane of the entry whose ticks were missed.
     pub lane: Lane,
-    /// How many; 1,000 or more are told as 1,000.
+    /// The number of ticks, counted up to 1,000.
     pub ticks: u32,
 }
 
-/// The effect of a moment on the timetable.
+/// The result of advancing the timetable to a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advance {
-    /// Each at most one a lane.
+    /// The due ticks, at most one for each lane.
     pub due: Vec<Due>,
-    /// Ticks that were missed and do not run, by lane.
+    /// The missed ticks that do not run, by lane.
     pub passed: Vec<Passed>,
-    /// The lanes looked after up to a moment more than a day ahead, which begin afresh.
+    /// The lanes that had run up to more than a day ahead, and begin anew.
     pub afresh: Vec<Lane>,
 }
 
 #[derive(Debug)]
 struct Job {
     planned: Planned,
-    /// Every tick up to here has run or was passed over.
+    /// Every tick up to this time has run or was skipped.
     through: Timestamp,
-    /// The first one behind it, found once.
+    /// The first tick after `through`, found once.
     next: Option<Timestamp>,
-    /// Not to be tried before.
+    /// The time before which the tick is not retried.
     hold: Option<Timestamp>,
 }
 
-/// Everything that comes round, and how far each was looked after.
+/// All entries, and how far each has run.
 ///
-/// A tick is given out once: when the clock is put back, nothing runs until it shows what it showed
-/// before.
+/// Each tick is returned once: after a clock was set back, nothing runs until it shows the same
+/// time again.
 #[derive(Debug, Default)]
 pub struct Timetable {
     jobs: BTreeMap<Lane, Job>,
 }
 
 impl Timetable {
-    /// Puts a plan in the place of the present one. An entry that was in it with the same rhythm
-    /// and zone goes on; a new one goes on from `known`, else begins now. Heartbeats are never made
-    /// up for: they begin now.
+    /// Replaces the entries. An entry that had the same rhythm and zone before continues. A new one
+    /// continues from `known`, or else begins now. Heartbeats are never made up for, so they begin
+    /// now.
     pub fn replace(
         &mut self,
         plan: Vec<Planned>,
@@ -135,7 +135,7 @@ impl Timetable {
         }
     }
 
-    /// Tells what is due, and takes it as done.
+    /// Returns the due ticks, and considers them done.
     pub fn advance(&mut self, now: Timestamp) -> Advance {
         let mut advance = Advance::default();
         for (lane, job) in &mut self.jobs {
@@ -167,8 +167,7 @@ impl Timetable {
         advance
     }
 
-    /// Takes back that a tick was done: it is due again in a while ([`AGAIN`]), as one that was
-    /// missed.
+    /// Marks a tick as not done: it is due again after [`AGAIN`], as a missed one.
     pub fn put_back(&mut self, due: &Due, now: Timestamp) {
         if let Some(job) = self.jobs.get_mut(&due.lane) {
             job.through = due.tick - SignedDuration::from_secs(1);
@@ -176,26 +175,27 @@ impl Timetable {
         }
     }
 
-    /// When something is due next.
+    /// Returns when the next tick of any lane is due.
     #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
         self.jobs.values().filter_map(|job| job.hold.max(job.next)).min()
     }
 
-    /// When a lane is due next.
+    /// Returns when the next tick of a lane is due.
     #[must_use]
     pub fn next(&self, lane: &Lane) -> Option<Timestamp> {
         self.jobs.get(lane)?.next
     }
 
-    /// Up to when each was looked after.
+    /// Returns the time up to which each entry has run.
     pub fn through(&self) -> impl Iterator<Item = (&Planned, Timestamp)> {
         self.jobs.values().map(|job| (&job.planned, job.through))
     }
 }
 
 impl Job {
-    /// Whether it is to wait; a clock that was put back since does not make that longer.
+    /// Returns whether the retry must still wait. A clock that was set back meanwhile does not
+    /// prolong this.
     fn holds(&self, now: Timestamp) -> bool {
         self.hold.is_some_and(|hold| hold > now && hold <= now + AGAIN)
     }

@@ -1,29 +1,28 @@
-//! From the clock on the wall to instants: what happens to a time that a clock shows twice, or
-//! never.
+//! Converts local time to instants, with a rule for times that a clock shows twice or never.
 //!
-//! Expressions and intervals are searched on a clock that is never changed ([`Wall`]); only the
-//! result is laid onto the time of a zone. The result is always after the instant asked for.
+//! Expressions and intervals are evaluated on a clock that never changes ([`Wall`]); only the
+//! result is converted to the time of a zone. The result is always after the given instant.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
-/// Seconds from 1970-01-01 00:00 to what a clock on the wall shows.
+/// Local time: seconds from 1970-01-01 00:00 as a clock shows it.
 pub type Wall = i64;
 
-/// The fate of ticks where the clock is changed.
+/// The policy for ticks at a change of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Across {
-    /// A time that the clock passes over is made up at the first instant after; of one that it
-    /// shows twice, the first counts. For what has a time of day.
+    /// A time that the clock skips runs at the first instant after the change; a time that it shows
+    /// twice runs the first time. This is for times of the day.
     Once,
-    /// A time the clock passes over is left out, one it shows twice counts twice. For things that
-    /// come round hour by hour.
+    /// A time that the clock skips does not run, and a time that it shows twice runs twice. This is
+    /// for hourly rhythms.
     Each,
 }
 
-/// Returns the first tick after an instant. `from` gives the first tick at or after a moment of the
-/// wall clock.
+/// Returns the first tick after an instant. `from` returns the first tick at or after a moment of
+/// local time.
 pub(super) fn next(
     zone: &TimeZone,
     after: Timestamp,
@@ -35,7 +34,7 @@ pub(super) fn next(
         Across::Once => loop {
             let tick = from(moment)?;
             let instant = once(zone, tick)?;
-            // The clock shows for the second time what counted the first time.
+            // The clock repeats a time that already ran.
             if instant > after {
                 return Some(instant);
             }
@@ -57,12 +56,12 @@ pub(super) fn next(
     }
 }
 
-/// Reads the clock of a zone at an instant.
+/// Returns the local time of a zone at an instant.
 fn shown(zone: &TimeZone, instant: Timestamp) -> Wall {
     instant.as_second() + i64::from(zone.to_offset(instant).seconds())
 }
 
-/// The instant at which [`Across::Once`] counts.
+/// Returns the instant at which a tick runs with [`Across::Once`].
 fn once(zone: &TimeZone, tick: Wall) -> Option<Timestamp> {
     match zone.to_ambiguous_timestamp(civil(tick)?).offset() {
         AmbiguousOffset::Unambiguous { offset } => at(tick, offset),
@@ -77,12 +76,12 @@ fn at(tick: Wall, offset: Offset) -> Option<Timestamp> {
     Timestamp::from_second(tick - i64::from(offset.seconds())).ok()
 }
 
-/// The date and time that a clock shows.
+/// Returns the date and time of a local time.
 pub(super) fn civil(wall: Wall) -> Option<DateTime> {
     Some(Offset::UTC.to_datetime(Timestamp::from_second(wall).ok()?))
 }
 
-/// Returns the wall time of a date and time; none: outside the years that can be told.
+/// Returns the local time of a date and time, or `None` outside the supported years.
 pub(super) fn wall(shown: DateTime) -> Option<Wall> {
     Offset::UTC.to_timestamp(shown).ok().map(Timestamp::as_second)
 }

@@ -228,7 +228,7 @@ Nothing to see here.
             ("- interval: 2h\n- time zone: Mars\n- instruction: x", "\"Mars\" is not a time zone"),
             (
                 "- interval: 2h\n- active hours: always\n- instruction: x",
-                "\"always\" are no active hours",
+                "\"always\" is not a range of active hours",
             ),
             (
                 "- interval: 2h\n- active hours: 08:00-08:00\n- instruction: x",

@@ -1,11 +1,11 @@
 use super::*;
 
 #[test]
-fn where_the_clock_is_put_forward_a_fixed_time_runs_once_after_and_an_hourly_one_is_left_out() {
+fn when_the_clock_is_set_forward_a_fixed_time_runs_once_after_and_an_hourly_one_is_skipped() {
     for (name, day, gap, first) in [
         ("Europe/Berlin", "2026-03-29", "02:30", "03:00+02:00"),
         ("America/New_York", "2026-03-08", "02:30", "03:00-04:00"),
-        // Only half an hour is left out there.
+        // Only half an hour is skipped there.
         ("Australia/Lord_Howe", "2026-10-04", "02:15", "02:30+11:00"),
     ] {
         let (hour, minute) = gap.split_once(':').unwrap();
@@ -24,7 +24,7 @@ fn where_the_clock_is_put_forward_a_fixed_time_runs_once_after_and_an_hourly_one
         let hourly = told(&format!("{minute} * * * *"));
         assert_eq!(hourly.len(), 23, "{name}: {hourly:?}");
         assert!(!hourly.iter().any(|tick| tick.contains(gap)), "{name}: {hourly:?}");
-        // The night before and the night after are ordinary.
+        // The nights before and after are ordinary.
         let three = ticks(
             &cron(&format!("{minute} {hour} * * *")),
             name,
@@ -37,7 +37,7 @@ fn where_the_clock_is_put_forward_a_fixed_time_runs_once_after_and_an_hourly_one
 }
 
 #[test]
-fn where_the_clock_is_put_back_a_fixed_time_runs_the_first_time_and_an_hourly_one_both() {
+fn when_the_clock_is_set_back_a_fixed_time_runs_the_first_time_and_an_hourly_one_both() {
     for (name, from, to, time, offsets) in [
         (
             "Europe/Berlin",
@@ -78,8 +78,8 @@ fn where_the_clock_is_put_back_a_fixed_time_runs_the_first_time_and_an_hourly_on
 }
 
 #[test]
-fn every_quarter_of_an_hour_that_comes_twice_counts_in_order() {
-    // The expressions and days on which the cron crate itself runs backwards or skips.
+fn every_repeated_quarter_of_an_hour_runs_in_order() {
+    // The expressions and days for which the cron crate itself runs backwards or skips times.
     let (from, to) = ("2026-11-01T04:59:00Z", "2026-11-01T07:30:00Z");
     let quarters = ticks(&cron("*/15 1 * * *"), "America/New_York", from, to);
     assert_eq!(
@@ -94,7 +94,7 @@ fn every_quarter_of_an_hour_that_comes_twice_counts_in_order() {
     );
     let wanted = ["01:30-04:00", "01:45-04:00", "01:00-05:00", "01:15-05:00", "01:30-05:00"];
     assert_eq!(all, wanted.map(|tick| format!("11-01 {tick}")));
-    // In the middle of what is shown again, and of a second.
+    // In the middle of a repeated hour, and of a second.
     let next = cron("30 1 * * *").next(at("2026-11-01T06:29:00.5Z"), &zone("America/New_York"));
     assert_eq!(next, Some(at("2026-11-02T06:30:00Z")));
 }
@@ -140,7 +140,7 @@ fn a_heartbeat_ticks_at_the_same_times_every_day() {
         "2026-06-02T12:00:00Z",
     );
     assert_eq!(night, ["06-01 22:00+00:00", "06-01 23:00+00:00", "06-02 00:00+00:00"]);
-    // A day begins with the active hours, not at a midnight at which nothing is active.
+    // A day begins with the active hours, not at a midnight outside them.
     let daily = ticks(
         &every(86_400, Some("08:00-22:00")),
         "Europe/Berlin",
@@ -148,7 +148,7 @@ fn a_heartbeat_ticks_at_the_same_times_every_day() {
         "2026-03-30T12:00:00Z",
     );
     assert_eq!(daily, ["03-28 08:00+01:00", "03-29 08:00+02:00", "03-30 08:00+02:00"]);
-    // One that divides no day wanders, and is active again some day.
+    // An interval that does not divide a day moves, and is within the active hours on some day.
     assert!(
         every(86_399, Some("08:00-08:01"))
             .next(at("2026-06-01T00:00:00Z"), &TimeZone::UTC)
@@ -157,7 +157,7 @@ fn a_heartbeat_ticks_at_the_same_times_every_day() {
 }
 
 #[test]
-fn heartbeats_go_on_through_changes_of_the_clock() {
+fn heartbeats_continue_through_changes_of_the_clock() {
     let minutes =
         ticks(&every(60, None), "Europe/Berlin", "2026-10-25T00:00:00Z", "2026-10-25T03:00:00Z");
     assert_eq!(minutes.len(), 180);

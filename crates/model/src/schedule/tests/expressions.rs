@@ -1,4 +1,4 @@
-//! The meaning of expressions, also in the view of another library.
+//! The meaning of expressions, also compared with another library.
 
 use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds};
@@ -25,7 +25,7 @@ const ZONES: [&str; 12] = [
 ];
 
 #[test]
-fn the_two_forms_mean_what_each_means_to_its_own_users() {
+fn both_forms_have_their_usual_meaning() {
     let week = |expression: &str| {
         ticks(&cron(expression), "UTC", "2026-06-07T00:00:00Z", "2026-06-14T00:00:00Z")
     };
@@ -36,7 +36,8 @@ fn the_two_forms_mean_what_each_means_to_its_own_users() {
     assert_eq!(week("0 0 9 * * 7"), ["06-13 09:00+00:00"], "the crate: Saturday");
     assert_eq!(week("0 9 * * fri-sun").len(), 3);
     assert_eq!(week("@Daily").len(), 7);
-    // A day of the month or of the week; the crate: both; with a `*`, both.
+    // With a day of the month and of the week, one is enough; in the crate's form or with a `*`,
+    // both must match.
     assert_eq!(week("0 9 10 * mon"), ["06-08 09:00+00:00", "06-10 09:00+00:00"]);
     assert_eq!(week("0 0 9 10 * mon"), [""; 0]);
     assert_eq!(week("0 9 */2 * mon"), [""; 0]);
@@ -46,7 +47,7 @@ fn the_two_forms_mean_what_each_means_to_its_own_users() {
 }
 
 #[test]
-fn what_is_wrong_with_an_expression_is_said_in_one_line() {
+fn a_fault_of_an_expression_is_described_on_one_line() {
     for (text, told) in [
         ("", "it has 0 fields"),
         ("* * * *", "it has 4 fields"),
@@ -71,7 +72,7 @@ fn what_is_wrong_with_an_expression_is_said_in_one_line() {
 }
 
 #[test]
-fn a_date_that_never_comes_is_known_at_once() {
+fn a_date_that_never_comes_is_detected_at_once() {
     for never in ["0 0 30 2 *", "0 0 31 4,6 *", "0 0 0 29 2 * 2027", "0 0 0 1 1 * 2020"] {
         assert_eq!(
             cron(never).next(at("2026-01-01T00:00:00Z"), &zone("Europe/Berlin")),
@@ -81,7 +82,7 @@ fn a_date_that_never_comes_is_known_at_once() {
     }
 }
 
-/// jiff's time as croner wants it.
+/// The time of jiff, as croner needs it.
 #[derive(Clone)]
 struct Local(Zoned);
 
@@ -166,7 +167,7 @@ fn instant() -> impl Strategy<Value = Timestamp> {
         .prop_map(|(second, nanosecond)| Timestamp::new(second, nanosecond).unwrap())
 }
 
-/// An instant shortly before a change of the clock, where there is one.
+/// Returns an instant shortly before a change of the clock, if there is one.
 fn before_a_change(zone: &TimeZone, from: Timestamp, hours: u8) -> Timestamp {
     zone.following(from)
         .next()
@@ -185,7 +186,7 @@ proptest! {
         for _ in 0..40 {
             let Some(next) = expression.next(now, &zone) else { break };
             prop_assert!(next > now, "{text} in {name}: {next} after {now}");
-            // Nothing was left out between them.
+            // No tick was skipped between them.
             let between = Timestamp::from_second((now.as_second() + next.as_second()) / 2).unwrap().max(now);
             prop_assert_eq!(expression.next(between.min(next - SignedDuration::from_nanos(1)), &zone), Some(next), "{} in {}", text, name);
             now = next;
@@ -207,7 +208,8 @@ proptest! {
 
     #[test]
     fn another_library_finds_the_same_ticks(line in crontab_line(), from in instant(), name in prop::sample::select(ZONES.to_vec())) {
-        // To croner only a bare `*` is any day, to crontab(5) every field that begins with one.
+        // For croner only a bare `*` means any day, but for crontab(5) every field that begins with
+        // one.
         let mut fields: Vec<String> = line.split(' ').map(str::to_owned).collect();
         fields[2] = fields[2].replace("*/", "1-31/");
         fields[4] = fields[4].replace("*/", "0-6/");
@@ -217,7 +219,7 @@ proptest! {
         let zone = zone(name);
         let mut now = from;
         for _ in 0..10 {
-            // Where the clock is changed the rules differ on purpose.
+            // The rules for changes of the clock differ on purpose.
             if zone.following(now - SignedDuration::from_hours(30)).next().is_some_and(|change| change.timestamp() < now + SignedDuration::from_hours(30)) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Clocks that are put forward and back, and what is due then.
+//! Changes of the clock, and the ticks that are due then.
 
 mod clocks;
 mod expressions;
@@ -25,7 +25,7 @@ fn every(seconds: u32, active: Option<&str>) -> Rhythm {
     Rhythm::Heartbeat(Heartbeat::new(seconds, active.map(|hours| hours.parse().unwrap())).unwrap())
 }
 
-/// The ticks after `from`, up to and including `to`, as the clocks of the zone show them.
+/// Returns the ticks after `from`, up to and including `to`, in the local time of the zone.
 fn ticks(rhythm: &Rhythm, name: &str, from: &str, to: &str) -> Vec<String> {
     let (zone, mut now, to) = (zone(name), at(from), at(to));
     let mut found = Vec::new();
@@ -38,7 +38,7 @@ fn ticks(rhythm: &Rhythm, name: &str, from: &str, to: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_answer_that_says_nothing_is_known() {
+fn an_answer_that_reports_nothing_is_recognised() {
     for nothing in
         ["", " \n", "HEARTBEAT_OK", "`HEARTBEAT_OK`\n", "**heartbeat_ok**.", "HEARTBEAT OK"]
     {

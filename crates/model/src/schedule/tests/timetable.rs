@@ -9,14 +9,14 @@ fn planned(name: &str, rhythm: Rhythm, missed: Missed) -> Planned {
     Planned { lane, rhythm, zone: TimeZone::UTC, missed }
 }
 
-/// One that began at an instant.
+/// Returns a timetable that began at an instant.
 fn begun(plan: Vec<Planned>, now: &str) -> Timetable {
     let mut timetable = Timetable::default();
     timetable.replace(plan, |_| None, at(now));
     timetable
 }
 
-/// The names and minutes of what is due, and the names and numbers of what was missed.
+/// Returns the names and minutes of due ticks, and the names and numbers of missed ones.
 fn told(timetable: &mut Timetable, now: &str) -> (Vec<String>, Vec<String>) {
     let advance = timetable.advance(at(now));
     assert_eq!(advance.afresh, []);
@@ -63,7 +63,7 @@ fn a_tick_is_due_when_its_time_has_come_and_once() {
 }
 
 #[test]
-fn a_clock_that_is_put_back_two_hours_repeats_nothing() {
+fn a_clock_that_is_set_back_two_hours_repeats_nothing() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
     assert_eq!(
         told(&mut timetable, "2026-06-01T09:00:00Z"),
@@ -79,14 +79,15 @@ fn a_clock_that_is_put_back_two_hours_repeats_nothing() {
 }
 
 #[test]
-fn a_clock_that_is_put_forward_two_hours_makes_up_for_what_is_young_and_counts_the_rest() {
+fn a_clock_that_is_set_forward_two_hours_makes_up_for_recent_ticks_and_counts_the_rest() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
-    // The last tick is a minute old: the cron job runs once, the heartbeat waits for the next.
+    // The last tick is a minute old: the cron job runs once, and the heartbeat waits for the next
+    // one.
     let (ran, missed) = told(&mut timetable, "2026-06-01T11:01:00Z");
     assert_eq!(ran, ["cron:hourly 11:00:00"]);
     assert_eq!(missed, ["heartbeat:look 3", "cron:hourly 2"]);
     assert_eq!(told(&mut timetable, "2026-06-01T11:02:00Z"), nothing());
-    // Older than five minutes: counted only.
+    // Ticks that are older than five minutes are only counted.
     let (ran, missed) = told(&mut timetable, "2026-06-01T13:05:01Z");
     assert_eq!(
         (ran.len(), missed),
@@ -99,13 +100,13 @@ fn a_clock_that_is_put_forward_two_hours_makes_up_for_what_is_young_and_counts_t
 }
 
 #[test]
-fn a_job_that_is_to_skip_what_it_missed_does() {
+fn a_job_skips_missed_ticks_if_configured() {
     let mut timetable =
         begun(vec![planned("strict", cron("0 * * * *"), Missed::Skip)], "2026-06-01T08:30:00Z");
     assert_eq!(
         told(&mut timetable, "2026-06-01T09:00:20Z"),
         due(&["cron:strict 09:00:00"]),
-        "a busy machine is no downtime"
+        "a busy machine does not count as downtime"
     );
     assert_eq!(
         told(&mut timetable, "2026-06-01T10:01:00Z"),
@@ -114,7 +115,7 @@ fn a_job_that_is_to_skip_what_it_missed_does() {
 }
 
 #[test]
-fn after_a_restart_a_cron_job_goes_on_where_it_was_and_a_heartbeat_begins_now() {
+fn after_a_restart_a_cron_job_continues_and_a_heartbeat_begins_now() {
     let restarted = |through: &str, now: &str| {
         let mut timetable = Timetable::default();
         timetable.replace(hourly(), |_| Some(at(through)), at(now));
@@ -144,7 +145,7 @@ fn after_a_restart_a_cron_job_goes_on_where_it_was_and_a_heartbeat_begins_now() 
 }
 
 #[test]
-fn what_is_changed_begins_now_and_what_is_not_goes_on() {
+fn a_changed_entry_begins_now_and_an_unchanged_one_continues() {
     let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
     let other = vec![
         planned("hourly", cron("59 * * * *"), Missed::RunOnce),
@@ -169,7 +170,7 @@ fn a_clock_that_was_wrong_by_more_than_a_day_does_not_silence_a_job() {
 }
 
 #[test]
-fn a_tick_that_was_not_taken_is_tried_again_while_it_is_young() {
+fn a_tick_that_was_not_accepted_is_retried_while_it_is_recent() {
     let mut timetable =
         begun(vec![planned("hourly", cron("0 * * * *"), Missed::RunOnce)], "2026-06-01T08:30:00Z");
     let tick = Due { lane: Lane::Cron("hourly".to_owned()), tick: at("2026-06-01T09:00:00Z") };
@@ -178,14 +179,14 @@ fn a_tick_that_was_not_taken_is_tried_again_while_it_is_young() {
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:14Z"), nothing());
     assert_eq!(timetable.wake(), Some(at("2026-06-01T09:00:15Z")));
     let (_, through) = timetable.through().next().unwrap();
-    assert!(through < tick.tick, "after a restart it is still to be done");
+    assert!(through < tick.tick, "after a restart it is still due");
     assert_eq!(told(&mut timetable, "2026-06-01T09:00:15Z"), due(&["cron:hourly 09:00:00"]));
     timetable.put_back(&tick, at("2026-06-01T09:05:00Z"));
     assert_eq!(
         told(&mut timetable, "2026-06-01T09:05:15Z"),
         (vec![], vec!["cron:hourly 1".to_owned()])
     );
-    // A clock that is put back does not make it wait longer.
+    // Setting the clock back does not make it wait longer.
     timetable
         .put_back(&Due { tick: at("2026-06-01T10:00:00Z"), ..tick }, at("2026-06-01T12:00:00Z"));
     assert_eq!(told(&mut timetable, "2026-06-01T10:00:01Z"), due(&["cron:hourly 10:00:00"]));
