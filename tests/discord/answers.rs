@@ -1,4 +1,4 @@
-//! How answers look and arrive, also when Discord is in trouble.
+//! Tests of how answers are displayed and delivered, also when Discord fails.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ async fn asked(local: &LocalDiscord) -> (Bot, super::bot::Turn, u64) {
     (bot, turn, message)
 }
 
-/// Requests that made or changed messages of a channel.
+/// Counts the requests that created or edited messages of a channel.
 fn writes(local: &LocalDiscord, channel: u64) -> usize {
     let of_channel = format!("/channels/{channel}/messages");
     local
@@ -42,7 +42,7 @@ async fn an_answer_grows_by_edits_and_ends_as_exactly_the_agents_text() {
     let messages = local.messages(CHANNEL);
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0].content, "Hello @everyone and <@100000000000000004>!");
-    // Deltas that come together are one edit.
+    // Deltas that arrive together cause a single edit.
     assert_eq!(messages[0].edits.len(), 2, "{:?}", messages[0].edits);
 }
 
@@ -52,7 +52,7 @@ async fn edits_keep_their_distance_however_fast_the_agent_talks() {
     let (_bot, mut turn, _) = asked(&local).await;
     let mut text = String::new();
     let began = Instant::now();
-    // As many deltas as it takes for four edits.
+    // Sends as many deltas as needed for four edits.
     while local.messages(CHANNEL).first().is_none_or(|message| message.edits.len() < 4) {
         assert!(
             began.elapsed() < Duration::from_secs(30),
@@ -326,7 +326,7 @@ async fn broken_answers_of_discord_are_tried_again_without_posting_twice() {
 async fn a_draft_whose_creation_was_lost_is_found_again() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;
-    // Longer than a draft is tried for.
+    // More failures than a draft is retried for.
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 8);
     turn.say("Draft");
     local.wait_for_message(CHANNEL, |text| text == "Draft").await;
@@ -375,7 +375,7 @@ async fn when_a_commands_token_runs_out_the_answer_goes_on_as_ordinary_messages(
     let mut turn = bot.turn(&local, "slow").await;
     turn.say("Early");
     local.wait_for_message(CHANNEL, |text| text == "> 💬 slow\nEarly").await;
-    // The agent is silent while the token runs out.
+    // The agent is silent until the token expires.
     local.wait_for_message(CHANNEL, |text| text.contains("follows below")).await;
     turn.done("Early and late").await;
     assert_eq!(

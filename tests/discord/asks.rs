@@ -1,5 +1,5 @@
-//! Questions of agents in Discord: buttons, menus and windows, who may use them, and what stays on
-//! the screen.
+//! Tests of agents' questions in Discord: buttons, menus and modal windows, the people who may use
+//! them, and the removal of outdated ones.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,8 @@ fn which(id: &str, options: &[&str], many: bool, free_text: bool) -> Question {
     }
 }
 
-/// A turn of Ann's whose agent asked, the id of the question, and the message with the buttons.
+/// Starts a turn of Ann whose agent has asked `question`. Returns the bot, the turn, the question's
+/// id and the message with the buttons.
 async fn asked(local: &LocalDiscord, question: &OpenQuestion) -> (Bot, Turn, String, Message) {
     let bot = Bot::start(local).await;
     let (turn, question) = bot.asked(local, (CHANNEL, ANN, "go"), question).await;
@@ -59,7 +60,7 @@ pub(super) async fn with_buttons(local: &LocalDiscord) -> Message {
         .await
 }
 
-/// A question that somebody answered, who did, and how.
+/// Waits until a question was answered. Returns its id, the person's name and the decision.
 pub(super) async fn decision(local: &LocalDiscord, bot: &Bot) -> (String, String, Decision) {
     local.wait_for("a decision", |_| bot.home.decided.lock().unwrap().pop()).await
 }
@@ -71,7 +72,7 @@ async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
         .1
 }
 
-/// Waits until whoever pressed is told this, and nobody else.
+/// Waits until the person who pressed the button gets this refusal in a message only they can see.
 async fn told_alone(local: &LocalDiscord, interaction: u64, refusal: AnswerRefusal) {
     assert_eq!(acknowledged(local, interaction).await, 4, "{refusal}");
     let word = local.interaction(interaction).original.unwrap();
@@ -172,7 +173,7 @@ async fn a_word_answers_a_question_and_is_no_prompt() {
     assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
     bot.event(&local, "allow me to explain").await;
     assert_eq!(bot.home.seen(CHANNEL).await, Some(allowed));
-    // Where nothing is asked it is a prompt like any other.
+    // Without an open question, the word is an ordinary prompt.
     local.mention(CHANNEL, ANN, "allow");
     bot.event(&local, "allow").await;
     assert_eq!(bot.home.prompts(), ["go", "allow me to explain", "allow"]);
@@ -209,7 +210,7 @@ async fn every_button_is_its_decision_and_words_come_from_a_window() {
 #[tokio::test]
 async fn owners_approvers_and_people_in_direct_messages_are_known() {
     let local = LocalDiscord::start().await;
-    // Whoever has a role, or is in the guild at all.
+    // Approvers can be everybody with a role, or every member of the guild.
     for (approvers, presses, by) in
         [(vec![], OWNER, "olga"), (vec![ROLE], ANN, "ann"), (vec![GUILD], ANN, "ann")]
     {
@@ -279,7 +280,7 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
     let press = local.press(message.id, ANN, "green");
     assert_eq!(acknowledged(&local, press).await, 7);
     shows(2).await;
-    // A second click on what is no longer there changes nothing.
+    // A second click on a button that was removed changes nothing.
     let late = local.press_id(message.id, ANN, &old);
     assert_eq!(acknowledged(&local, late).await, 7);
     local.choose(message.id, ANN, &["b", "d"]);
@@ -372,7 +373,7 @@ async fn what_is_over_without_an_answer_says_so_and_a_late_click_changes_nothing
 async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered() {
     let local = LocalDiscord::start().await;
     let (bot, turn, question, first) = asked(&local, &permission(None)).await;
-    // Killed: nobody has the chance to close anything.
+    // The bot is killed, so it cannot close anything.
     let home = Arc::clone(&bot.home);
     local.wait_for("the note", |_| home.is_noted(&question).then_some(())).await;
     drop(bot.listening);
@@ -403,7 +404,7 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
     let press = local.press_id(first.id, ANN, &old);
     assert_eq!(acknowledged(&local, press).await, 7);
     local.wait_for_message(CHANNEL, |text| text == "This question is no longer open.").await;
-    // Also where nothing was kept of it.
+    // The question is closed even if nothing was saved about it.
     local.mention(CHANNEL, ANN, "more");
     let mut turn = again.turn(&local, "more").await;
     turn.ask(&permission(None));
@@ -441,7 +442,7 @@ async fn a_question_whose_channel_nobody_has_is_dismissed() {
         (Lane::Heartbeat("tidy".to_owned()), Origin::Internal { channel: None });
     let mut turn = Turn::of(&bot, &event);
     assert!(turn.ask(&permission(None)).load(Ordering::SeqCst));
-    // What nobody can see is logged, and no failure of delivery.
+    // A question that cannot be shown is logged, but is not a delivery failure.
     assert!(turn.finish(answer("so")).await.is_ok());
     assert_eq!(local.texts(CHANNEL).len(), 0);
 }
@@ -492,7 +493,7 @@ async fn a_press_is_acknowledged_in_time_while_discord_is_slow_with_everything_e
     turn.done("so").await;
 }
 
-/// A bot that is killed while somebody is asked, and the next one, where that turn goes on.
+/// Kills a bot while a question is open. Returns the next bot, which continues the turn.
 async fn continued(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
     let bot = Bot::start(local).await;
     let (turn, question) = bot.asked(local, (CHANNEL, ANN, "go"), &permission(None)).await;

@@ -1,7 +1,7 @@
-//! A bot in front of a dispatcher whose agents are in this process.
+//! A bot with the real dispatcher and scripted agents in this process.
 //!
-//! The dispatcher is the real one. Its turns begin and end by themselves, and say nothing in
-//! Discord: what is said there, a test says with a [`Turn`] of its own.
+//! The dispatcher's turns begin and end on their own and post nothing in Discord. A test posts
+//! through a [`Turn`] of its own instead.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,45 +33,46 @@ use crate::support::scripted::{
     Agent, Collected, ScriptedBackend, ScriptedLauncher, Understanding, parts, plain,
 };
 
-/// What outlives a bot: the operator's folder, how agents behave, and what was seen of them.
+/// State that survives a restart of the bot: the operator's folder, the behaviour of agents, and
+/// records of what happened.
 pub struct Home {
     folder: TempDir,
     pub workspace: Workspace,
-    /// Whether events are kept in a journal.
+    /// Whether events are written to a journal.
     pub kept: bool,
-    /// Bytes of a prompt, at most.
+    /// Maximum length of a prompt in bytes.
     pub prompt_limit: usize,
     pub approvers: Vec<u64>,
     pub redactor: Redactor,
-    /// Whether replies of the dispatcher go to Discord.
+    /// Whether replies of the dispatcher are posted in Discord.
     pub shown: bool,
-    /// What agents say at first, and all they say; where it is nothing, `ok` at last.
+    /// Lines that an agent prints first. If empty, the agent's answer is `ok`.
     pub says: &'static [&'static str],
-    /// Levels of thinking of the backend `demo`.
+    /// Levels of thinking that the backend `demo` offers.
     pub efforts: [&'static str; 2],
-    /// Turns that began, in order.
+    /// Events whose turns began, in order.
     pub begun: Mutex<Vec<Event>>,
     /// While this is true, no agent ends its turn.
     pub busy: watch::Sender<bool>,
-    /// While this is true, it is not known yet whether a backend can work.
+    /// While this is true, the check whether a backend is available does not return.
     pub slow: watch::Sender<bool>,
-    /// Why the backend `claude` cannot work.
+    /// Why the backend `claude` is not available, if it is not.
     pub unavailable: Mutex<Option<String>>,
-    /// What the next agent asks.
+    /// The question that the next agent asks.
     asks: Mutex<Option<Ask>>,
-    /// What agents asked.
+    /// Questions that agents asked.
     asked: Mutex<Vec<OpenQuestion>>,
-    /// What turns came to.
+    /// Answers of turns that ended.
     pub answers: Mutex<Vec<Answer>>,
-    /// Events whose thread was asked for.
+    /// Events for which a thread was requested.
     pub threads: Mutex<Vec<Event>>,
-    /// Questions that people answered, who did, and how.
+    /// Questions that people answered: the id, the person's name and the decision.
     pub decided: Mutex<Vec<(String, String, Decision)>>,
-    /// Who pressed which offer's button.
+    /// Ids of the offers whose button was pressed, and the person.
     pub pressed: Mutex<Vec<(String, Person)>>,
-    /// What every such press is refused with.
+    /// Refusal of every such press, if set.
     pub refused_press: Mutex<Option<AgainRefusal>>,
-    /// Questions whose turns go on in the next life.
+    /// Ids of questions whose turns continue after the restart.
     pub continues: Mutex<Vec<String>>,
     sessions: AtomicUsize,
     launched: AtomicUsize,
@@ -82,7 +83,7 @@ impl Home {
         Self::with(|_| {}).await
     }
 
-    /// Makes one in which something is different.
+    /// Creates a home and lets `change` modify it.
     pub async fn with(change: impl FnOnce(&mut Self)) -> Arc<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mut home = Self {
@@ -114,7 +115,7 @@ impl Home {
         Arc::new(home)
     }
 
-    /// The prompts of the turns that began.
+    /// Returns the prompts of the turns that began.
     pub fn prompts(&self) -> Vec<String> {
         self.begun.lock().unwrap().iter().map(|event| event.prompt.clone()).collect()
     }
@@ -124,34 +125,34 @@ impl Home {
         std::fs::write(self.workspace.folder().join(name), text).unwrap();
     }
 
-    /// What stands in a file of the state; empty where there is none.
+    /// Returns the text of a state file, or an empty string if it does not exist.
     pub fn state(&self, name: &str) -> String {
         std::fs::read_to_string(self.workspace.folder().join("state").join(name))
             .unwrap_or_default()
     }
 
-    /// Whether a question is noted as open.
+    /// Returns whether the question is saved as open.
     pub fn is_noted(&self, question: &str) -> bool {
         self.state("discord.md").contains(&format!("`question:{question}`"))
     }
 
-    /// The last message noted as handled in a channel.
+    /// Returns the last message of the channel that is saved as handled.
     pub async fn seen(&self, channel: u64) -> Option<u64> {
         self.workspace.discord_notes().seen().await.get(&channel).copied()
     }
 
-    /// The conversation of a channel with `demo`.
+    /// Returns the channel's session with `demo`.
     pub async fn session(&self, channel: u64) -> Option<String> {
         let binding = self.workspace.bindings().get(&Lane::Channel(channel), "demo").await;
         binding.session.map(|session| session.to_string())
     }
 
-    /// How many agents were started.
+    /// Returns how many agents were started.
     pub fn launched(&self) -> usize {
         self.launched.load(Ordering::SeqCst)
     }
 
-    /// An agent that asks what it is to ask, and answers when it may.
+    /// Starts agents that ask the next question of `asks`, if any, and answer unless `busy` is set.
     fn launcher(self: &Arc<Self>) -> Arc<ScriptedLauncher> {
         let home = Arc::clone(self);
         ScriptedLauncher::new(move |mut agent: Agent| {
@@ -188,7 +189,7 @@ impl Home {
         })
     }
 
-    /// `plain`, and asks at the line `ask`.
+    /// Like `plain`, but asks the next question of `asks` at the line `ask`.
     fn understanding(self: &Arc<Self>) -> Understanding {
         let (home, usual) = (Arc::clone(self), plain());
         Arc::new(move |state, input| match input {
@@ -203,7 +204,7 @@ impl Home {
         })
     }
 
-    /// A dispatcher that works here, and answers to nobody.
+    /// Creates a dispatcher whose own replies go to [`Silent`].
     async fn dispatcher(self: &Arc<Self>, discord: &Discord) -> Dispatcher {
         let limits =
             Limits { max_concurrent: 1_000, max_depth: 1_000, busy_policy: BusyPolicy::Reject };
@@ -225,7 +226,7 @@ impl Home {
         Dispatcher::new(parts)
     }
 
-    /// What the buttons of offers do that the dispatcher does not know.
+    /// Handles buttons of offers that the dispatcher does not know.
     fn accept(self: &Arc<Self>) -> Accept {
         let home = Arc::clone(self);
         Accept::new(move |id, person| {
@@ -242,7 +243,7 @@ impl Home {
     }
 }
 
-/// The backends `demo`, without modes, and `claude`, with all there is to choose.
+/// The backends `demo`, which has no modes, and `claude`, which has all options.
 struct Both {
     all: [Arc<dyn Backend>; 2],
     home: Arc<Home>,
@@ -284,7 +285,7 @@ impl Backends for Both {
     }
 }
 
-/// Takes notes of what the dispatcher would say; everything but replies is left to Discord.
+/// Records the dispatcher's replies instead of posting them. Everything else goes to Discord.
 struct Silent {
     discord: Discord,
     home: Arc<Home>,
@@ -341,7 +342,7 @@ impl Reply for SilentReply {
     }
 }
 
-/// A bot that is ready.
+/// A connected bot with its dispatcher.
 pub struct Bot {
     pub discord: Discord,
     pub dispatcher: Dispatcher,
@@ -349,7 +350,7 @@ pub struct Bot {
     pub listening: Listening,
 }
 
-/// Lets everybody in, also in private.
+/// Allows every test user, also in direct messages.
 pub fn everybody() -> AllowLists {
     AllowLists { users: vec![ANN, BOB, OWNER], ..AllowLists::default() }
 }
@@ -373,7 +374,7 @@ pub fn options(local: &LocalDiscord, windows: Windows) -> Options {
     }
 }
 
-/// Connects with nothing of an earlier life.
+/// Connects without state of a previous process.
 pub async fn connect(options: Options) -> Result<Discord, StartError> {
     let home = Home::new().await;
     Discord::connect(options, home.workspace.discord_notes().clone()).await
@@ -388,13 +389,13 @@ impl Bot {
         Self::try_start(local, windows, Home::new().await).await.expect("the bot starts")
     }
 
-    /// One that lets only these in.
+    /// Starts a bot that allows only these users.
     pub async fn for_these(local: &LocalDiscord, allowed: AllowLists) -> Self {
         let options = Options { allowed, ..options(local, Windows::default()) };
         Self::with_options(options, Home::new().await).await.expect("the bot starts")
     }
 
-    /// One that lives here.
+    /// Starts a bot with the state of `home`.
     pub async fn at(local: &LocalDiscord, home: &Arc<Home>) -> Self {
         let home = Arc::clone(home);
         Self::try_start(local, Windows::default(), home).await.expect("the bot starts")
@@ -412,7 +413,7 @@ impl Bot {
         Self::sharing(options, home, None).await
     }
 
-    /// One of several nodes.
+    /// Starts a bot as one of several nodes.
     pub async fn sharing(
         options: Options,
         home: Arc<Home>,
@@ -428,7 +429,7 @@ impl Bot {
         Ok(Self { discord, dispatcher, home, listening })
     }
 
-    /// Waits for the event with this prompt and opens its answer.
+    /// Waits for the event with this prompt and opens its reply.
     pub async fn turn(&self, local: &LocalDiscord, prompt: &str) -> Turn {
         let event = self.event(local, prompt).await;
         Turn::of(self, &event)
@@ -443,15 +444,15 @@ impl Bot {
         local.wait_for(&format!("the prompt {prompt:?}"), find).await
     }
 
-    /// Has an agent ask this in a turn that somebody asks for. Returns the turn, and the question
-    /// under the id that it has got.
+    /// Posts a prompt whose agent asks this question. Returns the turn, and the question with the
+    /// id that the dispatcher gave it.
     pub async fn asking(
         &self,
         local: &LocalDiscord,
         (channel, user, prompt): (u64, u64, &str),
         question: &OpenQuestion,
     ) -> (Turn, OpenQuestion) {
-        // No other agent is to ask it.
+        // Earlier agents must have ended, so that none of them asks the question.
         self.dispatcher.idle().await;
         *self.home.asks.lock().unwrap() = Some(ask_of(question));
         local.mention(channel, user, prompt);
@@ -460,7 +461,7 @@ impl Bot {
         (turn, OpenQuestion { id: asked.id, ..question.clone() })
     }
 
-    /// The same, and shows it.
+    /// Like [`asking`](Self::asking), and also shows the question.
     pub async fn asked(
         &self,
         local: &LocalDiscord,
@@ -472,18 +473,18 @@ impl Bot {
         (turn, question)
     }
 
-    /// How many events wait.
+    /// Returns how many events wait.
     pub fn waiting(&self) -> usize {
         self.dispatcher.queue_of(&Lane::Console).all_waiting
     }
 
-    /// Submits an event that came from nowhere.
+    /// Submits an event that does not come from Discord.
     pub fn submit(&self, event: NewEvent) {
         self.dispatcher.submit(event).expect("taken");
     }
 }
 
-/// What an agent asks to have people see this.
+/// Returns the agent's request that results in this question.
 fn ask_of(question: &OpenQuestion) -> Ask {
     let kind = match &question.subject {
         Subject::Permission { tool, about } => AskKind::Permission(ToolStart {
@@ -523,7 +524,7 @@ impl Turn {
         Self { reply: bot.discord.open(event), transcript: Transcript::default() }
     }
 
-    /// A turn of an event that an earlier life may have begun to answer.
+    /// Opens the reply to an event that a previous process may have begun to answer.
     pub fn kept(bot: &Bot, event: &Event, traces: PriorDelivery) -> Self {
         Self { reply: bot.discord.open_kept(event, traces), transcript: Transcript::default() }
     }
@@ -558,7 +559,7 @@ impl Turn {
         }));
     }
 
-    /// The running tool prints something.
+    /// Adds output of the running tool.
     pub fn prints(&mut self, text: &str) {
         let (id, text) = ("t1".to_owned(), text.to_owned());
         self.tell(EventKind::ToolOutput(ToolOutput { id, text }));
@@ -575,7 +576,7 @@ impl Turn {
         self.tell(EventKind::ToolEnd(end));
     }
 
-    /// The agent asks; returns whether the question was dismissed because nobody can see it.
+    /// Shows a question. The returned flag is set if it is dismissed because nobody can see it.
     pub fn ask(&mut self, question: &OpenQuestion) -> Arc<AtomicBool> {
         let dismissed = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&dismissed);
@@ -583,12 +584,12 @@ impl Turn {
         dismissed
     }
 
-    /// People said something to the turn.
+    /// Reports that somebody sent a message to the running turn.
     pub fn steered(&mut self) {
         self.reply.steered();
     }
 
-    /// Delivers the answer, however long that takes.
+    /// Delivers the answer, without a time limit.
     pub async fn deliver(self, answer: Answer) -> Result<(), DeliveryError> {
         self.reply.finish(answer).await
     }
@@ -632,12 +633,12 @@ pub fn answer(text: &str) -> Answer {
     }
 }
 
-/// Everything logged on this thread while it lives.
+/// Everything that this thread logs while the guard exists.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
-/// While a process has seen only one subscriber, what threads without it meet first is written down
-/// nowhere for ever.
+/// A second subscriber. While a process has only one, `tracing` caches that a call site is disabled
+/// if a thread without the subscriber reaches it first, and never logs it again.
 static ANOTHER: LazyLock<tracing::Dispatch> =
     LazyLock::new(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new()));
 
@@ -670,7 +671,7 @@ impl Write for Log {
     }
 }
 
-/// Holds up whoever has just accepted an event, while it is closed.
+/// While it is closed, blocks every thread that has just accepted an event.
 #[derive(Clone, Default)]
 pub struct Barrier(Arc<(Mutex<Gate>, Condvar)>);
 
@@ -681,7 +682,7 @@ struct Gate {
 }
 
 impl Barrier {
-    /// Runs a test with one in all threads of a runtime of its own.
+    /// Runs a test in a runtime of its own, whose threads all log to the barrier.
     pub fn around<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
         LazyLock::force(&ANOTHER);
         let barrier = Self::default();
@@ -695,7 +696,7 @@ impl Barrier {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(4)
             .enable_all()
-            // To the end of the thread.
+            // The guard is leaked, so that the dispatcher stays set until the thread ends.
             .on_thread_start(move || std::mem::forget(tracing::dispatcher::set_default(&log)))
             .build()
             .unwrap();
@@ -711,7 +712,7 @@ impl Barrier {
         self.0.1.notify_all();
     }
 
-    /// How many are held up.
+    /// Returns how many threads are blocked.
     pub fn held(&self) -> usize {
         self.0.0.lock().unwrap().held
     }

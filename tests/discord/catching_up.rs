@@ -1,5 +1,5 @@
-//! What was written while nobody listened: all of it, in order, with few requests, and holding
-//! nobody else up.
+//! Tests of messages that were written while the bot was offline: all are handled, in order, with
+//! few requests, and without delaying other channels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,7 @@ use aetheel::event::Lane;
 use super::bot::{Bot, Home, Log, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, room};
 
-/// A home where the last message of these channels is noted, before anything else is written
-/// there.
+/// Creates a home that has saved the newest message of these channels as handled.
 async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> Arc<Home> {
     let home = Home::new().await;
     for channel in channels {
@@ -22,7 +21,7 @@ async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> 
     home
 }
 
-/// A bot that lets Ann in.
+/// Starts a bot that allows only Ann.
 async fn start(local: &LocalDiscord, home: &Arc<Home>) -> Bot {
     let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
     let options = Options { allowed, ..options(local, Windows::default()) };
@@ -94,7 +93,7 @@ async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messag
     let channels: Vec<u64> = (0..20).map(room).chain([CHANNEL, OTHER]).collect();
     let home = home(&local, channels).await;
     local.mention(CHANNEL, ANN, "missed");
-    // More than are read at the same time: nobody waits for these.
+    // More channels than are read in parallel, so that none of them waits for these.
     for number in 0..20 {
         local.faults().next(
             "GET",
@@ -108,7 +107,7 @@ async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messag
     local.wait_for("the first tries", |local| (count(local, "/messages") > 8).then_some(())).await;
     local.mention(OTHER, ANN, "elsewhere");
     bot.event(&local, "elsewhere").await;
-    // A command is kept at once, also where a message has to wait.
+    // A command is accepted at once, even if a message has to wait.
     local.mention(CHANNEL, ANN, "live");
     let id = local.slash(CHANNEL, ANN, "ask", Some("by command"));
     bot.event(&local, "by command").await;
@@ -176,9 +175,9 @@ async fn a_life_goes_on_where_the_last_one_died_in_the_middle_of_catching_up() {
     for number in 0..150 {
         local.mention(CHANNEL, ANN, &number.to_string());
     }
-    // Two bots share this limit, and neither knows of the other.
+    // Both bots share this rate limit without knowing of each other.
     local.faults().limit("channels", 1_000, Duration::from_secs(1));
-    // The second page does not come in the first life.
+    // The first process does not receive the second page.
     local.faults().latency(Duration::from_millis(300));
     let Bot { listening, dispatcher, .. } = start(&local, &home).await;
     let waiting = || dispatcher.queue_of(&Lane::Channel(CHANNEL)).waiting.len();
@@ -200,7 +199,7 @@ async fn who_wrote_more_than_two_minutes_before_it_was_taken_is_told_so() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
     home.workspace.discord_notes().note(CHANNEL, 1);
-    // Our clock is wrong, and Discord's counts.
+    // The local clock is wrong; the age is computed from Discord's.
     local.faults().clock_ahead(-60);
     local.mention_earlier(CHANNEL, ANN, "long ago", Duration::from_secs(60 + 150));
     local.mention_earlier(CHANNEL, ANN, "not so long ago", Duration::from_secs(60 + 90));

@@ -1,4 +1,4 @@
-//! Logging in, losing the connection, and letting go of it.
+//! Tests of the login, lost connections and the disconnect.
 
 use std::time::{Duration, Instant};
 
@@ -52,8 +52,8 @@ async fn a_session_that_is_gone_is_replaced_and_what_was_missed_is_caught_up_wit
 #[tokio::test]
 async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
     let local = LocalDiscord::start().await;
-    // The lists see a message that is caught up with as they would see a live one: with the roles
-    // of its author and the channel of its thread.
+    // A message that is read after a reconnect is checked like a live one: with its author's roles
+    // and its thread's parent channel.
     let allowed = AllowLists {
         roles: vec![ROLE],
         channels: vec![CHANNEL],
@@ -66,7 +66,7 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
         local.mention(channel, ANN, text);
         bot.event(&local, text).await;
     }
-    // A reset while nothing can be reached is what makes serenity stall.
+    // A connection reset while Discord is unreachable makes serenity stall.
     local.faults().refuse_gateway(true);
     local.faults().drop_gateway(true);
     local.wait_for("the cut", |local| (local.connections() == 0).then_some(())).await;

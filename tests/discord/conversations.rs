@@ -1,4 +1,4 @@
-//! Threads, waiting, edits and deletions.
+//! Tests of threads, waiting prompts, edits and deletions.
 
 use aetheel::config::AllowLists;
 use aetheel::discord::Options;
@@ -8,7 +8,7 @@ use aetheel::event::{EventKind, Lane, Origin};
 use super::bot::{Barrier, Bot, Home, Log, Turn, options};
 use crate::support::discord::{ANN, BOB, BOT, CHANNEL, DIRECT, Fault, LocalDiscord, THREAD};
 
-/// A bot that may read what does not name it.
+/// Starts a bot that may read messages that do not mention it.
 async fn reader(local: &LocalDiscord) -> Bot {
     local.let_read();
     Bot::start(local).await
@@ -18,12 +18,13 @@ async fn reader(local: &LocalDiscord) -> Bot {
 async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     let local = LocalDiscord::start().await;
     let bot = reader(&local).await;
-    // The answer to the first attempt is lost: the thread is not opened twice.
+    // The response to the first request is lost. The thread must not be opened twice.
     local.faults().next("POST", "/threads", Fault::CutAfter, 1);
     local.slash(CHANNEL, ANN, "new", Some("Fix **the** build\nand the tests"));
     let prompt = "Fix **the** build\nand the tests";
     let event = bot.event(&local, prompt).await;
-    // What an earlier try did is found, also when the nonces of its messages are forgotten.
+    // The thread and the messages of an earlier attempt are found, even if Discord no longer knows
+    // their nonces.
     let asked = bot.home.threads.lock().unwrap()[0].clone();
     let again = PriorDelivery { stem: "another".to_owned(), ..PriorDelivery::unkept() };
     let opened = bot.discord.open_thread(&asked, again).await.unwrap();
@@ -89,7 +90,7 @@ async fn inside_its_threads_the_bot_needs_no_mention_and_leaves_talk_among_other
     let local = LocalDiscord::start().await;
     local.let_read();
     let (log, _guard) = Log::start();
-    // The channel's lists hold in its threads.
+    // The channel's access lists also apply to its threads.
     let allowed = AllowLists { users: vec![ANN], channels: vec![CHANNEL], ..AllowLists::default() };
     let options = Options { allowed, ..options(&local, Default::default()) };
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
@@ -117,7 +118,7 @@ async fn inside_its_threads_the_bot_needs_no_mention_and_leaves_talk_among_other
 
     local.slash(CHANNEL, ANN, "new", Some("a new one"));
     bot.event(&local, "a new one").await;
-    // Nothing is known of it yet: it is the bot's because the bot opened it.
+    // Nothing is saved about the thread yet. It is the bot's, because the bot opened it.
     local.say(local.threads()[0].0, ANN, "and then?");
     bot.event(&local, "and then?").await;
 }
@@ -133,7 +134,7 @@ async fn a_bot_that_may_not_read_everything_hears_in_threads_what_names_it() {
     local.mention(THREAD, ANN, "can be read");
     bot.event(&local, "can be read").await;
     assert_eq!(bot.home.prompts(), ["a thread of the bot's", "can be read"]);
-    // What is chosen for its channel holds there.
+    // Options of the channel apply to the thread.
     bot.dispatcher.choose(&Lane::Channel(CHANNEL), Setting::Model, Some("sonnet")).await.unwrap();
     let shown = bot.dispatcher.view(&Lane::Channel(THREAD)).await;
     let model = shown.options.iter().find(|option| option.setting == Setting::Model).unwrap();
@@ -235,7 +236,7 @@ async fn a_waiting_message_can_be_edited_and_deleted_and_a_preview_is_neither() 
     local.delete(deleted);
     local.wait_for("the withdrawal", |_| (bot.waiting() == 1).then_some(())).await;
 
-    // What runs already is neither changed nor marked.
+    // A running prompt is neither changed nor marked.
     local.edit(running, &format!("<@{BOT}> now or never"));
     let last = local.mention(CHANNEL, ANN, "last");
     local.wait_for("the last one", |_| (bot.waiting() == 2).then_some(())).await;
@@ -258,7 +259,8 @@ fn a_prompt_whose_turn_began_meanwhile_shows_no_place() {
         barrier.close();
         let message = local.mention(CHANNEL, ANN, "quick");
         local.wait_for("the prompt at the barrier", |_| (barrier.held() > 0).then_some(())).await;
-        // It waits behind the first one; its turn begins before that can be shown.
+        // The prompt waits behind the first one. Its turn begins before the waiting marker is
+        // shown.
         assert_eq!(bot.waiting(), 1);
         bot.home.busy.send_replace(false);
         let opened = bot.turn(&local, "quick").await;

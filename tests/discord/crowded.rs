@@ -1,4 +1,4 @@
-//! More requests than Discord takes in a second.
+//! Tests with more requests per second than Discord accepts.
 
 use aetheel::discord::Windows;
 
@@ -9,7 +9,7 @@ use crate::support::discord::{ANN, LocalDiscord, room};
 async fn a_draft_without_room_beside_other_requests_is_shown_later() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Windows::default());
-    // Three of four are for drafts and typing.
+    // Three of the four are available to drafts and typing indicators.
     options.requests_per_second = 4;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     let mut turns = Vec::new();
@@ -18,7 +18,7 @@ async fn a_draft_without_room_beside_other_requests_is_shown_later() {
         local.mention(room(number), ANN, &prompt);
         turns.push(bot.turn(&local, &prompt).await);
     }
-    // Each agent reports this and nothing more.
+    // Each agent reports this text only.
     for (number, turn) in turns.iter_mut().enumerate() {
         turn.say(&format!("Draft {number}"));
     }

@@ -1,4 +1,4 @@
-//! Files in and out, and what stands below an answer.
+//! Tests of attached files in prompts and answers, and of the footer of an answer.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use aetheel::split::split;
 use super::bot::{Bot, Home, answer, options};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};
 
-/// A bot that attaches answers of more than 3,000 characters.
+/// Starts a bot that attaches answers of more than 3,000 characters as files.
 async fn attaching(local: &LocalDiscord) -> Bot {
     let mut options = options(local, Windows::default());
     options.long_answer = Some(3_000);
@@ -95,7 +95,7 @@ async fn a_long_answer_is_begun_in_a_message_and_attached_whole() {
     let text = long();
     turn.say(&text);
     local.wait_for_message(CHANNEL, |text| text.ends_with("\n-# The rest follows.")).await;
-    // The answer to the upload is lost: it is not posted twice.
+    // The response to the upload is lost. The file must not be posted twice.
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 1);
     turn.done(&text).await;
     let [first, file] = &local.messages(CHANNEL)[..] else {
@@ -130,7 +130,7 @@ async fn what_the_agent_made_is_posted_once_below_its_answer() {
         name: name.to_owned(),
         path: path.to_owned(),
     };
-    // The answer to the upload is lost; another file is not there any more.
+    // The response to the upload is lost, and another file no longer exists.
     let posted = answer("Here it is.");
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 2);
     turn.finish(Answer {

@@ -1,4 +1,4 @@
-//! What was asked with a command stands above what is said about it, for everybody.
+//! Tests of the heading that shows a command's prompt above its answer.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn the_prompt_of_a_command_stands_above_its_answer_from_the_first_draft_to
     turn.done(&text).await;
     assert_eq!(local.texts(CHANNEL), split(&format!("{heading}\n\n{text}"), 2_000));
     assert_eq!(local.messages(CHANNEL)[0].id, local.answer_to(id).await.id, "in its own message");
-    // Whoever wrote a message shows it already.
+    // A message shows its prompt already, so its answer has no heading.
     local.mention(CHANNEL, BOB, "and this");
     bot.turn(&local, "and this").await.done("So.").await;
     assert_eq!(local.texts(CHANNEL).last().unwrap(), "So.");
@@ -76,7 +76,8 @@ async fn what_follows_below_something_else_has_it_once_and_a_later_life_has_it_t
     turn.done("Above. Below.").await;
     assert_eq!(local.texts(CHANNEL), ["> 💬 go\nAbove.", "Below."]);
 
-    // Its token is used no more: the answer stands in a message of its own, which no command names.
+    // The answer does not use the command's token: it is a message of its own, which shows no
+    // command.
     let Origin::Interaction { channel, interaction, .. } = event.origin else {
         panic!("{event:?}")
     };

@@ -1,5 +1,5 @@
-//! Answers that Discord does not take at once: whatever it is, they go out when it is over, whole,
-//! once and in order.
+//! Tests of answers that Discord does not accept at once. They are delivered later: complete, once
+//! and in order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, roo
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A delivery that goes on while the test does other things.
+/// A delivery that runs while the test does other things.
 type Delivery = Pin<Box<dyn Future<Output = Result<(), DeliveryError>>>>;
 
 fn begun(turn: Turn, text: &str) -> Delivery {
@@ -36,7 +36,7 @@ fn is_pending(delivery: &mut Delivery) -> bool {
     matches!(delivery.as_mut().poll(&mut context), Poll::Pending)
 }
 
-/// A bot that tries again only when something happens.
+/// Starts a bot that retries only when something changes.
 async fn patient(local: &LocalDiscord) -> (Bot, aetheel::discord::Clock) {
     let windows = Windows::default().again(HOUR, HOUR);
     let clock = windows.clock();
@@ -51,11 +51,11 @@ async fn asked(local: &LocalDiscord, bot: &Bot, prompt: &str) -> Turn {
 async fn held_up(local: &LocalDiscord, log: &Log, times: usize) {
     let told = || log.text().matches("discord does not accept an answer now").count() == times;
     local.wait_for("the line of an answer that is held up", |_| told().then_some(())).await;
-    // It is said just before it waits.
+    // The warning is logged just before the wait begins.
     tokio::task::yield_now().await;
 }
 
-/// Lets time pass until the first try is over, which the log says in these words.
+/// Advances the clock until the first attempt has failed, which the log reports with `words`.
 async fn given_up(local: &LocalDiscord, log: &Log, clock: &aetheel::discord::Clock, words: &str) {
     local
         .wait_for("giving the first try up", |_| {
@@ -167,7 +167,7 @@ async fn a_message_that_was_made_before_a_long_outage_is_found_although_its_nonc
     let local = LocalDiscord::start().await;
     let (bot, clock) = patient(&local).await;
     let turn = asked(&local, &bot, "go").await;
-    // It is done, and nobody hears of it.
+    // The message is posted, but every response is lost.
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 1_000);
     let mut delivery = begun(turn, "Once");
     local.wait_for("the message", |local| (!local.texts(CHANNEL).is_empty()).then_some(())).await;
@@ -274,7 +274,7 @@ async fn a_draft_does_not_overtake_an_answer_that_is_held_up() {
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50_013), 1);
     let first = begun(first, "One");
     held_up(&local, &log, 1).await;
-    // From now on posting works; but nobody has noticed.
+    // Posting works again from here on, but the bot has not noticed yet.
     let mut second = asked(&local, &bot, "second").await;
     second.say("Two");
     let early = local.wait_for("a draft", |local| (!local.texts(CHANNEL).is_empty()).then_some(()));
@@ -297,7 +297,7 @@ async fn a_channel_that_is_gone_ends_it_and_is_told() {
     local.faults().delete_channel(CHANNEL);
     let error = turn.finish(answer("text")).await.expect_err("nobody will see it");
     assert!(matches!(&error, DeliveryError::Gone(why) if why.contains("10003")), "{error:?}");
-    // What is held up there then is not held up for ever.
+    // Deliveries that wait behind the failed one must end too.
     let behind = Turn::kept(&bot, &bot.event(&local, "go").await, PriorDelivery::unkept());
     assert!(matches!(behind.finish(answer("text")).await, Err(DeliveryError::Gone(_))));
 }
@@ -324,7 +324,7 @@ async fn without_the_right_to_read_what_it_replies_to_an_answer_is_posted_withou
         "{log_text}"
     );
     assert!(log_text.contains("Read Message History"), "{log_text}");
-    // Once somebody changes what it may do, it tries again.
+    // After a change of its permissions, the bot retries.
     local.faults().close_channel(CHANNEL, false);
     let asked_again = async {
         loop {
@@ -344,12 +344,12 @@ async fn without_the_right_to_read_what_it_replies_to_an_answer_is_posted_withou
 #[tokio::test]
 async fn a_flood_of_two_hundred_meets_no_limit_of_discords_and_reactions_give_way_to_answers() {
     let local = LocalDiscord::start().await;
-    // What Discord takes; with much room for a machine that is busy with other tests.
+    // Discord's own limit is lower. The margin is for a machine that also runs other tests.
     local.faults().most_per_second(50);
     let mut options = options(&local, Windows::default());
     options.requests_per_second = 25;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
-    // Every prompt waits behind one that came from elsewhere.
+    // Every prompt waits behind an event from elsewhere.
     bot.home.busy.send_replace(true);
     let count = 200;
     for number in 0..count {
@@ -431,7 +431,7 @@ async fn what_is_said_after_a_person_steered_stands_below_it_also_in_the_next_li
     assert_eq!(local.buttons(below.id), ["Stop"]);
     drop(turn);
     local.wait_for("no button", |local| local.buttons(below.id).is_empty().then_some(())).await;
-    // The next life knows the whole answer, but not where it was cut.
+    // The next process knows the complete answer, but not where the messages were split.
     let (posted, _) = (noted.lock().unwrap().clone(), ());
     let turn = Turn::kept(&bot, &event, PriorDelivery { posted, resumed: true, ..traces });
     turn.done("Half and half").await;

@@ -1,4 +1,4 @@
-//! The Discord adapter against a local Discord.
+//! Tests of the Discord adapter with a local Discord server.
 
 mod answers;
 mod asks;

@@ -1,5 +1,5 @@
-//! What is told beside answers, the button that brings an event back, and replies that go on after
-//! a restart.
+//! Tests of notices, of the button that retries an event, and of replies that continue after a
+//! restart.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +37,7 @@ async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
         .1
 }
 
-/// The ephemeral word that followed an interaction.
+/// Waits for the ephemeral message that followed an interaction.
 async fn told(local: &LocalDiscord, text: &str) {
     local.wait_for_message(CHANNEL, |content| content == text).await;
 }
@@ -80,7 +80,7 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
         label: "Show the answer again (when a newer backend can read it)".to_owned(),
     });
     let failure = Some("The agent sent an invalid message. (protocol, ab12cd34)".to_owned());
-    // To a message, and to a command, whose own message is the answer.
+    // The notice replies to a message, and to a command through the command's own message.
     local.mention(CHANNEL, ANN, "go");
     let asked = bot.event(&local, "go").await;
     local.slash(CHANNEL, ANN, "ask", Some("do"));
@@ -169,7 +169,7 @@ async fn a_notice_for_nobody_in_particular_goes_to_the_operators_channel() {
     assert!(refused.to_string().contains("OUTPUT_CHANNEL_ID"), "{refused}");
 }
 
-/// PriorDelivery of one event, and what is noted in them.
+/// Returns the prior delivery of an event, and the list in which it records new message ids.
 fn traces(posted: &[u64], resumed: bool) -> (PriorDelivery, Arc<Mutex<Vec<u64>>>) {
     let noted = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&noted);
@@ -186,7 +186,7 @@ async fn a_reply_of_an_earlier_life_is_gone_on_with_and_not_posted_again() {
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
     let event = bot.event(&local, "go").await;
-    // The first life posted a draft of two messages and died.
+    // The first process posted a draft of two messages and died.
     let (first, noted) = traces(&[], false);
     let mut turn = Turn::kept(&bot, &event, first);
     turn.say(&format!("{}\n\n{}", "a".repeat(1_500), "b".repeat(1_500)));
@@ -208,7 +208,7 @@ async fn an_answer_to_a_command_is_whole_after_a_restart() {
     let bot = Bot::start(&local).await;
     local.slash(CHANNEL, ANN, "ask", Some("go"));
     let event = bot.event(&local, "go").await;
-    // The first life posted a draft, of the command's own message and one more, and died.
+    // The first process posted a draft, the command's own message and one more, and died.
     let (first, noted) = traces(&[], false);
     let (above, below) = ("a".repeat(1_500), "b".repeat(1_500));
     let mut turn = Turn::kept(&bot, &event, first);
@@ -222,8 +222,8 @@ async fn an_answer_to_a_command_is_whole_after_a_restart() {
         .await;
     drop(turn);
 
-    // The next one goes on in them, with the command's pass, and without it as with any message of
-    // its own.
+    // The next process continues in these messages, with the command's token or, without it, as
+    // with ordinary messages.
     let ids = [draft[0].id, draft[1].id];
     let Origin::Interaction { channel, interaction, pass: Some(_) } = event.origin else {
         panic!("no pass: {event:?}")
@@ -254,7 +254,8 @@ async fn a_message_that_was_not_noted_any_more_is_found_by_its_nonce() {
     let first = local.messages(CHANNEL);
     Turn::kept(&bot, &event, traces(&[], true).0).done("It is done.").await;
     assert_eq!((local.messages(CHANNEL).len(), local.messages(CHANNEL)[0].id), (1, first[0].id));
-    // One that was deleted meanwhile is made anew: the answer is seen in any case.
+    // A message that was deleted in the meantime is posted again, so that the answer is visible in
+    // any case.
     local.delete(first[0].id);
     Turn::kept(&bot, &event, traces(&[], true).0).done("It is done.").await;
     assert_eq!(local.texts(CHANNEL), ["It is done."]);

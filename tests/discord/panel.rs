@@ -1,4 +1,4 @@
-//! Commands and menus that show and choose.
+//! Tests of commands and menus that show and change options.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::support::discord::{
     ANN, BOB, CHANNEL, DIRECT, Fault, LocalDiscord, Message, OTHER, OWNER, THREAD,
 };
 
-/// Somebody uses a command; its answer, and how Discord was told.
+/// Uses a command. Returns its answer, and the type of response that Discord received.
 async fn used(local: &LocalDiscord, user: u64, name: &str, value: Option<&str>) -> (Message, u64) {
     let id = local.slash(CHANNEL, user, name, value);
     let message = local.answer_to(id).await;
     (message, local.interaction(id).acknowledged.expect("acknowledged").1)
 }
 
-/// What people chose in the channel, as it is in force.
+/// Returns the options that are set for the channel.
 async fn chosen(bot: &Bot) -> Vec<(Setting, String)> {
     let options = bot.dispatcher.view(&Lane::Channel(CHANNEL)).await.options.into_iter();
     options
@@ -233,7 +233,7 @@ async fn who_is_not_let_in_gets_neither_answers_nor_menus_nor_suggestions() {
 #[tokio::test]
 async fn suggestions_are_what_fits_to_what_was_typed() {
     let local = LocalDiscord::start().await;
-    // A thread is let in with its channel.
+    // A thread is allowed if its channel is.
     let allowed = AllowLists { channels: vec![CHANNEL, OTHER], ..everybody() };
     let _bot = Bot::for_these(&local, allowed).await;
     let pair = |id: &str, name: &str| vec![(id.to_owned(), name.to_owned())];

@@ -1,4 +1,4 @@
-//! Who is heard, and what of it becomes a prompt.
+//! Tests of which messages and commands become prompts, and with which text.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
     assert_eq!(event.origin, Origin::Message { channel: CHANNEL, message: id });
     assert_eq!((event.author.as_deref(), event.asker), (Some("ann"), Some(ANN)));
     assert_eq!((event.parent, bot.home.seen(CHANNEL).await), (None, Some(id)));
-    // Neither without the role nor in another channel.
+    // Neither a user without the role nor another channel is allowed.
     local.mention(CHANNEL, OWNER, "and me?");
     local.mention(OTHER, ANN, "and here?");
     local.mention(CHANNEL, ANN, "last");
@@ -40,7 +40,7 @@ async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
 #[tokio::test]
 async fn direct_messages_replies_and_threads_are_heard() {
     let local = LocalDiscord::start().await;
-    // A thread is let in with its channel; in private there is none.
+    // A thread is allowed if its channel is. A direct message has no channel.
     let bot = Bot::for_these(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
     local.say(DIRECT, ANN, "in private");
     bot.event(&local, "in private").await;
@@ -83,7 +83,7 @@ async fn what_a_message_replies_to_or_forwards_comes_along() {
         event.attached.iter().map(|file| file.source.as_str()).collect::<Vec<_>>(),
         [source.as_str()]
     );
-    // Nothing but a name behind a reply, and nothing at all in a forward, are prompts too.
+    // A reply that contains only the mention, and a forward without any text, are prompts too.
     let plain = local.say(CHANNEL, OWNER, "the build is red");
     local.reply(plain, ANN, &format!("<@{BOT}>"));
     local
@@ -215,7 +215,7 @@ async fn every_refused_prompt_is_answered_or_marked() {
     local.wait_for("a mark on the others", |local| (local.marked().len() == 4).then_some(())).await;
     assert_eq!(local.texts(CHANNEL).len(), 1);
     assert!(local.marked().iter().all(|message| asked[1..].contains(message)));
-    // A command waits for its answer: it always gets one.
+    // A user waits for the result of a command, so every command is answered.
     for number in 0..2 {
         let id = local.slash(CHANNEL, ANN, "ask", Some(&format!("command {number}")));
         let told = |local: &LocalDiscord| {
@@ -238,7 +238,7 @@ async fn messages_are_left_to_the_next_life_and_commands_turned_away_while_shutt
     local.mention(CHANNEL, ANN, "one more");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("I am restarting")).await;
     assert!(bot.home.prompts().is_empty() && !bot.home.state("queue.md").contains("one more"));
-    // The next life finds it, in a channel where nobody wrote before, too.
+    // The next process starts after that message, also in a channel where nobody wrote before.
     assert_eq!(bot.home.seen(CHANNEL).await, told.reply_to.map(|message| message - 1));
     let id = local.slash(CHANNEL, ANN, "ask", Some("and this?"));
     local
@@ -249,7 +249,7 @@ async fn messages_are_left_to_the_next_life_and_commands_turned_away_while_shutt
 #[tokio::test]
 async fn commands_ask_reset_and_stop_under_both_names() {
     let local = LocalDiscord::start().await;
-    // A thread is let in with its channel.
+    // A thread is allowed if its channel is.
     let bot = Bot::for_these(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
     local.slash(CHANNEL, ANN, "claude", Some(" by the other name "));
     let event = bot.event(&local, "by the other name").await;

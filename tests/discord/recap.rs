@@ -1,4 +1,4 @@
-//! What was said before in a channel, as Discord hands it out.
+//! Tests of the earlier messages of a channel that Discord returns for a recap.
 
 use aetheel::dispatch::{Outlet, Said};
 

@@ -1,4 +1,4 @@
-//! When Discord will not have the bot.
+//! Tests of logins that Discord refuses.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A bot with several shards: each logs in by itself, at Discord's pace, and hears its own guilds.
+//! Tests of a bot with several shards: each logs in separately, at the pace that Discord allows,
+//! and receives the events of its own guilds.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use aetheel::discord::{Options, Windows};
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, CHANNEL, DIRECT, LocalDiscord};
 
-/// The pace that Discord asks for here, and a little more for the bot: neither sees when a login
-/// reaches the other.
+/// The interval between logins that the local Discord requires, and a longer one that the bot
+/// keeps. The margin is needed because neither side sees when a login reaches the other.
 const ASKED: Duration = Duration::from_millis(400);
 const KEPT: Duration = Duration::from_millis(500);
 
@@ -17,7 +18,7 @@ async fn start(local: &LocalDiscord, shards: Option<u32>) -> Bot {
     Bot::with_options(options, Home::new().await).await.expect("the bot starts")
 }
 
-/// Waits until so many shards are connected, and that is all.
+/// Waits until this many shards are connected and no other exists.
 async fn connected(local: &LocalDiscord, bot: &Bot, count: usize) {
     let all = || (bot.discord.shards() == (count, count)).then_some(());
     local.wait_for(&format!("{count} shards"), |_| all()).await;
@@ -63,7 +64,7 @@ async fn a_shard_that_lost_its_session_logs_in_anew_alone_and_is_caught_up_with(
     connected(&local, &bot, 4).await;
     local.mention(CHANNEL, ANN, "before");
     bot.event(&local, "before").await;
-    // The shard of the guild.
+    // This is the shard of the guild.
     local.faults().invalidate_shard(2);
     local.mention(CHANNEL, ANN, "missed");
     local.mention(DIRECT, ANN, "in private");

@@ -1,4 +1,4 @@
-//! One bot on two nodes: one of them hears, each of them answers in its own channels.
+//! Tests of one bot on two nodes: one receives the events, and each answers in its own channels.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::support::discord::{
     ANN, BOT, CHANNEL, CROWD, DIRECT, LIMIT, LocalDiscord, OTHER, THREAD,
 };
 
-/// What carries events from node to node: as text, each to whoever has its channel, once.
+/// Sends events as text to the node that has the channel, each event once.
 struct Carrier {
     state: Mutex<Carried>,
     seats: [watch::Sender<bool>; 2],
@@ -23,15 +23,15 @@ struct Carrier {
 
 #[derive(Default)]
 struct Carried {
-    /// Channels of the second node, and threads below them; the first one has all others.
+    /// Channels whose events go to the second node, with their threads. All others go to the first.
     second: HashSet<u64>,
-    /// Where events for a node go in.
+    /// The senders of events to each node.
     ins: Vec<mpsc::UnboundedSender<(Heard, Receipt)>>,
-    /// Events as they were heard.
+    /// Events that Discord sent to the bot.
     heard: Vec<Heard>,
-    /// The keys of those that were taken.
+    /// Keys of the events that were forwarded.
     taken: HashSet<String>,
-    /// Those that were seen to: key and node.
+    /// Keys of the events that were handled, each with the node.
     done: Vec<(String, usize)>,
     logins: Vec<i64>,
 }
@@ -106,7 +106,7 @@ impl Carrier {
         let _ = state.ins[node].send((heard, done));
     }
 
-    /// Waits until a node has seen to this.
+    /// Waits until the node has handled the event.
     async fn done(&self, local: &LocalDiscord, key: &str, node: usize) {
         local
             .wait_for(&format!("{key} to be done"), |_| self.is_done(key, node).then_some(()))
@@ -117,14 +117,14 @@ impl Carrier {
         self.state.lock().unwrap().done.contains(&(key.to_owned(), node))
     }
 
-    /// Gives the seat to a node.
+    /// Makes a node the leader.
     fn seat(&self, node: usize) {
         self.seats[1 - node].send_replace(false);
         self.seats[node].send_replace(true);
     }
 }
 
-/// Two nodes, the first of which hears; the second one has `OTHER`.
+/// Starts two nodes. The first is logged in, and the second has the channel `OTHER`.
 async fn two(local: &LocalDiscord) -> (Arc<Carrier>, Bot, Bot) {
     let carrier = Carrier::new(&[OTHER]);
     let (first, second) = (Home::new().await, Home::new().await);
@@ -251,7 +251,7 @@ async fn a_button_is_answered_by_whoever_asked_also_where_another_node_has_the_c
     assert_eq!(acknowledged.1, 6, "it was taken");
     carrier.done(&local, &format!("interaction:{press}"), 1).await;
 
-    // Nobody knows this one: whoever has the channel says so.
+    // No node knows this question. The node that has the channel answers the press.
     let stale = local.press_id(message, ANN, "ask:0a1b2c:allow");
     let (_, kind) = local.wait_for("a word", |local| local.interaction(stale).acknowledged).await;
     assert_eq!(kind, 7);
@@ -365,7 +365,7 @@ async fn what_is_noted_of_channels_moves_and_what_nobody_heard_is_caught_up_with
         (None, true)
     );
     carrier.state.lock().unwrap().second.insert(CHANNEL);
-    // One that no login heard.
+    // No login receives this message.
     carrier.seats[0].send_replace(false);
     local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
     local.mention(CHANNEL, ANN, "on the way");

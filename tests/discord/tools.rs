@@ -1,4 +1,4 @@
-//! What a draft shows of a tool that runs.
+//! Tests of how a draft shows a running tool.
 
 use aetheel::dispatch::{Excerpt, Subject};
 
@@ -15,7 +15,7 @@ async fn a_tool_that_runs_long_shows_since_when_and_its_last_lines_until_it_ends
     turn.say("I build it.");
     turn.tool("Bash", "make");
     turn.prints("compiling a\n");
-    // Nothing is reported from here on: the draft follows from the time alone.
+    // The agent reports nothing from here on. The draft changes only because time passes.
     local
         .wait_for_message(CHANNEL, |text| {
             text.starts_with("I build it.\n-# 🔧 Bash: make · started <t:")

@@ -1,4 +1,4 @@
-//! Answers of heartbeats and cron jobs: nobody waits for them.
+//! Tests of the answers of heartbeats and cron jobs, for which nobody waits.
 
 use aetheel::dispatch::Answer;
 use aetheel::event::{Event, EventKind, Lane, NewEvent, Origin};
@@ -12,7 +12,7 @@ fn heartbeat() -> Event {
         .accepted(1, 0)
 }
 
-/// Returns when a turn that began before this must have shown a draft, if it shows any.
+/// Returns when a turn that began before this call must have shown a draft, if it shows any.
 async fn drafts_are_due(local: &LocalDiscord, bot: &Bot) {
     local.mention(OTHER, ANN, "go");
     let mut turn = bot.turn(local, "go").await;

@@ -1,7 +1,8 @@
-//! A reception that is gone: a bot that hears nobody notices, and is started again.
+//! Tests that the loss of the reception task is noticed. The bot would receive nothing from then
+//! on, so the program must restart.
 //!
-//! There is one watch a program, so that the bot runs in a program of its own: this test's binary
-//! once more.
+//! A process has a single supervisor, so the bot runs in a process of its own, which executes this
+//! test binary again.
 
 use std::io::Write;
 
@@ -33,7 +34,7 @@ async fn a_bot_whose_reception_panics() {
     drop(bot);
 }
 
-/// A log that one line is too much for.
+/// A log that panics when a line is written.
 struct Brittle;
 
 impl Write for Brittle {

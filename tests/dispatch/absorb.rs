@@ -1,4 +1,4 @@
-//! What one node leaves to another: its open events, whatever state they are in.
+//! Tests of a node that imports the open events of a dead node, whatever state they are in.
 
 use std::io;
 use std::path::Path;
@@ -19,12 +19,12 @@ use crate::support::scripted::{
 
 const ANN: u64 = 4;
 
-/// Lines that outlive their node.
+/// Journal lines that outlive their node.
 #[derive(Clone, Default)]
 struct Lines {
     text: Arc<Mutex<String>>,
     full: Arc<AtomicBool>,
-    /// Lines with this cannot be added; empty: all can.
+    /// Lines with this text cannot be added. If empty, all lines can.
     refused: Arc<Mutex<String>>,
 }
 
@@ -60,7 +60,7 @@ impl LineStore for Lines {
     }
 }
 
-/// A node with its journal, one slot for each lane.
+/// A node with its journal and one slot.
 struct Node {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
@@ -71,12 +71,12 @@ struct Node {
 }
 
 impl Node {
-    /// Begins the process start of this number over these lines.
+    /// Starts a node with the number `start` and these journal lines.
     async fn begin(start: u64, text: &str, launcher: Arc<ScriptedLauncher>) -> Self {
         Self::begin_with(start, text, launcher, None).await
     }
 
-    /// Begins it as one of several nodes.
+    /// Starts it as one of several nodes.
     async fn begin_shared(start: u64, text: &str, launcher: Arc<ScriptedLauncher>) -> Self {
         Self::begin_with(start, text, launcher, Some(Arc::new(Other::default()))).await
     }
@@ -116,7 +116,7 @@ impl Node {
         count
     }
 
-    /// The prompts so far, once nothing is left to do, sorted.
+    /// Waits until the node is idle, then returns its prompts, sorted.
     async fn prompts(&self) -> Vec<String> {
         self.dispatcher.idle().await;
         let mut prompts = self.launcher.prompts();
@@ -130,14 +130,14 @@ impl Node {
     }
 }
 
-/// An event of a node, in a lane for itself unless it says otherwise.
+/// An event of a node, with a key.
 fn event(sequence: u64, channel: u64, prompt: &str) -> Event {
     let key = Some(format!("test:{prompt}"));
     NewEvent { asker: Some(ANN), key, ..message(channel, prompt) }
         .accepted(sequence, jiff::Timestamp::now().as_millisecond())
 }
 
-/// The journal of a node that died with an event in every state.
+/// Returns the journal of a node that died with an event in every state.
 async fn left_behind(start: u64) -> String {
     let folder = tempfile::tempdir().unwrap();
     let workspace = aetheel::workspace::Workspace::open(folder.path()).await.unwrap();
@@ -183,7 +183,7 @@ async fn left_behind(start: u64) -> String {
     lines.text()
 }
 
-/// Sees to what `left_behind` left: the same on whichever node.
+/// Checks that `node` handles the events of `left_behind`. The result is the same on every node.
 async fn sees_to_it(node: &Node, start: u64) {
     let answers = node.collected.answers(5).await;
     let mut told: Vec<String> = answers
@@ -228,7 +228,8 @@ async fn sees_to_it(node: &Node, start: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_dead_node_left_becomes_what_a_restart_makes_of_it() {
     let text = left_behind(5).await;
-    // The node itself, but for its hook, and another one that knows nothing of it.
+    // The dead node itself, without its hook's event, and a node that knows nothing about these
+    // events.
     let own: String = text
         .lines()
         .filter(|line| !line.contains("boot:1"))
@@ -239,7 +240,7 @@ async fn what_a_dead_node_left_becomes_what_a_restart_makes_of_it() {
     let other = Node::begin(2, "", quick()).await;
     assert_eq!(other.absorb(&text, 0).await, 8);
     sees_to_it(&other, 5).await;
-    // A third one takes over what is left of both: nothing.
+    // A third node imports what is left in both journals: nothing.
     let third = Node::begin(9, "", quick()).await;
     assert!(other.journal.flush().await);
     assert_eq!(third.absorb(&other.lines.text(), 0).await, 0);
@@ -252,7 +253,7 @@ async fn what_a_dead_node_left_becomes_what_a_restart_makes_of_it() {
 async fn absorbed_twice_it_is_done_once_whatever_dies_in_between() {
     let text = left_behind(5).await;
     let node = Node::begin(2, "", quick()).await;
-    // It dies before anything begins.
+    // The node dies before anything begins.
     assert_eq!(node.dispatcher.absorb(&text, 0, |_| true).await.unwrap().len(), 8);
     let again = Node::begin(7, &node.lines.text(), quick()).await;
     assert_eq!(again.absorb(&text, 0).await, 0, "it is there already");
@@ -373,7 +374,8 @@ async fn a_machine_that_served_alone_gets_numbers_of_its_own_block() {
     assert_eq!(node.ask(7, "new").await, (4 << 32) + 3);
 }
 
-/// The file of a machine that served alone: an event that waits, and one on offer.
+/// Returns the journal file of a machine that served alone, with a waiting event and an offered
+/// one.
 async fn old_journal(folder: &Path) -> String {
     let workspace = aetheel::workspace::Workspace::open(folder).await.unwrap();
     let journal = workspace.journal().await.unwrap();

@@ -1,5 +1,5 @@
-//! Questions of agents: who may answer, that one decision reaches the agent, and that none stays
-//! open.
+//! Tests of agents' questions: the people who may answer, the single decision that reaches the
+//! agent, and that no question stays open.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ fn user(id: u64) -> Person {
     Person::User { id, roles: vec![], owner: false, name: format!("user {id}") }
 }
 
-/// What the guest asks at the line `ask WHAT`.
+/// Returns the question that the guest asks at the line `ask WHAT`.
 fn ask(what: &str) -> Ask {
     let kind = match what {
         "plan" => AskKind::PlanApproval("1. look\n2. leap".to_owned()),
@@ -103,7 +103,8 @@ fn choice(id: &str, label: &str) -> Choice {
     Choice { id: id.to_owned(), ..Choice::plain(label) }
 }
 
-/// `plain`, and asks at `ask WHAT` and `ask-again WHAT`; tells the agent every decision as a line.
+/// Like `plain`, but asks at `ask WHAT` and `ask-again WHAT`, and writes every decision to the
+/// agent as a line.
 fn asking() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
@@ -131,7 +132,7 @@ fn wishes() -> Wishes {
     }
 }
 
-/// Asks what the prompt says and ends its turn once it was answered.
+/// Agents that ask the question that the prompt names, and end the turn when they get an answer.
 fn obedient() -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(|mut agent: Agent| async move {
         let what = agent.prompt.split(": ").last().unwrap().to_owned();
@@ -150,7 +151,7 @@ fn obedient() -> Arc<ScriptedLauncher> {
     })
 }
 
-/// A turn of Ann's that waits for an answer.
+/// Starts a turn of Ann that waits for an answer.
 async fn asked(what: &str) -> (Desk, OpenQuestion) {
     let desk = Desk::new(obedient(), wishes()).await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, what) }).unwrap();
@@ -177,7 +178,7 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
         ("plan", Decision::Deny(Some(words.into())), Decision::Deny(Some(words.into()))),
         ("ls", Decision::DenyAndStop, Decision::DenyAndStop),
         ("sign-in", Decision::AllowOnce, Decision::AllowOnce),
-        // Chosen by what people see, told as the agent wrote it.
+        // People choose a label, and the agent gets its own value.
         (
             "questions",
             pairs(&[("b", "/why not"), ("a", "***")]),
@@ -328,7 +329,7 @@ async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
             "{person:?}"
         );
         if !may {
-            // Still open, and the refusal told nobody anything.
+            // The question is still open, and the refused answer was not shown to anybody.
             desk.dispatcher.answer(&question.id, &user(ANN), Decision::Deny(None)).unwrap();
         }
         desk.collected.answers(1).await;

@@ -1,4 +1,4 @@
-//! Files that come with a prompt reach the agent, and nothing else of them anything else.
+//! Tests that attached files reach the agent, and that nothing else receives their contents.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn file(name: &str, source: &str) -> Attached {
     }
 }
 
-/// The usual guest, which also writes down images as `<base64>` and where files are.
+/// Like `plain`, but also writes `<base64>` for images and the paths of files to the agent.
 fn seeing() -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| {
@@ -51,7 +51,7 @@ fn seeing() -> Understanding {
     })
 }
 
-/// What agents were told, and what they found at the places they were told of.
+/// The messages that agents received, and the contents of the files that they name.
 type Found = Arc<Mutex<Vec<(String, Vec<(PathBuf, Vec<u8>)>)>>>;
 
 async fn desk(feature: Option<&'static str>, files: &[(&str, &[u8])]) -> (Desk, Found) {

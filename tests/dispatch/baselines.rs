@@ -1,5 +1,5 @@
-//! Baselines of an agent's usual output: text beside its answers does not count as a lost answer,
-//! and a success without an answer is reported if there always was one.
+//! Tests of baselines of an agent's usual output: text beside its answers does not count as a lost
+//! answer, and a success without an answer is reported if all earlier turns had one.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::drift::{Scene, one};
 use crate::support::scripted::{ScriptedBackend, done, event, spawn, text_event};
 
-/// The lines of an agent, by the words of the prompt that ask for them.
+/// Returns the lines that an agent prints for a word of the prompt.
 fn lines(word: &str) -> String {
     match word {
         "tip" => r#"{"type":"tip","text":"Press a key to go on."}"#,
@@ -24,7 +24,7 @@ fn lines(word: &str) -> String {
     .to_owned()
 }
 
-/// Shows the text of lines of the type `shows`, and reports nothing that it does not know.
+/// Shows the text of lines of the type `shows`, and ignores all other lines.
 fn reader(number: u32, digest: &str, shows: &'static str) -> Arc<ScriptedBackend> {
     let understanding = Arc::new(move |_: &mut _, input: &Input| {
         Ok(match input {
@@ -91,7 +91,7 @@ async fn the_position_of_lost_answers_is_never_learned() {
     let folder = TempDir::new().unwrap();
     let blind = one(reader(1, "a", "nothing"));
     let mut scene = Scene::speaking(folder.path(), blind, false, lines).await;
-    // Turns that nobody could read.
+    // Turns without any readable output.
     for _ in 0..4 {
         assert!(is_unread(&mut scene, "said;done").await);
     }
@@ -99,7 +99,7 @@ async fn the_position_of_lost_answers_is_never_learned() {
     // A turn of which people could read a part.
     assert_eq!(scene.answer("renamed;said;done").await.0, "Two files are in it.");
     assert!(is_unread(&mut scene, "renamed;done").await);
-    // Turns of a component that shows other text in the place of the answers.
+    // Turns of a component that shows other text instead of the answers.
     scene.backends.load(reader(3, "c", "tip"));
     for _ in 0..4 {
         assert_eq!(scene.answer("said;tip;done").await.0, "Press a key to go on.");
@@ -126,7 +126,7 @@ async fn a_success_without_an_answer_is_reported_where_all_turns_before_had_one(
     let id = notice.split("recording `").nth(1).unwrap().split('`').next().unwrap();
     let lost = state(&folder, "lost.md");
     assert!(lost.contains(id) && lost.contains("`scripted`"), "{lost}");
-    // With an answer after it, silence is usual for this agent.
+    // Another answer follows, so silence is usual for this agent.
     assert_eq!(scene.answer("short;done").await.0, "ok");
     assert_eq!(scene.answer("done").await, (String::new(), None));
     scene.shut_down().await;

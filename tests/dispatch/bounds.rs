@@ -1,4 +1,4 @@
-//! What one turn may take: time and tool uses, whatever its agent does.
+//! Tests of the limits of one turn, on time and tool uses, whatever its agent does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use crate::support::scripted::{
     parts, plain,
 };
 
-/// Lines of an agent that are taken in after a turn's time, until somebody looks at the clock:
-/// tokio looks at its timers every 61 polls, and an agent's pipe holds so many messages that it
-/// says all of them in one.
+/// Maximum number of lines that are processed after a turn's time limit, until the clock is
+/// checked: tokio checks its timers every 61 polls, and an agent's pipe can deliver its whole
+/// buffer in one of them.
 const MOST_LATE: usize = 5_000;
 
-/// Lines `tool ID` begin tools of a sub-agent, which no limit of rounds counts, and `own ID` tools
-/// of the agent itself; the rest is plain.
+/// Lines `tool ID` start tools of a sub-agent, which the limit of rounds does not count. Lines `own
+/// ID` start tools of the agent itself. All other lines are plain.
 fn tools() -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| match input {
@@ -43,8 +43,7 @@ fn tools() -> Understanding {
     })
 }
 
-/// Asks an agent that says line after line, without an end and without drawing breath, until it is
-/// told to stop.
+/// Asks an agent that prints lines without a pause until it is stopped.
 async fn ask(line: fn(usize) -> String, timeout: Duration) -> (Answer, usize) {
     let launcher = ScriptedLauncher::new(move |mut agent: Agent| async move {
         for batch in 0.. {
@@ -61,7 +60,7 @@ async fn ask(line: fn(usize) -> String, timeout: Duration) -> (Answer, usize) {
     asked(launcher, timeout).await
 }
 
-/// The answer of an agent, and how many tools were shown.
+/// Returns the answer of an agent, and how many tools were shown.
 async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (Answer, usize) {
     let folder = tempfile::tempdir().unwrap();
     let collected = Arc::new(Collected::default());
@@ -84,7 +83,7 @@ async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (Answer, u
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_never_draws_breath_is_held_to_the_turns_time() {
-    // Whoever does not look at the clock while lines come would hear of another limit, or of none.
+    // If the clock were not checked while lines arrive, another limit would end the turn, or none.
     let (answer, _) = ask(|_| "tool the same".to_owned(), Duration::from_millis(500)).await;
     assert!(
         answer.failure.as_deref().is_some_and(|failure| failure.starts_with("Query timed out")),
@@ -92,8 +91,8 @@ async fn an_agent_that_never_draws_breath_is_held_to_the_turns_time() {
     );
 }
 
-/// One thread, so that nothing happens beside anything else: what is counted is work, and not how
-/// fast it was done.
+/// Runs on one thread, so that nothing happens in parallel and the count does not depend on the
+/// speed of the machine.
 #[tokio::test]
 async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
     const LIMIT: Duration = Duration::from_millis(300);
@@ -102,10 +101,10 @@ async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
     let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
         let counted = Arc::clone(&counted);
         async move {
-            // It begins after the turn's clock does.
+            // The agent begins after the turn's clock was started.
             let began = std::time::Instant::now();
             for number in 0.. {
-                // As many tools as a turn may have, all of them open, again and again.
+                // As many open tools as a turn may have, again and again.
                 agent.say(&[&format!("tool {}", number % 9_999)]).await;
                 counted.fetch_add(usize::from(began.elapsed() > LIMIT), Ordering::Relaxed);
                 if let Ok(ProcessCommand::Stop { .. })
@@ -142,9 +141,9 @@ async fn a_turn_with_too_many_tools_is_stopped_and_says_so() {
 /// The rounds that agents may make in these tests.
 const ROUNDS: u32 = 3;
 
-/// Answer and number of shown tools of an agent that begins four tools of its own, and the
-/// `max-turns` that its guest was given. An agent with the feature then ends; one without waits to
-/// be stopped.
+/// Runs an agent that starts four tools of its own. Returns the answer, the number of tools that
+/// were shown, and the `max-turns` that the guest received. An agent with the feature then ends;
+/// one without it waits until it is stopped.
 async fn four_tools_of(feature: Option<&'static str>) -> (Answer, usize, Option<u32>) {
     let given = Arc::new(Mutex::new(None));
     let (understood, noted) = (tools(), Arc::clone(&given));

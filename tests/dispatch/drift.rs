@@ -1,5 +1,5 @@
-//! The drift monitor: what is unknown is told while the turn runs, once; what cannot be read is a
-//! failure of its own; a backend that reads worse since a reload is taken back.
+//! Tests of the drift monitor: unknown output is reported once, while the turn runs. An unreadable
+//! answer is a failure of its own kind. A backend that misreads more since a reload is rolled back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::support::scripted::{
 const SEVEN: Lane = Lane::Channel(7);
 const SECRET: &str = "sk-canary-0123456789";
 
-/// Understands `text X`, `done` and `spent`; `huh X` is unknown to it, and at `trap` it crashes. A
-/// `narrow` one knows no `text`.
+/// Understands `text X`, `done` and `spent`. `huh X` is unknown to it, and it crashes at `trap`. A
+/// `narrow` one does not know `text`.
 fn reader(narrow: bool) -> Understanding {
     Arc::new(move |_, input| {
         Ok(match input {
@@ -52,8 +52,8 @@ fn reader(narrow: bool) -> Understanding {
     })
 }
 
-/// A dispatcher whose agent says what the prompt says, `;` between the lines, and stops at `wait`
-/// until it may go on.
+/// A dispatcher whose agent prints the parts of the prompt between `;` as lines, and pauses at
+/// `wait` until `go` is set.
 pub(super) struct Scene {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
@@ -108,7 +108,7 @@ impl Scene {
         self.asked += 1;
     }
 
-    /// What people were told of the answer: its text and its failure.
+    /// Returns the answer's text and its failure, as people see them.
     pub(super) async fn answer(&mut self, prompt: &str) -> (String, Option<String>) {
         self.ask(prompt);
         let answer = self.collected.answers(self.asked).await.pop().unwrap().1;
@@ -177,7 +177,7 @@ async fn something_unknown_is_told_while_the_turn_runs_and_once_also_after_a_res
         "{written}"
     );
 
-    // Another life, and then another component: neither tells of it again, but of what is new.
+    // After a restart and with another component, only new kinds of output are reported.
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.answer("huh event foo;text Hello;done").await;
     scene.backends.load(ScriptedBackend::new(reader(false)).of_generation(2, "b"));
@@ -218,15 +218,15 @@ async fn output_without_anything_readable_is_a_failure_of_its_own_and_stands_in_
         "{failure}"
     );
     assert!(failure.contains("(unread, "), "{failure}");
-    // It ended without a result that the backend knows.
+    // The turn ended without a result that the backend knows.
     let (_, failure) = scene.answer("text Hello").await;
     assert!(failure.unwrap().contains("(unread, "));
-    // Nothing was said: nothing is wrong.
+    // The agent printed no text, so nothing is wrong.
     assert_eq!(scene.answer("done").await, (String::new(), None));
     assert!(scene.notice(1).await.contains("- `line \"text\"`"));
     scene.shut_down().await;
     let mut endings = Vec::new();
-    // What was lost is kept a second time.
+    // Recordings of lost turns are saved a second time.
     let days =
         std::fs::read_dir(folder.path().join("recordings")).unwrap().map(|day| day.unwrap().path());
     for day in days.filter(|day| !day.ends_with("lost")) {
@@ -265,9 +265,9 @@ async fn a_generation_that_reads_worse_is_taken_back_once_and_the_operator_is_to
     ] {
         assert!(told.contains(part), "{part}\n{told}");
     }
-    // What serves now reads again what the other could not.
+    // The version that serves now can read the output that the other could not.
     assert_eq!(scene.answer("text Hello;done").await, ("Hello".to_owned(), None));
-    // Put back, it may read as badly as it likes.
+    // The same component is not rolled back again, however badly it reads.
     for _ in 0..4 {
         assert!(scene.answer("trap;").await.1.is_some());
     }

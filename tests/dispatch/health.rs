@@ -1,4 +1,4 @@
-//! Whether a backend can work, asked at any time.
+//! Tests of the check whether a backend is available, which can be made at any time.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use crate::support::lasting::LastingBackend;
 use crate::support::scripted::{Agent, Collected, ScriptedLauncher, parts};
 
-/// One backend, and another that cannot work here.
+/// One backend, and another that is not available here.
 struct Pair(Arc<dyn Backend>);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! Messages that a running turn took in, over the death of the gateway: they are over with that
-//! turn, run where it begins again, and are told of where people are asked about it.
+//! Tests of messages that were sent to a running turn when the gateway died: they end with that
+//! turn, are repeated together with it, and appear in the question whether to repeat it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::kept::{Life, file, quick, with_tools};
 use crate::support::scripted::{Agent, ScriptedLauncher, Understanding, message, plain};
 
-/// Agents that work until they are told to end.
+/// Agents that work until `go` is set.
 fn until(go: &watch::Sender<bool>) -> Arc<ScriptedLauncher> {
     let goes = go.subscribe();
     ScriptedLauncher::new(move |agent: Agent| {
@@ -24,7 +24,7 @@ fn until(go: &watch::Sender<bool>) -> Arc<ScriptedLauncher> {
     })
 }
 
-/// `plain`, and says of every steered message that the model has it.
+/// Like `plain`, and reports for every steered message that the model received it.
 fn steerable() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
@@ -48,7 +48,7 @@ fn a_message_that_a_running_turn_took_in_is_over_with_that_turn_and_not_before()
     assert!(file(folder.path()).contains("and this"), "it is kept before anybody is told");
     assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
     first.die();
-    // Neither the prompt nor what was said while it ran is lost.
+    // Neither the prompt nor the steered message is lost.
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(2), [(1, "one".to_owned(), None), (2, "and this".to_owned(), None)]);
     second.die();
@@ -109,7 +109,7 @@ fn a_message_that_a_turn_took_in_is_told_of_and_runs_not_where_that_turn_is_not_
     second.noted(folder.path(), |text| text.contains("`1` offered") && text.contains("- [x] `2`"));
     assert_eq!(second.prompts(), Vec::<String>::new());
     second.die();
-    // Neither again.
+    // Neither runs again.
     let third = Life::begin(folder.path(), &plain(), quick(), 1);
     third.ask("new");
     assert_eq!(third.answers(1).remove(0).1, "new");

@@ -1,4 +1,4 @@
-//! The hooks around every turn, and what they may not disturb.
+//! Tests of the hooks around every turn, and of what they must not disturb.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::support::scripted::{
 
 const HOOKS: &str = "# Agents\n\n## Hooks\n\n### agent_begin\n- instruction: Begin now.\n\n### agent_stop\n- instruction: Tidy up.\n";
 
-/// Writes `agents.md` of a desk's folder.
+/// Writes `agents.md` in the desk's folder.
 fn operator_writes(folder: &Path, text: &str) {
     std::fs::write(folder.join("config/agents.md"), text).unwrap();
 }
 
-/// Which hook, or else which prompt, an agent was started for.
+/// Returns the hook or the prompt for which an agent was started.
 fn what(prompt: &str) -> &str {
     match prompt.split('\n').next() {
         Some("Begin now.") => "begin",
@@ -46,7 +46,7 @@ async fn until(what: &str, mut found: impl FnMut() -> bool) {
     }
 }
 
-/// Answers prompts in a session each; hooks say nothing.
+/// Answers prompts, each in a session of its own. Hooks answer nothing.
 async fn obliging(agent: Agent) {
     match what(&agent.prompt) {
         "begin" | "stop" => agent.say(&["session s-hook", "done"]).await,
@@ -103,7 +103,7 @@ async fn nobody_waits_for_the_hook_after_the_turn_but_the_lane_does() {
     desk.collected.answers(1).await;
     until("the hook", || desk.launcher.prompts().len() == 3).await;
     assert!(desk.dispatcher.is_busy(&Lane::Channel(7)));
-    // Another lane is not held up.
+    // Another lane does not wait.
     desk.ask(8, "elsewhere");
     desk.collected.answers(2).await;
     assert!(!desk.launcher.prompts().contains(&"two".to_owned()), "the lane is held");
@@ -140,7 +140,7 @@ async fn a_hook_that_fails_or_takes_too_long_costs_no_answer() {
         match what(&agent.prompt) {
             "begin" => agent.exit(Exit::Code(1), "no such thing").await,
             "stop" => {
-                // Works until it is told to end.
+                // The agent works until it is stopped.
                 agent.commands.recv().await;
                 agent.exit(Exit::Signal(15), "").await;
             }
@@ -240,7 +240,7 @@ async fn what_a_hook_says_goes_to_its_channel_and_its_memory_to_the_file() {
 async fn a_stop_ends_the_hook_that_runs_and_a_prompt_stopped_before_it_began_is_not_asked() {
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         if matches!(what(&agent.prompt), "begin" | "stop") {
-            // Works until it is told to end.
+            // The agent works until it is stopped.
             agent.commands.recv().await;
             return agent.exit(Exit::Code(130), "").await;
         }
@@ -321,7 +321,7 @@ async fn no_agent_of_a_hook_is_kept_and_its_questions_are_dismissed() {
         }
         let answers = collected.answers(4).await;
         assert!(answers.iter().all(|(_, answer)| answer.failure.is_none()), "{answers:?}");
-        // The conversation's own agent is kept, in one process; the hooks' are gone.
+        // The agent of the conversation is kept, in one process. The agents of hooks are not.
         let launches = launcher.launches.lock().unwrap().len();
         assert_eq!(launches, if sharing == "session" { 3 } else { 1 }, "{sharing}");
         let gone =
@@ -331,7 +331,7 @@ async fn no_agent_of_a_hook_is_kept_and_its_questions_are_dismissed() {
     }
 }
 
-/// Reads the memory at the moment of delivery.
+/// Reads the memory file at the moment of delivery.
 struct Watching {
     memory: PathBuf,
     seen: mpsc::UnboundedSender<String>,

@@ -1,5 +1,5 @@
-//! Hostile agents, as real processes, seen from the one who asked: a clear word, in time, and
-//! nothing left behind.
+//! Tests of hostile agents, as real processes, from the view of a user: a clear message, in time,
+//! and nothing left behind.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use aetheel::queue::Limits;
 
 use crate::support::scripted::{Collected, OneBackend, ScriptedBackend, message, parts, plain};
 
-/// Asks an agent that is this shell script; `timeout` is the turn's budget.
+/// Asks an agent that is this shell script. `timeout` is the turn's time limit.
 async fn ask(script: &str, timeout: Duration) -> (Answer, Duration) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("agent");

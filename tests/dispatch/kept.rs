@@ -1,5 +1,5 @@
-//! What becomes of accepted events when the gateway dies: each state of the journal, one life after
-//! the other.
+//! Tests of accepted events when the gateway dies, for each state in the journal, with one process
+//! after the other.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::support::scripted::{
 
 const ANN: u64 = 4;
 
-/// One life of a gateway over the folder's journal.
+/// One gateway process with the journal of a folder.
 pub(super) struct Life {
     pub(super) dispatcher: Dispatcher,
     collected: Arc<Collected>,
@@ -30,7 +30,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Begins one in a runtime of its own, so that it can die.
+    /// Starts one with a runtime of its own, so that it can be killed.
     pub(super) fn begin(
         folder: &Path,
         understanding: &Understanding,
@@ -40,7 +40,7 @@ impl Life {
         Self::begin_with(folder, understanding, launcher, slots, None)
     }
 
-    /// Begins one with what comes of opening a thread.
+    /// Starts one with the given result of opening a thread.
     fn begin_with(
         folder: &Path,
         understanding: &Understanding,
@@ -73,7 +73,7 @@ impl Life {
         Self { dispatcher, collected, launcher, journal, runtime }
     }
 
-    /// Accepts a prompt and returns once it is safe.
+    /// Submits a prompt and waits until it is on disk.
     pub(super) fn ask(&self, prompt: &str) -> u64 {
         let key = Some(format!("test:{prompt}"));
         let submitted = NewEvent { asker: Some(ANN), key, ..message(7, prompt) };
@@ -107,7 +107,7 @@ impl Life {
         assert!(shown.is_ok(), "the turn shows nothing");
     }
 
-    /// Waits until the file says something of an event.
+    /// Waits until the journal contains the wanted text.
     pub(super) fn noted(&self, folder: &Path, wanted: impl Fn(&str) -> bool) {
         let wait = async {
             while !wanted(&file(folder)) {
@@ -120,8 +120,7 @@ impl Life {
         assert!(noted.is_ok(), "the journal never said so:\n{}", file(folder));
     }
 
-    /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any
-    /// more.
+    /// Ends like a killed program: everything that runs is dropped and writes no more files.
     pub(super) fn die(self) {
         self.runtime.block_on(self.journal.flush());
         self.runtime.shutdown_timeout(Duration::from_secs(60));
@@ -132,7 +131,7 @@ pub(super) fn file(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("config/state/queue.md")).unwrap()
 }
 
-/// Understands `tool` too.
+/// Like `plain`, but also understands `tool`.
 pub(super) fn with_tools() -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| {
@@ -154,7 +153,7 @@ pub(super) fn with_tools() -> Understanding {
     })
 }
 
-/// Agents that say these lines and then never end.
+/// Agents that print these lines and never end.
 fn stuck(lines: &'static [&'static str]) -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(move |agent: Agent| async move {
         agent.say(lines).await;
@@ -262,7 +261,7 @@ fn what_had_used_a_tool_is_offered_and_done_again_once() {
 #[test]
 fn what_was_answered_and_perhaps_not_delivered_is_delivered_and_not_asked_again() {
     let folder = tempfile::tempdir().unwrap();
-    // The first life dies with its answer in the file: everything before its delivery is there.
+    // The first process dies when its answer is in the journal, before the delivery.
     let first = Life::begin(folder.path(), &plain(), quick(), 1);
     first.ask("one");
     first.answers(1);
@@ -396,7 +395,7 @@ fn what_was_changed_or_taken_back_while_it_waited_stays_so_over_the_death_of_the
         assert_eq!(first.dispatcher.amend("test:tpyo", "typo"), Ok(true));
         assert!(first.dispatcher.withdraw("test:never mind"));
     }
-    // What is safe after them is on disk after them.
+    // When this event is on disk, all events before it are too.
     first.ask("last");
     first.die();
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
@@ -404,7 +403,7 @@ fn what_was_changed_or_taken_back_while_it_waited_stays_so_over_the_death_of_the
     assert_eq!(second.prompts(), ["one", "typo", "last"]);
 }
 
-/// Ends like a gateway that is told to: turns are stopped at once.
+/// Ends like a gateway that is asked to stop: turns are stopped at once.
 fn shut_down(life: &Life) {
     life.runtime.block_on(life.dispatcher.shutdown(Duration::ZERO));
 }
@@ -459,7 +458,7 @@ fn a_refusal_is_told_once_and_never_carried_out_whatever_dies_when() {
     let decline = |life: &Life, prompt: &str| {
         life.runtime.block_on(life.dispatcher.decline(refused(prompt), "No.")).unwrap()
     };
-    // One that was told, and one whose life ended before.
+    // One refusal was shown to the user, and for the other the process died before that.
     let told = decline(&first, "told").unwrap();
     first.dispatcher.declined(told);
     let untold = decline(&first, "untold").unwrap();
@@ -504,7 +503,7 @@ fn what_was_stopped_for_good_does_not_come_back_although_the_gateway_dies_before
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
     second.ask("new");
     let told = second.answers(1).remove(0);
-    // Unless the first life came to telling it before it died.
+    // The first process may also have shown it before it died.
     if told.0 == 1 {
         assert!(told.2.as_ref().is_some_and(|told| told.starts_with("Stopped")), "{told:?}");
         second.answers(2);
@@ -584,7 +583,7 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whatever_dies_when() {
         .runtime
         .block_on(async { first.dispatcher.submit(asked.clone()).unwrap().safe().await })
         .unwrap();
-    // Discord does not answer: it neither runs nor holds the channel up.
+    // Discord does not answer: the prompt neither runs nor blocks the channel.
     first
         .runtime
         .block_on(first.collected.threads.subscribe().wait_for(|threads| *threads == [1]))

@@ -1,5 +1,5 @@
-//! Replies that no parser could read: each kind of loss, an agent that is heard to its end, and the
-//! delivery, once, whatever dies when.
+//! Tests of replies that no parser could read: each kind of loss, reading an agent's output to its
+//! end, and a single delivery, whatever process dies at which time.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ use crate::support::scripted::{
 const ANN: u64 = 4;
 const BOB: u64 = 5;
 
-/// Makes of a line `riddle X` what `of` says; everything else is plain.
+/// Calls `of` for a line `riddle X`, and treats all other lines like `plain`.
 fn riddles(
     of: impl Fn(&str) -> Result<Vec<aetheel::agent::Action>, GuestFailure> + Send + Sync + 'static,
 ) -> Understanding {
@@ -40,7 +40,7 @@ fn riddles(
     })
 }
 
-/// The newer parser.
+/// The newer parser, which reads riddles.
 fn solved() -> Arc<dyn Backend> {
     ScriptedBackend::new(riddles(|text| Ok(vec![event(text_event(text))]))).of_generation(2, "2")
 }
@@ -62,7 +62,7 @@ impl Backends for Replaceable {
     }
 }
 
-/// One life of a gateway over a folder.
+/// One gateway process with a folder.
 struct Life {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
@@ -158,7 +158,7 @@ impl Life {
         self.runtime.block_on(self.dispatcher.idle());
     }
 
-    /// Waits until the journal says that an event is over, and returns it.
+    /// Waits until the journal marks an event as complete, and returns the journal.
     fn over(&self, folder: &Path, event: u64) -> String {
         let file = folder.join("config/state/queue.md");
         let wanted = format!("- [x] `{event}`");
@@ -176,8 +176,7 @@ impl Life {
             .expect("it is checked off")
     }
 
-    /// Ends like a killed program: what was begun is dropped, and nothing of it writes a file any
-    /// more.
+    /// Ends like a killed program: everything that runs is dropped and writes no more files.
     fn die(self) {
         if let Some(journal) = &self.journal {
             self.runtime.block_on(journal.flush());
@@ -190,7 +189,7 @@ fn user(id: u64, owner: bool) -> Person {
     Person::User { id, roles: vec![], owner, name: "somebody".to_owned() }
 }
 
-/// Agents that say these lines and end.
+/// Agents that print these lines and end.
 fn saying(lines: &'static [&'static str]) -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(move |agent: Agent| async move {
         agent.say(lines).await;
@@ -202,7 +201,7 @@ fn recording(folder: &Path, turn: &LostTurn) -> String {
     std::fs::read_to_string(folder.join("recordings").join(&turn.recording)).unwrap()
 }
 
-/// A life in which a reply was lost; returns its turn.
+/// Runs a process in which a reply was lost. Returns it with the lost turn.
 fn one_lost(folder: &Path) -> (Life, LostTurn) {
     let life = Life::begin(
         folder,
@@ -218,7 +217,7 @@ fn one_lost(folder: &Path) -> (Life, LostTurn) {
 
 #[test]
 fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
-    // With something to see, it is not unread.
+    // If a part of the answer was shown, the reply is not lost.
     let protocol = || {
         Ok(vec![event(text_event("half")), done(Outcome::Failed(failure(FailureKind::Protocol)))])
     };
@@ -243,7 +242,7 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
     };
     let kinds: [(&str, Understanding); 6] = [
         ("unread", riddles(move |_| Ok(vec![unknown()]))),
-        // It used a tool, and then said what nobody could read.
+        // The agent used a tool and then printed an unreadable answer.
         ("unread", riddles(move |_| Ok(vec![tool(), unknown()]))),
         ("backend refused", riddles(|_| Err(GuestFailure::Refused("no".to_owned())))),
         ("backend crashed", trapping()),
@@ -328,7 +327,7 @@ fn an_agent_whose_guest_failed_is_heard_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["riddle one "]).await;
-        // It goes on only because its stdin ends, and is not killed.
+        // The agent continues because its stdin is closed, and is not killed.
         match agent.commands.recv().await {
             Some(ProcessCommand::CloseStdin) | None => {}
             Some(other) => panic!("not asked for: {other:?}"),
@@ -488,7 +487,7 @@ fn of_a_recording_that_was_cut_at_its_budget_no_end_is_made_up() {
     assert!(text.len() <= 20_000, "{}", text.len());
     let tape = Tape::read(&text).unwrap();
     assert!(tape.cut().unwrap().contains("RECORDINGS_MAX_MIB"), "{:?}", tape.cut());
-    // The newer parser reads every line that is left, and finds half an answer.
+    // The newer parser reads every remaining line, and finds half an answer.
     life.replace(solved());
     let path = folder.path().join("recordings").join(&lost.recording);
     let read = life.runtime.block_on(aetheel::turn::reread::reread(&*solved(), &path, &lost.turn));
@@ -518,7 +517,7 @@ fn button_and_command_together_deliver_once() {
         )
     });
     let delivered = usize::from(pressed.is_ok()) + usize::from(again.is_ok()) + asked;
-    // A press that takes too long is told so, and goes on.
+    // The person whose press takes too long is informed, and the delivery continues.
     assert!(delivered <= 1, "{pressed:?} {again:?} {asked}");
     life.answers(2);
     life.rest();
@@ -527,7 +526,7 @@ fn button_and_command_together_deliver_once() {
     assert_eq!(life.answers(2).len(), 2, "the failure and its recovery");
 }
 
-/// Every state in which the files can be when the gateway dies: the reply comes exactly once.
+/// All states that the files can have when the gateway dies: the reply is delivered exactly once.
 #[test]
 fn a_reply_is_delivered_once_whatever_dies_when() {
     let folder = tempfile::tempdir().unwrap();
@@ -556,8 +555,8 @@ fn a_reply_is_delivered_once_whatever_dies_when() {
     assert!(accepted.contains("answered"), "with its answer, in one line: {accepted}");
     assert!(lost_after.contains("delivered") && lost_before.contains(" lost at "), "{lost_after}");
     let torn = &accepted[..accepted.len() / 2];
-    // The journal, the ledger, whether the reply still comes by itself, whether it comes when the
-    // button is pressed.
+    // The journal, the ledger, whether the reply is still delivered automatically, and whether it
+    // is delivered when the button is pressed.
     let deaths = [
         ("before anything", queue_before.clone(), &lost_before, false, true),
         ("while it was written down", format!("{queue_before}{torn}"), &lost_before, false, true),
@@ -617,7 +616,7 @@ fn a_reply_is_delivered_once_whatever_dies_when() {
 #[test]
 fn the_conversation_goes_on_where_the_recovered_turn_left_it_unless_it_went_elsewhere() {
     let s = |id: &str| Some(SessionId::new(id).unwrap());
-    // What is bound when the reply is recovered, and afterwards.
+    // The session before the reply is recovered, and afterwards.
     for (now, then) in [(None, s("s-9")), (s("s-5"), s("s-5"))] {
         let folder = tempfile::tempdir().unwrap();
         let old = riddles(|_| Err(GuestFailure::Refused("no".to_owned())));
@@ -645,7 +644,7 @@ fn an_event_that_runs_again_outdoes_what_its_earlier_attempt_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (life, lost) = one_lost(folder.path());
     life.die();
-    // It died before the failure was told.
+    // The process died before the failure was delivered.
     let queue = folder.path().join("config/state/queue.md");
     let text = std::fs::read_to_string(&queue).unwrap();
     let kept: Vec<&str> = text

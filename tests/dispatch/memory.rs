@@ -1,5 +1,5 @@
-//! Whose memory is whose: what one member has remembered is shown where it was noted, with who
-//! brought it, and nowhere else.
+//! Tests of the memory's scope: a note is shown only where it was made, with the name of the member
+//! who made it.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,8 @@ use crate::support::scripted::{
     Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
 };
 
-/// A desk whose agent remembers every prompt, and the system prompts it was given.
+/// Starts a desk whose agent remembers every prompt. Also returns the system prompts that the agent
+/// received.
 async fn remembering() -> (Desk, Arc<Mutex<Vec<String>>>) {
     let prompts = Arc::new(Mutex::new(Vec::new()));
     let (seen, usual) = (prompts.clone(), plain());

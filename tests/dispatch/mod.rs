@@ -1,4 +1,4 @@
-//! Dispatcher and turn driver on scripted parts.
+//! Tests of the dispatcher and the turn driver with scripted agents and backends.
 
 mod absorb;
 mod asks;

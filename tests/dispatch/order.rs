@@ -1,4 +1,4 @@
-//! Many events: order, slots, refusals, shutdown.
+//! Tests of many events: order, slots, refusals and the shutdown.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -176,13 +176,13 @@ fn a_runtime_that_goes_away_with_much_waiting_ends_quietly() {
         let desk =
             Desk::new(launcher, Wishes { slots: 1, depth: 10_000, ..Wishes::default() }).await;
         for lane in 0..5_000 {
-            // Whether it waits or is busy: what counts is that very many wait.
+            // The event may wait or be refused; only a large number of waiting events matters.
             let _ = desk.dispatcher.submit(message(1, &format!("prompt {lane}")));
         }
         assert!(desk.dispatcher.is_busy(&Lane::Channel(1)));
         desk
     });
-    // Each of them would go one level deeper, and take the stack with it.
+    // Dropping them must not recurse once per event, which would overflow the stack.
     drop(runtime);
     drop(desk);
 }

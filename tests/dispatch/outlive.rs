@@ -1,4 +1,4 @@
-//! Turns that outlive the gateway: one life after the other goes on with the same agent.
+//! Tests of turns that outlive the gateway: the next process continues with the same agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::support::shelf::Shelf;
 
 const ANN: u64 = 4;
 
-/// One life of a gateway in a folder; its agents are on the shelf.
+/// One gateway process with a folder. Its agents belong to the shelf and outlive it.
 struct Life {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
@@ -79,7 +79,7 @@ impl Life {
             .unwrap();
     }
 
-    /// The first answer's text and failure.
+    /// Returns the text and the failure of the first answer.
     fn answer(&self) -> (String, Option<String>) {
         let (_, answer) = self.runtime.block_on(self.collected.answers(1)).remove(0);
         (answer.text, answer.failure)
@@ -101,7 +101,7 @@ impl Life {
         self.until(text, || self.collected.shown.lock().unwrap().contains(&text_event(text)));
     }
 
-    /// Dies, with everything it has in memory; its threads, which a kill would end, write no more.
+    /// Drops everything in memory. Its threads, which a kill would end, write nothing more.
     fn dies(self) {
         self.runtime.block_on(self.journal.flush());
         self.runtime.shutdown_timeout(Duration::from_secs(60));
@@ -113,7 +113,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// An agent that says one text, waits for leave, says another and is done.
+/// An agent that says one text, waits until the flag is set, says another text and ends.
 fn in_two_halves() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
     let (leave, given) = watch::channel(false);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
@@ -128,7 +128,7 @@ fn in_two_halves() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
     (leave, launcher)
 }
 
-/// A life that died after the first half of an answer; its agent goes on to the end.
+/// Runs a process that dies after the first half of an answer. Its agent continues to the end.
 fn dead_halfway() -> (tempfile::TempDir, Shelf, Arc<ScriptedLauncher>) {
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents.clone());
@@ -158,7 +158,7 @@ fn a_turn_goes_on_where_the_gateway_died_and_its_agent_is_asked_once() {
     assert_eq!(second.runtime.block_on(second.collected.answers(2)).len(), 2);
 }
 
-/// Makes a recording one that began so much earlier: as if its gateway had been away for that long.
+/// Changes the start time of a recording, as if the gateway had been away for `by`.
 fn age(recording: &Path, by: Duration) {
     let text = std::fs::read_to_string(recording).unwrap();
     let (before, rest) = text.split_once(r#""started":""#).unwrap();
@@ -205,7 +205,8 @@ fn a_recording_cut_anywhere_brings_the_whole_answer_and_nothing_twice() {
     shelf.wait_for_exits();
     let (path, queue) = (recording(folder.path()), folder.path().join("config/state/queue.md"));
     let (whole, state) = (std::fs::read(&path).unwrap(), std::fs::read(&queue).unwrap());
-    // An agent starts only once the recording says what for; from that its guest knows the rest.
+    // The recording contains the start of the turn before the agent is started, so the guest can be
+    // replayed from there.
     let text = String::from_utf8(whole.clone()).unwrap();
     let at = text.find("start-turn").unwrap();
     let starts = at + text[at..].find('\n').unwrap();
@@ -224,7 +225,7 @@ fn a_recording_cut_anywhere_brings_the_whole_answer_and_nothing_twice() {
     }
 }
 
-/// Understands `ask` and hands the decision to the agent as a line.
+/// Understands `ask`, and writes the decision to the agent as a line.
 fn asking() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
@@ -259,7 +260,7 @@ fn question() -> Ask {
     }
 }
 
-/// An agent that asks, and sends on what it is told; it answers once it has leave.
+/// An agent that asks and forwards what it receives. It answers when the flag is set.
 fn curious() -> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc<ScriptedLauncher>) {
     let (told, hears) = mpsc::unbounded_channel();
     let (leave, given) = watch::channel(false);
@@ -359,7 +360,7 @@ fn a_turn_does_not_keep_a_level_of_safety_that_was_taken_back() {
     drop(leave);
 }
 
-/// What `plain` makes of the output, and a notice besides; texts in capitals.
+/// Like `plain`, with an additional notice, and with the text in capitals if `capitals` is set.
 fn other(capitals: bool) -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| {

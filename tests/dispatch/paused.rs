@@ -1,4 +1,5 @@
-//! Prompts for a paused backend wait, in order, and are answered when a component works again.
+//! Tests that prompts for a paused backend wait, in order, and are answered when a component works
+//! again.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,11 +17,11 @@ use crate::support::scripted::{
     Agent, Collected, ScriptedBackend, ScriptedLauncher, message, parts, plain,
 };
 
-/// A backend that is paused on demand.
+/// A backend that can be paused.
 struct Pausable {
     inner: ScriptedBackend,
     paused: AtomicBool,
-    /// It opens no link, though it does not say that it is paused: this many times.
+    /// How many more times no link can be opened although the backend is not reported as paused.
     shut: AtomicU32,
 }
 
@@ -77,7 +78,7 @@ struct Place {
 }
 
 impl Place {
-    /// With one slot and a backend that answers with the prompt.
+    /// Starts a desk with one slot and a backend that answers with the prompt.
     async fn with(backend: Arc<Pausable>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let launcher = ScriptedLauncher::new(|agent: Agent| async move {
@@ -162,7 +163,7 @@ async fn what_waits_for_a_paused_backend_can_be_stopped() {
     assert!(place.dispatcher.stop(&Lane::Channel(7)));
     assert_eq!(place.texts(1).await, ["Stopped before it began."]);
 
-    // The lane is not left paused.
+    // The lane must not stay paused.
     place.ask(7, "again");
     place.collected.notices(2).await;
     backend.paused.store(false, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! While only planning is wanted, what an agent asks leave for is refused unless it only looks: of
-//! every backend, whoever would allow it, until a person agrees to the plan.
+//! Tests of planning mode: until a person approves the plan, a permission request is refused unless
+//! it only reads, for every backend and every person who would allow it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ fn tool(kind: &str, target: &str) -> AskKind {
     })
 }
 
-/// `plain`, and asks at `plan` and `KIND TARGET`; tells the agent every decision as a line.
+/// Like `plain`, but asks at `plan` and `KIND TARGET`, and writes every decision to the agent as a
+/// line.
 fn asking() -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
@@ -61,7 +62,7 @@ fn asking() -> Understanding {
     })
 }
 
-/// Asks these, one after the other, and says what it was told.
+/// Agents that ask these questions one after the other, and repeat what they receive.
 fn agent(asks: &'static [&'static str]) -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(move |mut agent: Agent| async move {
         for ask in asks {
@@ -96,7 +97,7 @@ fn ann() -> Person {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changes_something_is_refused_with_a_word_to_the_agent_and_to_people() {
-    // Also by an agent that has no mode for it.
+    // This also holds for an agent without a mode for it.
     for feature in [Some("plan"), None] {
         let asks =
             &["bash touch x", "file_write a", "file_edit b", "mcp c", "other d", "bash touch x"];
@@ -126,7 +127,7 @@ async fn looking_is_asked_for_and_after_a_person_agreed_to_the_plan_so_is_the_re
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert!(answer.text.ends_with("bash make: \"allow-once\"; "), "{}", answer.text);
     assert!(answer.notices.is_empty(), "{:?}", answer.notices);
-    // A plan that is refused stays one.
+    // After the plan was refused, planning continues.
     let desk = planning(&["plan", "bash make"], Mode::Plan, Some("plan")).await;
     let question = desk.collected.questions(1).await.remove(0);
     desk.dispatcher
@@ -145,7 +146,7 @@ async fn who_does_not_only_plan_is_asked() {
     assert!(desk.collected.answers(1).await.remove(0).1.text.contains("allow-once"));
 }
 
-/// Whatever any agent was recorded asking leave for changes something, and is told as what it is.
+/// Every recorded permission request of any agent changes something, and gets the refusal for it.
 #[test]
 fn of_every_backend_what_was_recorded_asking_leave_is_held_back() {
     let mut held: BTreeMap<&str, usize> = BTreeMap::new();

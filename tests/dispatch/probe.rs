@@ -1,5 +1,5 @@
-//! Health probes: they take the way of prompts, whatever else is going on, and leave nothing
-//! behind.
+//! Tests of health probes: they take the same path as prompts, whatever else happens, and leave
+//! nothing behind.
 
 use std::time::Duration;
 

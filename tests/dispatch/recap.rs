@@ -1,5 +1,5 @@
-//! Conversations that moved to another machine: the agent there begins anew, and is told what was
-//! said.
+//! Tests of conversations that moved to another machine: the agent there starts a new session and
+//! receives the earlier messages.
 
 use aetheel::agent::Exit;
 use aetheel::dispatch::Said;
@@ -11,7 +11,8 @@ use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
 const MOVED: &str =
     "This conversation moved to another machine; I start again from the messages in this channel.";
 
-/// The state files of a node that had a conversation in channel 7, and one in a hook's lane.
+/// Returns the state files of a node that had a conversation in channel 7, and one in a hook's
+/// lane.
 async fn files() -> Vec<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::open(folder.path()).await.unwrap();
@@ -60,7 +61,7 @@ fn said() -> Vec<Said> {
 async fn an_agent_that_begins_anew_is_told_what_was_said_once_and_people_that_it_does() {
     let (desk, workspace) = desk(said(), &["session here", "text ok", "done"]).await;
     assert!(workspace.bindings().get(&Lane::Channel(7), "scripted").await.moved);
-    // Which a second handover of the same does not change.
+    // Importing the same files again does not change that.
     workspace.absorb(&files().await).await.unwrap();
     for prompt in ["one", "two"] {
         desk.dispatcher.submit(message(7, prompt)).unwrap();
@@ -79,7 +80,7 @@ async fn an_agent_that_begins_anew_is_told_what_was_said_once_and_people_that_it
     let binding = workspace.bindings().get(&Lane::Channel(7), "scripted").await;
     assert!(!binding.moved && binding.session.is_some_and(|session| session.as_str() == "here"));
     assert_eq!(binding.settings["model"], "opus");
-    // What is known here stays.
+    // Existing state of this node is kept.
     workspace.absorb(&files().await).await.unwrap();
     let binding = workspace.bindings().get(&Lane::Channel(7), "scripted").await;
     assert!(!binding.moved && binding.session.is_some());

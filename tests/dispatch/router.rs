@@ -1,4 +1,4 @@
-//! Events of lanes that another node has go there.
+//! Tests that events of lanes of another node are sent there.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -8,12 +8,12 @@ use aetheel::event::{EventKind, Lane, NewEvent, Origin};
 
 use crate::support::scripted::{Desk, Wishes, behind_a_gate, message};
 
-/// A way to another node that has some lanes, and what was sent there.
+/// A router to another node that has some lanes. Records the events that were sent.
 #[derive(Default)]
 pub struct Other {
     pub lanes: HashSet<Lane>,
     pub sent: Mutex<Vec<NewEvent>>,
-    /// The database is away.
+    /// The database is unreachable.
     pub away: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Conversations that are put away, listed, taken up again and shortened.
+//! Tests of conversations that are put away, listed, resumed and shortened.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,7 +24,7 @@ struct Desk {
     folder: Arc<tempfile::TempDir>,
 }
 
-/// A dispatcher with a long-lived agent, in a folder that may know things already.
+/// Starts a dispatcher with a long-lived agent, in a folder that may contain earlier state.
 async fn desk(folder: Arc<tempfile::TempDir>) -> Desk {
     let opened: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&opened);
@@ -60,7 +60,7 @@ async fn fresh() -> Desk {
 }
 
 impl Desk {
-    /// A turn, to its end.
+    /// Runs a turn to its end.
     async fn turn(&self, channel: u64, prompt: &str) {
         let before = self.collected.answers(0).await.len();
         self.dispatcher.submit(message(channel, prompt)).unwrap();
@@ -69,7 +69,8 @@ impl Desk {
         self.dispatcher.idle().await;
     }
 
-    /// Titles, those from the agent in brackets, the current one with a star.
+    /// Returns the titles of conversations: those from the agent in brackets, the current one with
+    /// a star.
     async fn titles(&self, lane: &Lane, owner: bool) -> Vec<String> {
         let all = self.dispatcher.conversations(lane, owner, LIMIT).await.all.into_iter();
         all.map(|known| {

@@ -1,5 +1,5 @@
-//! Messages for a running turn: they reach it, or become the next prompt, and whoever wrote learns
-//! which.
+//! Tests of messages to a running turn: each reaches it or becomes the next prompt, and its author
+//! is informed.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::support::scripted::{
     Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
 };
 
-/// `plain`, and reports this outcome of every steered message, which it passes on to the agent.
+/// Like `plain`, but reports this outcome for every steered message, and passes it on to the agent.
 fn steerable(outcome: Option<SteerOutcome>) -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
@@ -30,7 +30,8 @@ fn steerable(outcome: Option<SteerOutcome>) -> Understanding {
     })
 }
 
-/// Says what it is told and ends with it; prompts after the first are answered at once.
+/// Agents that repeat the first message they receive and end. They answer prompts after the first
+/// at once.
 fn listening() -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(|mut agent: Agent| async move {
         if agent.prompt.contains("first") {
@@ -87,7 +88,7 @@ async fn a_message_reaches_the_running_turn_inert_and_with_its_author() {
 async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
     for (outcome, feature, told) in [
         (Some(SteerOutcome::NotNow), Some("steer"), Steered::NotNow),
-        // The turn ends without a word about it.
+        // The turn ends without an outcome for the message.
         (None, Some("steer"), Steered::NotNow),
         (None, None, Steered::Unsupported),
     ] {
@@ -118,7 +119,7 @@ async fn where_nothing_runs_a_message_is_a_prompt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_stopped_with_its_turn_is_refused_and_becomes_no_prompt() {
-    // Its backend says nothing of it while the turn runs.
+    // Its backend reports nothing about the message while the turn runs.
     let deaf: Understanding = {
         let usual = plain();
         Arc::new(move |state, input| {

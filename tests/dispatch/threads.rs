@@ -1,4 +1,5 @@
-//! A thread has a session of its own, and its channel's settings where it has none.
+//! Tests that a thread has a session of its own, and uses its channel's options unless it has its
+//! own.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +16,7 @@ const THREAD: u64 = 70;
 
 type Starts = Arc<Mutex<Vec<StartTurn>>>;
 
-/// The usual guest, taking notes of what it was told.
+/// Like `plain`, and records the commands that start a turn.
 fn noting(starts: &Starts) -> Understanding {
     let (starts, plain) = (Arc::clone(starts), plain());
     Arc::new(move |state, input| {
@@ -107,7 +108,7 @@ async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
         "## Hooks\n\n### agent_begin\n- instruction: Begin now.\n",
     )
     .unwrap();
-    // As after a restart: nobody has said where the thread belongs.
+    // As after a restart: the thread's parent channel is unknown until the event names it.
     desk.dispatcher.submit(NewEvent { parent: Some(CHANNEL), ..message(THREAD, "go") }).unwrap();
     desk.dispatcher.idle().await;
     let safeties: Vec<Safety> =

@@ -1,4 +1,4 @@
-//! One turn: exactly one answer, whatever guest and agent do.
+//! Tests of one turn: it has exactly one answer, whatever guest and agent do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::support::scripted::{
     plain, spawn, text_event,
 };
 
-/// Answers the prompt backwards, in a session.
+/// Answers with the reversed prompt, in a session.
 async fn obliging(agent: Agent) {
     let answer = format!("text {}", agent.prompt.chars().rev().collect::<String>());
     agent.say(&["session s-1", &answer, "done"]).await;
     agent.exit(Exit::Code(0), "").await;
 }
 
-/// A guest that does what `plain` does, except where `instead` has something to say.
+/// Like `plain`, except for inputs for which `instead` returns a result.
 fn except(
     instead: impl Fn(&Input) -> Option<Result<Vec<Action>, GuestFailure>> + Send + Sync + 'static,
 ) -> Understanding {
@@ -203,7 +203,7 @@ async fn the_danger_flag_passes_at_the_danger_level_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_takes_too_long_times_out_through_the_whole_ladder() {
-    // Ignores the interrupt; ends only when told to terminate.
+    // The agent ignores the interrupt, and ends only at the terminate signal.
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["text half an ans"]).await;
         let mut signals = Vec::new();
@@ -465,7 +465,7 @@ async fn what_cannot_be_done_is_answered_so_that_no_guest_waits_for_ever() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_keeps_the_host_busy_or_talks_without_end_is_cut_off() {
     use aetheel::agent::{Chunk, HttpRequest, Write};
-    // Refused at once, as no process listens.
+    // The connection is refused at once, as no process listens there.
     let asks = |_: &Input| {
         let request = HttpRequest {
             request: 7,

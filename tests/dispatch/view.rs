@@ -1,4 +1,4 @@
-//! What there is to show about a lane.
+//! Tests of the view of a lane.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
 
 const SEVEN: Lane = Lane::Channel(7);
 
-/// An agent that ends its turns when it may.
+/// An agent that ends its turn when the flag is set.
 fn held() -> (Arc<ScriptedLauncher>, watch::Sender<bool>) {
     let (release, held) = watch::channel(false);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {

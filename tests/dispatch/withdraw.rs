@@ -1,4 +1,4 @@
-//! Prompts that are taken back or changed while they wait.
+//! Tests of prompts that are withdrawn or changed while they wait.
 
 use aetheel::dispatch::Refusal;
 use aetheel::event::NewEvent;
