@@ -33,7 +33,7 @@ async fn nothing_is_wider_than_a_phone_or_than_a_page_at_four_times_its_size() {
     let desk = Desk::with(with_long_files).await;
     // 1280 pixels at 200 % and at 400 % are 640 and 320; and letters alone may be twice as large.
     for (letters, widths) in [(16, &[320, 640][..]), (32, &[640, 1280])] {
-        let chrome = Chrome::with_letters_of(letters).await;
+        let chrome = Chrome::with_font_size(letters).await;
         let base = desk.sign_in(&chrome, OWNER).await;
         if letters == 16 {
             for prompt in [format!("tool {}", words()), words()] {

@@ -1,10 +1,10 @@
-//! Who may use the bot, how fast, and what the operator learns of refusals.
+//! Access lists, the rate limit of a user, and the log lines about refusals.
 
 use super::{installed, serving};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord};
 
 #[tokio::test]
-async fn who_asks_too_fast_is_told_when_to_try_again() {
+async fn a_user_who_asks_too_fast_is_refused_with_the_time_to_wait() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("USER_PROMPTS_PER_MINUTE", "2");
     let bot = serving(&installation).await;
@@ -29,7 +29,7 @@ async fn who_asks_too_fast_is_told_when_to_try_again() {
 }
 
 #[tokio::test]
-async fn the_start_says_so_when_anyone_can_run_commands_on_this_machine() {
+async fn the_start_warns_when_anyone_can_run_commands_on_this_machine() {
     let local = LocalDiscord::start().await;
     let open = installed(&local);
     let bot = serving(&open).await;
@@ -42,7 +42,7 @@ async fn the_start_says_so_when_anyone_can_run_commands_on_this_machine() {
 }
 
 #[tokio::test]
-async fn who_is_not_listed_gets_no_answer_and_the_log_says_why() {
+async fn unlisted_users_get_no_answer_and_the_log_gives_the_reason() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("ALLOWED_USERS", &ANN.to_string());
     let bot = serving(&installation).await;
@@ -61,6 +61,6 @@ async fn who_is_not_listed_gets_no_answer_and_the_log_says_why() {
     assert_eq!(
         local.messages(CHANNEL).iter().filter(|message| message.reply_to.is_some()).count(),
         1,
-        "nobody else was answered"
+        "only the listed user was answered"
     );
 }

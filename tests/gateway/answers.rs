@@ -1,11 +1,11 @@
-//! What people in Discord see.
+//! Answers, commands and messages, as users see them in Discord.
 
 use aetheel::split::split;
 
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OTHER_BOT};
 
-/// What the demo agent says to words it does not know.
+/// Returns the demo agent's answer to a prompt that is not one of its commands.
 fn repeated(said: &str, number: usize) -> String {
     format!("You said: {said}\n\nThis is message {number} of our conversation.")
 }
@@ -90,7 +90,7 @@ async fn ask_continues_a_conversation_and_reset_forgets_it() {
 }
 
 #[tokio::test]
-async fn a_turn_that_runs_does_not_bring_a_forgotten_conversation_back() {
+async fn a_running_turn_does_not_restore_a_conversation_that_was_reset() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -114,7 +114,11 @@ async fn stop_ends_a_turn_and_the_next_prompt_is_answered() {
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.slash(CHANNEL, ANN, "stop", None);
     let stopped = local.wait_for_message(CHANNEL, |text| text.contains("⚠️ Stopped.")).await;
-    assert!(stopped.content.starts_with("Second 1."), "what was said stays: {}", stopped.content);
+    assert!(
+        stopped.content.starts_with("Second 1."),
+        "the partial answer stays: {}",
+        stopped.content
+    );
     local.wait_for_message(CHANNEL, |text| text == "Stopped.").await;
     local.wait_for("the agent's end", |_| bot.agents().is_empty().then_some(())).await;
     local.mention(CHANNEL, ANN, "hello");
@@ -124,7 +128,7 @@ async fn stop_ends_a_turn_and_the_next_prompt_is_answered() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_after_a_restart_of_the_program() {
+async fn a_conversation_continues_after_a_restart_of_the_program() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut first = serving(&installation).await;
@@ -164,11 +168,14 @@ async fn two_channels_are_answered_at_the_same_time() {
     let done = |message: &crate::support::discord::Message| {
         message.edits.last().expect("it was streamed").0
     };
-    assert!(here.created < done(&there) && there.created < done(&here), "one after the other");
+    assert!(
+        here.created < done(&there) && there.created < done(&here),
+        "the turns did not overlap"
+    );
 }
 
 #[tokio::test]
-async fn a_second_channel_is_told_when_all_slots_are_taken_and_a_busy_channel_waits() {
+async fn a_second_channel_is_refused_when_all_slots_are_taken_and_a_busy_channel_queues() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("MAX_CONCURRENT_QUERIES", "1");
     let _bot = serving(&installation).await;
@@ -183,7 +190,7 @@ async fn a_second_channel_is_told_when_all_slots_are_taken_and_a_busy_channel_wa
 }
 
 #[tokio::test]
-async fn bots_and_webhooks_cost_no_turn() {
+async fn messages_of_bots_and_webhooks_start_no_turn() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;

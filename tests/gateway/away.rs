@@ -1,4 +1,4 @@
-//! What people are told, and what agents, of what happened while the gateway was away.
+//! Notes to users and agents about the time in which the gateway was away.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::support::postgres::Postgres;
 const AWAY: &str = "-# I was away when you wrote this.";
 
 #[tokio::test]
-async fn an_answer_that_comes_late_says_so_and_others_do_not() {
+async fn only_a_late_answer_says_that_the_bot_was_away() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     fs::create_dir_all(installation.path("config/state")).unwrap();
@@ -33,7 +33,7 @@ async fn an_answer_that_comes_late_says_so_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn an_agent_that_begins_anew_is_told_what_was_said_shortened_and_without_secrets() {
+async fn an_agent_with_a_new_session_gets_a_shortened_recap_without_secrets() {
     let local = LocalDiscord::start().await;
     local.let_read();
     let installation = installed(&local);
@@ -60,7 +60,7 @@ async fn an_agent_that_begins_anew_is_told_what_was_said_shortened_and_without_s
 }
 
 #[tokio::test]
-async fn where_the_node_with_all_shards_dies_while_discord_is_away_the_next_one_has_them() {
+async fn the_next_node_takes_all_shards_if_their_node_dies_while_discord_is_away() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     local.faults().shards(4, 4, std::time::Duration::ZERO);
     let [(_one, mut first), (_two, second)] = two(&local, &postgres).await;
@@ -69,7 +69,7 @@ async fn where_the_node_with_all_shards_dies_while_discord_is_away_the_next_one_
         local.wait_for_message(channel, |text| text.contains("You said: hello")).await;
     }
     local.wait_for("all shards", |local| (local.connections() == 4).then_some(())).await;
-    // Where there is something to be caught up with is known to all soon after.
+    // All nodes learn soon which channels may have missed messages.
     let noted =
         format!("select count(*) from aetheel.file where name = 'discord.md' and body ~ '{OTHER}'");
     local.wait_for("the notes", |_| postgres.ask(&noted).ne("0").then_some(())).await;

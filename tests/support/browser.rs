@@ -1,5 +1,5 @@
-//! Somebody at the dashboard: a browser without a screen, that keeps a cookie, fills forms in and
-//! follows events; and what every page has to be.
+//! A browser without a screen for tests of the dashboard. It keeps a cookie, sends forms, follows
+//! events and checks every page it loads.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::discord::LocalDiscord;
 use super::program::{LIMIT, Program};
 
-/// Most bytes of a page.
+/// The largest allowed page, in bytes.
 const PAGE: usize = 50 << 10;
-/// Elements that have no end.
+/// Elements without an end tag.
 const VOID: [&str; 6] = ["meta", "link", "input", "br", "hr", "img"];
 
 /// A browser of one person.
@@ -20,7 +20,7 @@ const VOID: [&str; 6] = ["meta", "link", "input", "br", "hr", "img"];
 pub struct Browser {
     client: Client,
     base: String,
-    /// The cookie as it is sent; empty: none.
+    /// The value of the `cookie` header. Empty: the header is not sent.
     pub cookie: String,
 }
 
@@ -37,7 +37,7 @@ impl Page {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The value of the first field of this name.
+    /// Returns the value of the first form field with this name.
     pub fn field(&self, name: &str) -> String {
         let at = format!("name=\"{name}\" value=\"");
         let (_, rest) =
@@ -46,16 +46,16 @@ impl Page {
     }
 }
 
-/// Where the dashboard of a program is.
+/// Returns the address of the dashboard of a program, from its log.
 pub async fn address(program: &Program) -> SocketAddr {
     let told = program.logs("the dashboard is open").await;
     told["address"].as_str().unwrap().parse().unwrap()
 }
 
-/// The link that somebody gets in a channel.
+/// Runs `/dashboard` in a channel and returns the sign-in link.
 pub async fn link(local: &LocalDiscord, channel: u64, user: u64) -> String {
     let answer = local.answer_to(local.slash(channel, user, "dashboard", None)).await;
-    assert!(answer.ephemeral, "others see it: {answer:?}");
+    assert!(answer.ephemeral, "the link is visible to others: {answer:?}");
     let link = answer.content.strip_prefix('<').and_then(|text| text.split_once('>'));
     link.unwrap_or_else(|| panic!("no link: {}", answer.content)).0.to_owned()
 }
@@ -67,7 +67,7 @@ impl Browser {
         Self { client, base: base.to_owned(), cookie: String::new() }
     }
 
-    /// One of somebody who signed in with a link of their own.
+    /// Signs a user in with a new link and returns their browser.
     pub async fn signed_in(local: &LocalDiscord, channel: u64, user: u64) -> Self {
         let link = link(local, channel, user).await;
         let (base, secret) = link.split_once("/enter/").unwrap();
@@ -80,7 +80,7 @@ impl Browser {
         browser
     }
 
-    /// Keeps the cookie of an answer.
+    /// Stores the cookie that an answer sets.
     pub fn keep(&mut self, page: &Page) {
         self.cookie = page.header("set-cookie").split(';').next().unwrap().to_owned();
     }
@@ -105,7 +105,8 @@ impl Browser {
         read(request.send().await.unwrap()).await
     }
 
-    /// Sends a form of the page of what runs, filled in, and returns what the page says then.
+    /// Sends a form of the start page with its hidden fields, and returns the status text that the
+    /// page shows afterwards.
     pub async fn send(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let page = self.get("/").await;
         let (csrf, lane, turn) = (page.field("csrf"), page.field("lane"), page.field("turn"));
@@ -117,17 +118,17 @@ impl Browser {
         said.split('<').next().unwrap().to_owned()
     }
 
-    /// Follows what changes.
+    /// Follows the events of the start page.
     pub async fn follow(&self) -> Events {
         self.follow_at("/live").await
     }
 
-    /// Follows what a page says is to be followed.
+    /// Follows the events at a path. Panics if too many pages are open.
     pub async fn follow_at(&self, path: &str) -> Events {
-        self.try_follow(path).await.expect("a place for one more page")
+        self.try_follow(path).await.expect("too many pages are open")
     }
 
-    /// Follows what a page says is to be followed; `None` if too many pages are open.
+    /// Follows the events at a path. Returns `None` if too many pages are open.
     pub async fn try_follow(&self, path: &str) -> Option<Events> {
         let response = self
             .request(Method::GET, path)
@@ -144,7 +145,7 @@ impl Browser {
     }
 }
 
-/// Reads an answer; a page has to be one.
+/// Reads an answer and checks its headers and its HTML.
 async fn read(response: Response) -> Page {
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let body = response.text().await.unwrap();
@@ -162,7 +163,7 @@ async fn read(response: Response) -> Page {
     page
 }
 
-/// Panics where a page is not well-formed, or has a script, a style or a handler in it.
+/// Panics if a page is not well-formed, or contains an inline script, a style or an event handler.
 pub fn well_formed(page: &str) {
     let mut open = Vec::new();
     let mut ids = Vec::new();
@@ -192,7 +193,7 @@ pub fn well_formed(page: &str) {
         assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{inside:?}");
         assert!(!attributes.contains(" on") && !attributes.starts_with("on"), "{inside:?}");
         assert!(!attributes.contains("style=") && name != "style", "{inside:?}");
-        // The one way out is to the message in Discord.
+        // Only links to messages in Discord may leave the dashboard.
         let within = attributes.replace("href=\"https://discord.com/channels/", "href=\"");
         assert!(!within.contains("javascript:") && !within.contains("//"), "{inside:?}");
         ids.extend(attributes.split("id=\"").skip(1).filter_map(|rest| rest.split('"').next()));
@@ -203,11 +204,11 @@ pub fn well_formed(page: &str) {
             open.push(name);
         }
     }
-    assert!(open.is_empty(), "{open:?} is open at the end of {page}");
+    assert!(open.is_empty(), "{open:?} is still open at the end of {page}");
     let all = ids.len();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), all, "an id twice in {page}");
+    assert_eq!(ids.len(), all, "an id occurs twice in {page}");
 }
 
 fn form(fields: &[(&str, &str)]) -> String {
@@ -226,14 +227,14 @@ fn form(fields: &[(&str, &str)]) -> String {
     pairs.join("&")
 }
 
-/// Events while they come.
+/// A stream of server-sent events.
 pub struct Events {
     response: Response,
     rest: String,
 }
 
 impl Events {
-    /// The next one: its name and what it says; none: they have ended.
+    /// Returns the name and the data of the next event, or `None` if the stream has ended.
     pub async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.rest.split_once("\n\n") {
@@ -251,7 +252,7 @@ impl Events {
         }
     }
 
-    /// Waits for an event of this name whose HTML is as wanted; panics where they end before.
+    /// Waits for an event with this name and wanted HTML. Panics if the stream ends before.
     pub async fn wait(&mut self, name: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         let found = tokio::time::timeout(Duration::from_secs(60), async {

@@ -1,4 +1,4 @@
-//! Somebody who calls webhooks: signs as the schemes have it, and speaks HTTP byte by byte.
+//! A client that calls webhooks. It signs like the supported schemes and writes HTTP byte by byte.
 #![allow(dead_code, reason = "several test modules use parts of it")]
 
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use sha2::Sha256;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A limit for every answer; generous, because the machine may be busy.
+/// A generous limit for every answer, because the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A call of a webhook: an HTTP request as a sender makes it.
+/// A call of a webhook, as a sender makes it.
 #[derive(Clone)]
 pub struct Call {
     pub method: &'static str,
@@ -28,26 +28,26 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub status: u16,
-    /// Without the date; names in lower case.
+    /// Names in lower case, without `date`.
     pub headers: BTreeMap<String, String>,
     pub body: String,
 }
 
 impl Call {
-    /// A JSON body for a webhook.
+    /// Makes a call with a JSON body.
     pub fn post(webhook: &str, body: &str) -> Self {
         let path = format!("/webhooks/{webhook}");
         Self { method: "POST", path, headers: Vec::new(), body: body.into() }
             .with("Content-Type", "application/json")
     }
 
-    /// Sets a header, in place of one that is there.
+    /// Sets a header and replaces an existing one.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.also(name, value)
     }
 
-    /// Adds a header, beside one that is there.
+    /// Adds a header and keeps an existing one.
     pub fn also(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -58,7 +58,7 @@ impl Call {
         self
     }
 
-    /// Signs as Standard Webhooks has it, so many seconds from now.
+    /// Signs as in Standard Webhooks, with a time that is `off` seconds from now.
     pub fn standard(self, secret: &str, id: &str, off: i64) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed();
         let time = (now + off).to_string();
@@ -98,13 +98,13 @@ impl Call {
         let mut bytes =
             format!("{}Content-Length: {}\r\n\r\n", self.head(), self.body.len()).into_bytes();
         bytes.extend_from_slice(&self.body);
-        // Somebody who has refused already may not read on.
+        // A server that has already refused may have stopped reading.
         let _ = stream.write_all(&bytes).await;
         answer(&mut stream).await
     }
 }
 
-/// Reads an answer to the connection's end.
+/// Reads an answer to the end of the connection.
 pub async fn answer(stream: &mut TcpStream) -> Answered {
     let mut bytes = Vec::new();
     let read =

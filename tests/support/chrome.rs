@@ -1,8 +1,8 @@
-//! Chromium without a screen, as `chromedriver` drives it: W3C WebDriver, and Chromium's own protocol
-//! where that has no word for it.
+//! A headless Chromium that `chromedriver` drives with W3C WebDriver, or with the DevTools protocol
+//! where WebDriver has no command.
 //!
-//! Each has a profile of its own, asks nobody but loopback, and is gone when it is dropped: whatever
-//! carries its mark is killed by its id.
+//! Each browser has its own profile and reaches only loopback addresses. When it is dropped, all
+//! processes with its [`MARK`] are killed.
 
 use std::fs;
 use std::process::Stdio;
@@ -19,14 +19,14 @@ use tokio::process::{Child, Command};
 
 use super::program::LIMIT;
 
-/// The variable by which its processes are known.
+/// The environment variable that marks the processes of a browser.
 const MARK: &str = "AETHEEL_BROWSER";
-/// Between two looks at a page.
+/// Interval at which the state of a page is polled.
 const LOOK: Duration = Duration::from_millis(50);
-/// What WebDriver calls an element in an answer.
+/// The key of an element's id in an answer of WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// Keys as WebDriver writes them.
+/// Keys in WebDriver's encoding.
 pub const TAB: &str = "\u{e004}";
 pub const ENTER: &str = "\u{e007}";
 pub const SHIFT: &str = "\u{e008}";
@@ -34,7 +34,7 @@ pub const SHIFT: &str = "\u{e008}";
 /// A browser of one person.
 pub struct Chrome {
     client: Client,
-    /// The address of its session at the driver.
+    /// The URL of its session at `chromedriver`.
     session: String,
     profile: TempDir,
     _driver: Child,
@@ -45,13 +45,13 @@ impl Chrome {
         Self::with(json!({})).await
     }
 
-    /// One in which pages run no script.
+    /// Starts a browser that runs no scripts.
     pub async fn without_script() -> Self {
         Self::with(json!({"profile.managed_default_content_settings.javascript": 2})).await
     }
 
-    /// One whose user reads letters so large, in pixels; 16 is usual.
-    pub async fn with_letters_of(pixels: u32) -> Self {
+    /// Starts a browser with this default font size in pixels. The usual size is 16.
+    pub async fn with_font_size(pixels: u32) -> Self {
         Self::with(json!({"webkit.webprefs.default_font_size": pixels})).await
     }
 
@@ -129,7 +129,7 @@ impl Chrome {
         answer.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Has Chromium do something in its own words.
+    /// Executes a command of the DevTools protocol.
     async fn devtools(&self, command: &str, parameters: Value) -> Result<Value, String> {
         let body = json!({"cmd": command, "params": parameters});
         self.ask(Method::POST, "/goog/cdp/execute", body).await
@@ -140,18 +140,17 @@ impl Chrome {
         self.post("/url", json!({"url": address})).await;
     }
 
-    /// Goes back; the page before may be there at once, as it was.
+    /// Goes back in the history. The previous page may be shown at once, from the cache.
     pub async fn back(&self) {
         self.eval("history.back()").await;
     }
 
-    /// Opens another tab and goes on in it; returns what stands for it.
+    /// Opens another tab, switches to it and returns its handle.
     pub async fn tab(&self) -> String {
         self.opened("tab").await
     }
 
-    /// Opens another window, which does not hide the others, and goes on in it; returns what stands
-    /// for it.
+    /// Opens another window, which does not hide the others, switches to it and returns its handle.
     pub async fn window(&self) -> String {
         self.opened("window").await
     }
@@ -164,18 +163,18 @@ impl Chrome {
         tab
     }
 
-    /// Goes on in a tab.
+    /// Switches to a tab.
     pub async fn switch(&self, tab: &str) {
         self.post("/window", json!({"handle": tab})).await;
     }
 
-    /// The tab one is in.
+    /// Returns the handle of the current tab.
     pub async fn here(&self) -> String {
         let handle = self.ask(Method::GET, "/window", json!({})).await.unwrap();
         handle.as_str().unwrap().to_owned()
     }
 
-    /// What an expression is in the page, whatever the page allows.
+    /// Evaluates an expression in the page, even if the page's policy forbids `eval`.
     async fn evaluate(&self, expression: &str) -> Result<Value, String> {
         let parameters = json!({
             "expression": expression,
@@ -190,18 +189,19 @@ impl Chrome {
         }
     }
 
-    /// What an expression is in the page.
+    /// Evaluates an expression in the page. Panics if it throws.
     pub async fn eval(&self, expression: &str) -> Value {
         let answer = self.evaluate(expression).await;
         answer.unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
 
-    /// All text of the page that can be seen.
+    /// Returns the visible text of the page.
     pub async fn text(&self) -> String {
         self.eval("document.body?.innerText ?? ''").await.as_str().unwrap().to_owned()
     }
 
-    /// Waits until an expression is something in the page, which may be loaded anew meanwhile.
+    /// Waits until an expression is truthy in the page, which may reload meanwhile. Returns its
+    /// value.
     pub async fn wait(&self, expression: &str) -> Value {
         let mut looks = tokio::time::interval(LOOK);
         let found = tokio::time::timeout(LIMIT * 2, async {
@@ -217,25 +217,25 @@ impl Chrome {
             Ok(value) => value,
             Err(_) => {
                 let last = self.evaluate(expression).await;
-                panic!("waited in vain for {expression}: {last:?} in\n{}", self.text().await)
+                panic!("timed out waiting for {expression}: {last:?} in\n{}", self.text().await)
             }
         }
     }
 
-    /// Waits until the page says this.
+    /// Waits until the page shows this text.
     pub async fn says(&self, text: &str) {
         self.wait(&format!("document.body.innerText.includes({})", json!(text))).await;
     }
 
-    /// The first element that a selector of CSS finds, once it is there.
+    /// Waits for the first element that matches a CSS selector, and returns it.
     async fn element(&self, css: &str) -> Value {
         self.wait(&format!("document.querySelector({}) !== null", json!(css))).await;
         self.post("/element", json!({"using": "css selector", "value": css})).await
     }
 
-    /// Clicks on the first element that a selector finds.
+    /// Clicks on the first element that matches a CSS selector.
     pub async fn click(&self, css: &str) {
-        // A page that changes meanwhile has another one.
+        // The element may be replaced between the search and the click.
         let mut looks = tokio::time::interval(LOOK);
         let clicked = tokio::time::timeout(LIMIT, async {
             loop {
@@ -250,7 +250,7 @@ impl Chrome {
         clicked.await.unwrap_or_else(|_| panic!("{css} cannot be clicked on"));
     }
 
-    /// Clicks on it twice, as fast as people do.
+    /// Clicks on an element twice, as fast as people do.
     pub async fn double_click(&self, css: &str) {
         let element = self.element(css).await;
         let press = [
@@ -265,7 +265,7 @@ impl Chrome {
         self.post("/actions", json!({"actions": [mouse]})).await;
     }
 
-    /// Presses keys one after the other; [`SHIFT`] is held until the end.
+    /// Presses keys one after the other. [`SHIFT`] is held until the end.
     pub async fn keys(&self, keys: &[&str]) {
         let mut actions = Vec::new();
         for key in keys {
@@ -279,39 +279,38 @@ impl Chrome {
         self.ask(Method::DELETE, "/actions", json!({})).await.unwrap();
     }
 
-    /// Types into whatever has the focus.
+    /// Types into the focused element.
     pub async fn type_in(&self, text: &str) {
         let keys: Vec<String> = text.chars().map(String::from).collect();
         self.keys(&keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
 
-    /// Makes the page so large, in CSS pixels.
+    /// Sets the size of the page in CSS pixels.
     pub async fn view(&self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.devtools("Emulation.setDeviceMetricsOverride", size).await.unwrap();
     }
 
-    /// `light` or `dark`, as the system of its user prefers it.
+    /// Sets the preferred color scheme: `light` or `dark`.
     pub async fn scheme(&self, scheme: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.devtools("Emulation.setEmulatedMedia", features).await.unwrap();
     }
 
-    /// Draws no scrollbars, as phones do not.
+    /// Hides scrollbars, as phones do.
     pub async fn hide_scrollbars(&self) {
         let hidden = json!({"hidden": true});
         self.devtools("Emulation.setScrollbarsHidden", hidden).await.unwrap();
     }
 
-    /// A picture of what can be seen: a PNG file.
+    /// Returns a PNG screenshot of the visible part of the page.
     pub async fn picture(&self) -> Vec<u8> {
         let taken = self.devtools("Page.captureScreenshot", json!({"format": "png"})).await;
         STANDARD.decode(taken.unwrap()["data"].as_str().unwrap()).unwrap()
     }
 
-    /// The addresses its pages asked for since this was called last; what belongs to the browser
-    /// itself is left out.
+    /// Returns the URLs that pages requested since the last call, without the browser's own.
     pub async fn asked(&self) -> Vec<String> {
         let log = self.post("/se/log", json!({"type": "performance"})).await;
         let mut found = Vec::new();
@@ -335,7 +334,7 @@ impl Chrome {
         found
     }
 
-    /// Kills whatever carries the mark.
+    /// Kills all processes with the mark.
     fn end(&self) {
         let mark = format!("{MARK}={}", self.profile.path().display());
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -352,7 +351,7 @@ impl Chrome {
 
 impl Drop for Chrome {
     fn drop(&mut self) {
-        // Twice: a process may have been starting another one.
+        // A process may have been starting another one during the first pass.
         self.end();
         self.end();
     }

@@ -1,8 +1,9 @@
-//! Guests written by hand: core modules in WAT, turned into components with the real contract.
+//! Guests written by hand: core modules in WAT that are turned into components of the real
+//! contract.
 //!
-//! [`Wat`] is a well-behaved backend of a chosen name and version; a test replaces the pieces it
-//! wants to misbehave. Answers are canned: [`Memory::lower`] lays actions out in the guest's
-//! memory, as its language's bindings would.
+//! [`Wat`] is a well-behaved backend with a chosen name and version. A test replaces the parts that
+//! are to misbehave. Answers are fixed: [`Memory::lower`] writes actions into the guest's memory,
+//! as the bindings of a language would.
 
 use std::path::Path;
 
@@ -12,10 +13,10 @@ use serde_json::Value;
 use wit_component::{ComponentEncoder, StringEncoding};
 use wit_parser::{Resolve, SizeAlign, Type, TypeDefKind};
 
-/// Where canned answers begin in a guest's memory.
+/// Address of the fixed answers in a guest's memory.
 const ANSWERS: usize = 1024;
 
-/// A backend in WAT. Bodies are instructions; `$in` and `$n` are the inputs of `handle`.
+/// A backend in WAT. The bodies are instructions. `$in` and `$n` are the inputs of `handle`.
 #[derive(Clone, Debug)]
 pub struct Wat {
     pub name: String,
@@ -24,42 +25,43 @@ pub struct Wat {
     pub descriptor: Value,
     /// Version of the contract's package.
     pub contract: String,
-    /// Replaced in the WIT: what, by what.
+    /// Replacements in the WIT: old text, new text.
     pub wit_changes: Vec<(String, String)>,
-    /// Further packages, and what the world imports of them.
+    /// More packages, and the imports of the world from them.
     pub wit_packages: String,
     pub wit_imports: String,
     /// Core imports and anything else at module level.
     pub module: String,
-    /// Memories beside the first, in WAT.
+    /// More memories after the first, in WAT.
     pub memories: String,
-    /// Instructions run at instantiation.
+    /// Instructions that run at instantiation.
     pub start: String,
-    /// Run first in each export.
+    /// Instructions that run first in each export.
     pub describe: String,
     pub save: String,
     pub load: String,
     pub realloc: String,
     pub handle: String,
-    /// Run after the host took the answer of `handle`; empty: there is no such function.
+    /// Instructions that run after the host has read the answer of `handle`. Empty: there is no
+    /// such function.
     pub after_handle: String,
-    /// Run when the first input is `timer`; returns the answer's address or falls through to the
-    /// default answer.
+    /// Instructions that run when the first input is `timer`. They return the address of the
+    /// answer, or fall through to the default answer.
     pub on_timer: String,
-    /// Memory at the beginning, pages of 64 KiB.
+    /// The initial memory, in pages of 64 KiB.
     pub pages: u32,
-    /// The answer to `start-turn`, instead of the usual.
+    /// The answer to `start-turn`, in place of the default.
     pub on_start: Option<Vec<Action>>,
-    /// The answer to the input with this tag, instead of that to `timer` with the usual.
+    /// An input tag, and the answer to it. Replaces the default answer to `timer`.
     pub later: Option<(u8, Vec<Action>)>,
 }
 
-/// Tag of the input `timer`, and of `exited`, as they stand in the contract.
+/// Tags of the inputs `timer` and `exited` in the contract.
 pub const TIMER: u8 = 10;
 pub const EXITED: u8 = 4;
 
 impl Wat {
-    /// A backend that answers `start-turn` with its version as text and the end of the turn,
+    /// Makes a backend that answers `start-turn` with its version as text and the end of the turn,
     /// `timer` with its version as text, and everything else with nothing.
     pub fn new(name: &str, version: &str) -> Self {
         Self {
@@ -91,14 +93,14 @@ impl Wat {
         component(&self.module(), &self.wit())
     }
 
-    /// The WIT this guest was built against.
+    /// Returns the WIT that this guest is built against.
     pub fn wit(&self) -> String {
         let types = include_str!("../../wit/types.wit");
         let backend = include_str!("../../wit/backend.wit");
         let package = "package aetheel:backend@0.2.0;";
         assert!(
             types.contains(package) && backend.contains(package),
-            "the contract's version moved on"
+            "the version of the contract has changed"
         );
         let mut wit = format!("{types}\n{}\n", backend.replace(package, ""));
         wit = wit.replace(package, &format!("package aetheel:backend@{};", self.contract));
@@ -120,12 +122,11 @@ impl Wat {
         descriptor
     }
 
-    /// Has the operator of this configuration accept what it may do, beside what `backends.md`
-    /// says.
+    /// Accepts the capabilities of this guest in `backends.md`, as an operator does.
     pub fn accepted_in(&self, config: &Path) {
         let path = config.join("backends.md");
         let descriptor =
-            Descriptor::parse(&self.described().to_string()).expect("a sound descriptor");
+            Descriptor::parse(&self.described().to_string()).expect("a valid descriptor");
         let lines: String =
             lines(&Capability::of(&descriptor)).iter().map(|line| format!("- {line}\n")).collect();
         let before = std::fs::read_to_string(&path).unwrap_or_default();
@@ -152,7 +153,7 @@ impl Wat {
         let descriptor = self.described();
         let mut memory = Memory { bytes: Vec::new(), keys: Vec::new() };
         let described = memory.text_area(&descriptor.to_string());
-        // Canned answers follow the layout of the unchanged contract: changed ones are refused
+        // Fixed answers use the layout of the unchanged contract. A changed contract is refused
         // before they are used.
         let layout = Layout::of(&Self::new("x", "1").wit());
         let nothing = memory.answer(&layout, &[]);
@@ -238,18 +239,18 @@ impl Wat {
     }
 }
 
-/// A well-behaved backend of this name that answers with this version; see [`Wat::new`].
+/// Returns a well-behaved backend with this name and version. See [`Wat::new`].
 pub fn answering(name: &str, version: &str) -> Vec<u8> {
     Wat::new(name, version).build()
 }
 
-/// Bytes of one action in a guest's memory.
+/// Returns the size of an action in a guest's memory, in bytes.
 pub fn action_size() -> usize {
     let layout = Layout::of(&Wat::new("x", "1").wit());
     layout.sizes.size(&layout.named("action")).size_wasm32()
 }
 
-/// Turns a core module in WAT into a component of the world `agent-backend` of the given WIT.
+/// Turns a core module in WAT into a component of the world `agent-backend` of this WIT.
 pub fn component(wat: &str, wit: &str) -> Vec<u8> {
     let mut module = wat::parse_str(wat).unwrap_or_else(|error| panic!("{error}\n{wat}"));
     let (resolve, package) = resolve(wit);
@@ -277,7 +278,7 @@ fn resolve(wit: &str) -> (Resolve, wit_parser::PackageId) {
 /// The memory of a guest from [`ANSWERS`] on.
 struct Memory {
     bytes: Vec<u8>,
-    /// Where the session and turn keys of the answers are.
+    /// Names and addresses of the session and turn keys in the answers.
     keys: Vec<(String, usize)>,
 }
 
@@ -299,7 +300,7 @@ impl Memory {
         self.bytes[at - ANSWERS..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Puts a string as a function returns it into memory; returns its address.
+    /// Writes a string as a function returns it, and returns its address.
     fn text_area(&mut self, text: &str) -> usize {
         let at = self.put(text.as_bytes(), 1);
         let area = self.put(&[0; 8], 4);
@@ -308,7 +309,7 @@ impl Memory {
         area
     }
 
-    /// Puts `ok(list<action>)` as a function returns it into memory; returns its address.
+    /// Writes `ok(list<action>)` as a function returns it, and returns its address.
     fn answer(&mut self, layout: &Layout, actions: &[Action]) -> usize {
         let list = self.list(
             layout,
@@ -331,7 +332,7 @@ impl Memory {
         at
     }
 
-    /// Writes a value, in the JSON form of recordings, as the canonical ABI has it.
+    /// Writes a value, given in the JSON form of recordings, in the layout of the canonical ABI.
     fn lower(&mut self, layout: &Layout, of: &Type, value: &Value, at: usize) {
         match of {
             Type::Bool => self.set(at, &[u8::from(value.as_bool().expect("a bool"))]),
@@ -399,8 +400,7 @@ impl Memory {
                         if key && (field.name == "session" || field.name == "turn") {
                             self.keys.push((field.name.clone(), at));
                         }
-                        // A field that says nothing is left out of recordings; zeros are its
-                        // default.
+                        // Recordings omit fields with default values, which are zeros in memory.
                         if let Some(value) = value.get(&field.name) {
                             self.lower(layout, of, value, at);
                         }
@@ -413,7 +413,7 @@ impl Memory {
     }
 }
 
-/// The contract as the canonical ABI sees it.
+/// The layout of the contract's types in the canonical ABI.
 struct Layout {
     resolve: Resolve,
     sizes: SizeAlign,
@@ -434,7 +434,7 @@ impl Layout {
         Type::Id(found.expect("a type of the contract").0)
     }
 
-    /// Offset of the first input's tag within a command.
+    /// Returns the offset of the tag of a command within the first input.
     fn command_tag(&self) -> usize {
         let (input, _) = self.first_payload();
         input + self.payload("input")
@@ -448,7 +448,7 @@ impl Layout {
             .size_wasm32()
     }
 
-    /// Offsets from the first input: of its tag, and of the payload of a command.
+    /// Returns the offset of the first input's tag, and of a command's payload.
     fn first_payload(&self) -> (usize, usize) {
         let Type::Id(timed) = self.named("timed-input") else { unreachable!() };
         let TypeDefKind::Record(record) = &self.resolve.types[timed].kind else {

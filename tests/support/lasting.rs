@@ -1,6 +1,6 @@
-//! A long-lived agent and its backend, in this process. The agent reads `open NATIVE|new SESSION`,
-//! `prompt SESSION TURN TEXT`, `stop TURN`, `answer ASK DECISION`, `steer MESSAGE TEXT`, `health`
-//! and `bye` on stdin; its lines are `SESSION TURN WORD REST`.
+//! A long-lived agent and its backend, both in this process. The agent reads `open NATIVE|new
+//! SESSION`, `prompt SESSION TURN TEXT`, `stop TURN`, `answer ASK DECISION`, `steer TURN TEXT` and
+//! `bye` on stdin. Its output lines are `SESSION TURN WORD REST`.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 use super::scripted::Agent;
 
-/// The memory of the guest, which it also saves.
+/// The state of the guest, which is also what it saves.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Memory {
     proc: Option<u32>,
@@ -23,9 +23,9 @@ pub struct Memory {
     sessions: Vec<u32>,
     turns: Vec<(u32, u32)>,
     pub generation: u32,
-    /// Where its last turn was.
+    /// The working directory of its last turn.
     cwd: String,
-    /// How many questions it asked beside turns.
+    /// How many queries it has answered.
     asked: u32,
 }
 
@@ -33,7 +33,7 @@ pub struct Memory {
 pub struct LastingBackend {
     descriptor: Descriptor,
     generation: Generation,
-    /// Whether it takes over what an older one saved.
+    /// Whether it loads the state that an older generation saved.
     pub loads: bool,
 }
 
@@ -70,7 +70,7 @@ impl Backend for LastingBackend {
     }
 }
 
-/// The present generation of the only backend; replaceable.
+/// The current generation of the only backend. Tests replace it.
 pub struct Replaceable(pub Mutex<Arc<dyn Backend>>);
 
 impl Replaceable {
@@ -110,7 +110,7 @@ impl Guest for LastingGuest {
 
     async fn load(&mut self, state: &str, _: &str) -> Result<(), GuestFailure> {
         if !self.loads {
-            return Err(GuestFailure::Refused("it takes over no state".to_owned()));
+            return Err(GuestFailure::Refused("it loads no state".to_owned()));
         }
         let generation = self.memory.generation;
         self.memory = Memory { generation, ..serde_json::from_str(state).unwrap() };
@@ -175,7 +175,7 @@ impl Memory {
                 self.proc = None;
                 let failure = Failure {
                     kind: FailureKind::Crashed,
-                    message: "it is gone".to_owned(),
+                    message: "the agent exited".to_owned(),
                     retry_after_ms: None,
                 };
                 std::mem::take(&mut self.turns)
@@ -192,7 +192,7 @@ impl Memory {
         let answer = match &query.kind {
             QueryKind::Health if self.proc.is_some() => QueryResult::Health("it runs".to_owned()),
             QueryKind::Health => QueryResult::Health("it does not run yet".to_owned()),
-            // The label tells how often it was asked.
+            // The label shows the number of queries so far.
             QueryKind::Models => {
                 let label = format!("asked\u{1b}[2J {}\u{202e}", self.asked);
                 let model =
@@ -218,7 +218,7 @@ impl Memory {
                 QueryResult::Sessions(own.chain(foreign).collect())
             }
             QueryKind::Compact => {
-                let session = query.session.expect("of a session");
+                let session = query.session.expect("the query has a session");
                 assert!(self.sessions.contains(&session), "{session} is not open");
                 let ready = SessionReady {
                     session,
@@ -232,7 +232,7 @@ impl Memory {
                 });
                 return vec![Action::SessionReady(ready), answer];
             }
-            other => panic!("asked {other:?}"),
+            other => panic!("unexpected query {other:?}"),
         };
         vec![Action::QueryAnswer(QueryAnswer { query: query.query, answer })]
     }
@@ -240,7 +240,7 @@ impl Memory {
     fn line(&mut self, line: &str) -> Vec<Action> {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         let [session, turn, word, rest] = words[..] else {
-            panic!("not a line of the agent: {line:?}")
+            panic!("invalid line of the agent: {line:?}")
         };
         let (session, turn) = (session.parse().unwrap(), turn.parse().unwrap());
         match word {
@@ -283,7 +283,7 @@ impl Memory {
                     if word == "done" { Outcome::Completed } else { Outcome::Interrupted },
                 )]
             }
-            other => panic!("the agent said {other:?}"),
+            other => panic!("unexpected line of the agent: {other:?}"),
         }
     }
 
@@ -299,14 +299,14 @@ fn done((session, turn): (u32, u32), outcome: Outcome) -> Action {
     Action::TurnDone(TurnDone { session, turn, outcome, text: None, usage: None })
 }
 
-/// The agent: what it does with each prompt is up to the test, the rest it does by itself.
+/// The agent. The test decides how it reacts to prompts. It handles the opening of sessions itself.
 pub struct Sitting {
     pub agent: Agent,
-    /// Sessions opened, as `native session`.
+    /// The sessions that were opened, as `NATIVE SESSION`.
     pub opened: Arc<Mutex<Vec<String>>>,
 }
 
-/// A thing an agent is told.
+/// A command to the agent.
 #[derive(Debug)]
 pub enum Told {
     Prompt { session: String, turn: String, text: String },
@@ -318,7 +318,7 @@ impl Sitting {
         Self { agent, opened: Arc::clone(opened) }
     }
 
-    /// The next thing it is told beside openings; None when it shall leave.
+    /// Returns the next command that does not open a session, or `None` when the agent is to exit.
     pub async fn told(&mut self) -> Option<Told> {
         loop {
             let text = match self.agent.commands.recv().await? {
@@ -362,14 +362,14 @@ impl Sitting {
     }
 }
 
-/// Answers every prompt with itself, and leaves when asked to.
+/// Answers every prompt with its text, and exits when asked to.
 pub async fn echoing(agent: Agent, opened: Arc<Mutex<Vec<String>>>) {
     let mut sitting = Sitting::new(agent, &opened);
     while let Some(told) = sitting.told().await {
         match told {
             Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
             Told::Other(signal) if signal == "Terminate" => break,
-            Told::Other(other) => panic!("told {other:?}"),
+            Told::Other(other) => panic!("unexpected command {other:?}"),
         }
     }
     opened.lock().unwrap().push("left".to_owned());

@@ -11,25 +11,25 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How a link is.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Open,
     /// Connections end, new ones too.
     Cut,
-    /// Nothing goes through, and nobody is told.
+    /// Data does not pass, but connections stay open.
     Stalled,
-    /// Each answer takes [`SLOW`] longer.
+    /// Answers are delayed by [`SLOW`].
     Slow,
 }
 
-/// Delay that a slow link adds to an answer.
+/// Delay of the answers on a slow link.
 const SLOW: Duration = Duration::from_millis(200);
 
 /// A link. Dropping it cuts it.
 pub struct Link {
     way: watch::Sender<Way>,
-    /// Connections that are silent for so long are cut.
+    /// The time after which silent connections are cut.
     idle: watch::Sender<Option<Duration>>,
     task: JoinHandle<()>,
 }
@@ -42,7 +42,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Forwards a port of this machine to a server; returns the port's address, too.
+    /// Forwards a port of this machine to a server. Also returns the port's address.
     pub async fn to_port(server: SocketAddr) -> (Self, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -60,7 +60,7 @@ impl Link {
         (Self { way, idle, task }, address)
     }
 
-    /// Forwards a socket of PostgreSQL's name in a folder to that in another one.
+    /// Forwards PostgreSQL's socket in a folder to the one in another folder.
     pub fn to_postgres(folder: &Path, server: &Path) -> Self {
         const NAME: &str = ".s.PGSQL.5432";
         let listener = UnixListener::bind(folder.join(NAME)).expect("a socket");
@@ -80,7 +80,7 @@ impl Link {
         Self { way, idle, task }
     }
 
-    /// Cuts connections that are silent for so long, as firewalls and balancers do.
+    /// Cuts connections that are silent for this long, as firewalls and load balancers do.
     pub fn cut_idle(&self, after: Duration) {
         self.idle.send_replace(Some(after));
     }
@@ -108,7 +108,7 @@ async fn join<S: AsyncRead + AsyncWrite>(
     }
 }
 
-/// Returns once nothing went through for as long as is allowed.
+/// Returns when no data has passed for the allowed time.
 async fn silent(mut activity: watch::Receiver<()>, mut allowed: watch::Receiver<Option<Duration>>) {
     loop {
         let limit = *allowed.borrow_and_update();

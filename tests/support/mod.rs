@@ -1,4 +1,4 @@
-//! The parts that several test modules use.
+//! Support code that several test modules use.
 
 pub mod browser;
 pub mod caller;
@@ -15,7 +15,7 @@ pub mod recordings;
 pub mod scripted;
 pub mod shelf;
 
-/// A built backend component.
+/// Returns the component of a built backend.
 pub fn built(name: &str) -> Vec<u8> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("backends").join(name);
     std::fs::read(&path)

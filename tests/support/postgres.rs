@@ -1,5 +1,5 @@
-//! A PostgreSQL server of a test's own: Debian's or any other, in a temporary folder, reached by a
-//! socket in it.
+//! A PostgreSQL server for one test, Debian's or another, in a temporary folder. Clients connect to
+//! a socket in that folder.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,41 +11,42 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Who it runs as where the tests run as root: the server refuses that.
+/// The user id of the server if the tests run as root, because PostgreSQL refuses to run as root.
 const NOBODY: u32 = 65_534;
 const DEFAULT_PORT: u16 = 5_432;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server. Dropping it ends it.
+/// A running server. Dropping it ends the server.
 pub struct Postgres {
     folder: TempDir,
     programs: PathBuf,
     server: Child,
-    /// Settings, as its command line has them.
+    /// Settings in the form of the command line, `name=value`.
     settings: Vec<String>,
-    /// The port of its socket's name.
+    /// The port, which is also part of the socket's name.
     port: u16,
 }
 
 impl Postgres {
-    /// Makes a server with an empty database, and waits until it answers.
+    /// Starts a server with an empty database, and waits until it answers.
     pub fn start() -> Self {
         Self::start_with("fsync=off")
     }
 
-    /// Makes one that waits for the disk, as one that is used does.
+    /// Starts a server that syncs to the disk, as in production.
     #[allow(dead_code, reason = "the benches use it")]
     pub fn start_durable() -> Self {
         Self::start_with("fsync=on")
     }
 
-    /// Its process.
+    /// Returns the process id.
     #[allow(dead_code, reason = "the benches use it")]
     pub fn id(&self) -> u32 {
         self.server.id()
     }
 
-    /// Makes one that takes TLS connections at `localhost`, with this certificate and key in PEM.
+    /// Starts a server that accepts TLS connections at `localhost`, with this certificate and key
+    /// in PEM.
     #[allow(dead_code, reason = "the benches do not use it")]
     pub fn start_with_tls(certificate: &str, key: &str) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -55,9 +56,10 @@ impl Postgres {
         for (name, body) in [("server.pem", certificate), ("server.key", key)] {
             let path = folder.path().join(name);
             fs::write(&path, body).expect("written");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its owner's");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
+                .expect("only for the owner");
             if is_root() {
-                chown(&path, Some(NOBODY), Some(NOBODY)).expect("given away");
+                chown(&path, Some(NOBODY), Some(NOBODY)).expect("changed the owner");
             }
         }
         let place = folder.path().display().to_string();
@@ -72,7 +74,7 @@ impl Postgres {
         Self::serve_in(folder, settings.to_vec(), port)
     }
 
-    /// What `CLUSTER_URL` is by TCP; TLS is used where the server has it.
+    /// Returns the value of `CLUSTER_URL` for connections by TCP, which require TLS.
     #[allow(dead_code, reason = "the benches do not use it")]
     pub fn tcp_url(&self) -> String {
         format!("postgres://aetheel@127.0.0.1:{}/postgres?sslmode=require", self.port)
@@ -94,9 +96,10 @@ impl Postgres {
     fn folder_with_data() -> TempDir {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp").expect("a folder");
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("its owner's");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700))
+            .expect("only for the owner");
         if is_root() {
-            chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("given away");
+            chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("changed the owner");
         }
         let made = plain(&programs.join("initdb"))
             .args([
@@ -113,42 +116,42 @@ impl Postgres {
         folder
     }
 
-    /// What `CLUSTER_URL` is.
+    /// Returns the value of `CLUSTER_URL`.
     pub fn url(&self) -> String {
         self.url_by(self.folder.path())
     }
 
-    /// What it is for whoever reaches the server by a socket in another folder.
+    /// Returns the value of `CLUSTER_URL` for clients that use a socket in another folder.
     pub fn url_by(&self, folder: &Path) -> String {
         format!("host={} user=aetheel dbname=postgres", folder.display())
     }
 
-    /// The folder of its socket.
+    /// Returns the folder of the socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Kills it at once.
+    /// Kills the server.
     pub fn kill(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
 
-    /// Starts it again after [`Postgres::kill`], and waits until it answers.
+    /// Starts the server again after [`Postgres::kill`], and waits until it answers.
     pub fn again(&mut self) {
         self.server = serve(&self.programs, self.folder.path(), &self.settings);
         self.wait();
     }
 
-    /// Has it refuse writes, also on connections that are open, or take them again.
+    /// Makes the server refuse writes, also on open connections, or accept them again.
     pub fn read_only(&self, refuse: bool) {
         let value = if refuse { "on" } else { "off" };
-        // Each statement by itself: this one runs in no transaction.
+        // The statements are separate because `alter system` cannot run in a transaction.
         self.ask(&format!("alter system set default_transaction_read_only = {value}"));
         self.ask("select pg_reload_conf()");
     }
 
-    /// Runs a statement; returns its rows, with `|` between columns.
+    /// Runs a statement and returns its rows, with `|` between columns.
     pub fn ask(&self, statement: &str) -> String {
         let out = self.psql(statement);
         assert!(out.status.success(), "{statement}: {}", String::from_utf8_lossy(&out.stderr));
@@ -164,7 +167,7 @@ impl Postgres {
             .expect("psql runs")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a server says nothing when it is ready")]
+    #[expect(clippy::disallowed_methods, reason = "a server does not announce that it is ready")]
     fn wait(&self) {
         let until = Instant::now() + START_TIMEOUT;
         while !self.psql("select 1").status.success() {
@@ -198,7 +201,7 @@ fn serve(programs: &Path, folder: &Path, settings: &[String]) -> Child {
         .expect("postgres runs")
 }
 
-/// A program that does not run as root.
+/// Returns a command that runs the program without root privileges.
 fn plain(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/");
@@ -212,7 +215,8 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The folder of the newest server's programs here. Tests without one fail: they are not skipped.
+/// Returns the folder of the newest server's programs. Without a server the tests fail. They are
+/// not skipped.
 fn programs() -> PathBuf {
     let named = std::env::var_os("POSTGRES_BIN").map(PathBuf::from);
     let mut debian: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")

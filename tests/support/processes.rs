@@ -1,4 +1,4 @@
-//! The processes that a program under test starts: its holder, and the agents of both.
+//! The processes of a program under test: its holder, and the agents of both.
 #![allow(dead_code, reason = "several test modules use parts of it")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a holder may take to end its agents and itself before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// Pause between two looks at `/proc`.
+/// Interval at which `/proc` is polled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns the holders whose state folder is `folder` or below it.
@@ -24,14 +24,14 @@ pub fn holders(folder: &Path) -> Vec<Pid> {
     all().filter(serves).filter_map(Pid::from_raw).collect()
 }
 
-/// Returns the agents that these processes have custody of, by the mark in their environment.
+/// Returns the agents in the custody of these processes, by the mark in their environment.
 pub fn agents_of(custodians: &[Pid]) -> Vec<Pid> {
     let ours = |pid: &i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let mark = environment
             .split(|byte| *byte == 0)
             .find_map(|variable| variable.strip_prefix(b"AETHEEL_RUN="));
-        // The mark begins with the namespace; the custodian's process id follows.
+        // The mark consists of the namespace and the custodian's process id.
         mark.is_some_and(|mark| {
             let custodian = String::from_utf8_lossy(mark).split('-').nth(1).map(str::to_owned);
             custodians.iter().any(|pid| custodian == Some(pid.as_raw_nonzero().to_string()))
@@ -40,8 +40,8 @@ pub fn agents_of(custodians: &[Pid]) -> Vec<Pid> {
     all().filter(ours).filter_map(Pid::from_raw).collect()
 }
 
-/// Ends the holders below `folder` with their agents, and waits until they are gone: nothing writes
-/// into the folder any more when this returns.
+/// Ends the holders below `folder` with their agents, and waits until they have exited. Afterwards
+/// nothing writes into the folder any more.
 #[expect(clippy::disallowed_methods, reason = "called from `drop`, where nothing can be awaited")]
 pub fn end_holders(folder: &Path) {
     let mut left = holders(folder);

@@ -1,9 +1,9 @@
-//! The real program as a child process, in folders of its own and with an environment of the test's
-//! choosing. Where a test sets nothing else, it runs as users run it: its agents are held and
-//! confined.
+//! The real program as a child process, with its own folders and with an environment that the test
+//! chooses. By default it runs as for users: its agents are held and confined.
 //!
-//! A [`Program`] that is dropped is killed by its id, with the agents in its own custody. Its holder
-//! goes on, for the next program of the same [`Installation`]; dropping that ends the holder too.
+//! Dropping a [`Program`] kills its process and the agents in its custody. Its holder continues,
+//! for the next program of the same [`Installation`]. Dropping the installation also ends the
+//! holder.
 #![allow(dead_code, reason = "several test modules use parts of it")]
 
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ use tokio::sync::watch;
 
 use super::processes::{agents_of, end_holders, holders};
 
-/// A limit for everything a test waits for; generous, because the machine may be busy.
+/// A generous limit for everything that a test waits for, because the machine may be busy.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
-/// Folders of one installation: configuration, backends, workspace, recordings and the agents'
+/// The folders of an installation: configuration, backends, workspace, recordings and the agents'
 /// home.
 pub struct Installation {
     folder: TempDir,
@@ -33,7 +33,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Makes one with the demo backend, which answers without pauses.
+    /// Makes an installation with the demo backend, which answers without pauses.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["config", "backends", "workspace", "home"] {
@@ -50,9 +50,9 @@ impl Installation {
             // Compiled once for all tests.
             ("CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-backends").to_owned()),
             ("AGENT_BACKEND", "demo".to_owned()),
-            // What stands below answers is looked at where it matters.
+            // Only a few tests check the footers of answers.
             ("FOOTER", "none".to_owned()),
-            // The backends of tests cannot hold an agent to a list.
+            // The backends of the tests cannot restrict an agent to a list of tools.
             ("ALLOWED_TOOLS", "*".to_owned()),
             ("DEMO_AGENT_DELAY_MS", "0".to_owned()),
             // Tests write faster than people do.
@@ -64,12 +64,12 @@ impl Installation {
         installation
     }
 
-    /// Makes one of folders that are there, with this environment.
+    /// Makes an installation of existing folders, with this environment.
     pub fn of(folder: TempDir, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { folder, variables: variables.into_iter().collect() }
     }
 
-    /// Sets a variable for every program started from now on; an empty value unsets it.
+    /// Sets a variable for all programs that are started later. An empty value unsets it.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.insert(name.to_owned(), value.to_owned());
@@ -81,22 +81,23 @@ impl Installation {
         self.folder.path().join(name)
     }
 
-    /// The holders that run for it.
+    /// Returns the holders that run for this installation.
     pub fn holders(&self) -> Vec<Pid> {
         holders(self.folder.path())
     }
 
-    /// Where a backend's component is.
+    /// Returns the path of a backend's component.
     pub fn backend(&self, name: &str) -> PathBuf {
         self.path("backends").join(format!("{name}.wasm"))
     }
 
-    /// A file of the configuration's folder; empty when it is not there.
+    /// Returns the text of a file in the configuration folder, or an empty text if it does not
+    /// exist.
     pub fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path("config").join(name)).unwrap_or_default()
     }
 
-    /// All recordings by turn.
+    /// Returns all recordings by turn.
     pub fn recordings(&self) -> BTreeMap<String, String> {
         let days = fs::read_dir(self.path("recordings"))
             .into_iter()
@@ -114,7 +115,8 @@ impl Installation {
             .collect()
     }
 
-    /// The text of every file below the folder, for looking for what must not be there.
+    /// Returns the content of every file in the installation, to check that something appears
+    /// nowhere.
     pub fn everything(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let (mut folders, mut found) = (vec![self.folder.path().to_owned()], Vec::new());
         while let Some(folder) = folders.pop() {
@@ -129,24 +131,24 @@ impl Installation {
         found
     }
 
-    /// Starts the program with these arguments, in this installation.
+    /// Starts the program with these arguments in this installation.
     pub fn start(&self, arguments: &[&str]) -> Program {
         self.spawn(Command::new(aetheel()).args(arguments), false)
     }
 
-    /// Starts the program, as `"$0"`, from a line of shell.
+    /// Starts a shell command in which `"$0"` is the program.
     pub fn start_in_shell(&self, line: &str) -> Program {
         self.spawn(Command::new("/bin/sh").args(["-c", line]).arg(aetheel()), false)
     }
 
-    /// Starts the program at a terminal of its own, as `script` from util-linux makes one; what it
-    /// prints is stdout.
+    /// Starts the program at its own terminal, which `script` from util-linux provides. Its output
+    /// is on stdout.
     pub fn start_at_terminal(&self, arguments: &[&str]) -> Program {
-        // Dumb, so that nothing but our own words is printed.
+        // A dumb terminal, so that the output contains no control sequences.
         self.start_at("dumb", &format!("exec {} {}", aetheel().display(), arguments.join(" ")))
     }
 
-    /// Starts a line of shell at a terminal of this kind; `$AETHEEL` is the program.
+    /// Starts a shell command at a terminal of this type. `$AETHEEL` is the program.
     pub fn start_at(&self, kind: &str, command: &str) -> Program {
         let mut script = Command::new("script");
         script.args([
@@ -195,7 +197,7 @@ impl Installation {
         }
     }
 
-    /// Runs the program to its end: exit code, stdout, stderr.
+    /// Runs the program to its end with this input.
     pub async fn run(&self, arguments: &[&str], input: &str) -> Ended {
         let mut program = self.start(arguments);
         program.type_in(input).await;
@@ -210,12 +212,15 @@ impl Drop for Installation {
     }
 }
 
-/// The program under test.
+/// Returns the path of the program under test.
 pub fn aetheel() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_aetheel"))
 }
 
-/// Copies a program to where it will be started.
+/// Copies a program that a test starts later.
+///
+/// Another process writes the copy. If this process did, a child that another test starts at the
+/// same time could inherit the open file, and starting the copy would fail with "Text file busy".
 ///
 /// Another process writes the copy. If this one did, a child that another test starts meanwhile
 /// could hold the copy open for writing, and starting it would fail with "Text file busy".
@@ -224,14 +229,14 @@ pub fn copy_program(from: &Path, to: &Path) {
     assert!(copied.success(), "cp {} {}", from.display(), to.display());
 }
 
-/// Reads a component that `make guests` built; panics where there is none.
+/// Returns a component that `make guests` built. Panics if it does not exist.
 pub fn built(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("backends/{name}.wasm"));
     fs::read(&path)
         .unwrap_or_else(|error| panic!("{}: {error}; run `make guests` first", path.display()))
 }
 
-/// The same component with other bytes: a custom section more.
+/// Returns the same component with other bytes, by adding a custom section.
 pub fn rebuilt(mut component: Vec<u8>, mark: &str) -> Vec<u8> {
     let name = u8::try_from(mark.len()).expect("a short mark");
     component.extend([0, name + 1, name]);
@@ -239,19 +244,19 @@ pub fn rebuilt(mut component: Vec<u8>, mark: &str) -> Vec<u8> {
     component
 }
 
-/// The end of a program.
+/// The result of a program that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// 128 and more: ended by that signal.
+    /// The exit code, or 128 plus the number of the signal that ended it.
     pub code: i32,
-    /// The system wrote a core file, or handed one to a program.
+    /// Whether the system wrote a core file or passed one to a program.
     pub core: bool,
     pub stdout: String,
     pub stderr: String,
 }
 
 impl Ended {
-    /// Stderr for people: lines of a JSON log as `LEVEL: MESSAGE`, the others as they are.
+    /// Returns stderr for people: lines of a JSON log as `LEVEL: MESSAGE`, others unchanged.
     pub fn faults(&self) -> String {
         let line = |line: &str| match serde_json::from_str::<serde_json::Value>(line) {
             Ok(line) => {
@@ -264,7 +269,7 @@ impl Ended {
     }
 }
 
-/// The program while it runs.
+/// A running program.
 pub struct Program {
     pub pid: Pid,
     /// The installation's folder.
@@ -277,10 +282,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// Writes to its stdin.
+    /// Writes to the program's stdin.
     pub async fn type_in(&mut self, text: &str) {
-        let stdin = self.stdin.as_mut().expect("input was not ended");
-        // A program that has already refused to start does not read.
+        let stdin = self.stdin.as_mut().expect("stdin is still open");
+        // A program that has refused to start no longer reads.
         let _ = stdin.write_all(text.as_bytes()).await;
         let _ = stdin.flush().await;
     }
@@ -297,30 +302,30 @@ impl Program {
         self.stderr.text()
     }
 
-    /// Waits until what it printed on stdout is as wanted.
+    /// Waits until `found` returns a value for the text on stdout.
     pub async fn prints<T>(&self, what: &str, found: impl Fn(&str) -> Option<T>) -> T {
         match self.stdout.wait(|text| found(text)).await {
             Some(value) => value,
             None => panic!(
-                "waited in vain for {what}\nstdout: {}\nstderr: {}",
+                "timed out waiting for {what}\nstdout: {}\nstderr: {}",
                 self.stdout(),
                 self.stderr()
             ),
         }
     }
 
-    /// Waits until this stands on stderr.
+    /// Waits until stderr contains this text.
     pub async fn tells(&self, part: &str) {
         if self.stderr.wait(|text| text.contains(part).then_some(())).await.is_none() {
             panic!(
-                "waited in vain for {part:?}\nstdout: {}\nstderr: {}",
+                "timed out waiting for {part:?}\nstdout: {}\nstderr: {}",
                 self.stdout(),
                 self.stderr()
             );
         }
     }
 
-    /// Waits for a line of its log whose message begins so, and returns its fields.
+    /// Waits for a log line whose message begins with this text, and returns its fields.
     pub async fn logs(&self, message: &str) -> Value {
         self.logs_where(message, |line| {
             line["message"].as_str().is_some_and(|text| text.starts_with(message))
@@ -328,15 +333,15 @@ impl Program {
         .await
     }
 
-    /// Waits for a line of its log.
+    /// Waits for a log line that is wanted, and returns its fields.
     pub async fn logs_where(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         match self.stderr.wait(|text| log(text).find(|line| wanted(line))).await {
             Some(line) => line,
-            None => panic!("waited in vain for {what:?} in the log\n{}", self.stderr()),
+            None => panic!("timed out waiting for {what:?} in the log\n{}", self.stderr()),
         }
     }
 
-    /// The lines of its log so far.
+    /// Returns the log lines so far.
     pub fn log(&self) -> Vec<Value> {
         log(&self.stderr()).collect()
     }
@@ -345,17 +350,17 @@ impl Program {
         kill_process(self.pid, signal).expect("it runs");
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether the program has ended.
     pub fn is_over(&mut self) -> bool {
         self.child.try_wait().expect("it can be asked").is_some()
     }
 
-    /// Waits for its end.
+    /// Waits until the program has ended.
     pub async fn ended(&mut self) -> Ended {
         use std::os::unix::process::ExitStatusExt;
         let waited = tokio::time::timeout(LIMIT * 2, self.child.wait()).await;
         let status = waited.unwrap_or_else(|_| {
-            panic!("it does not end\nstdout: {}\nstderr: {}", self.stdout(), self.stderr())
+            panic!("the program did not end\nstdout: {}\nstderr: {}", self.stdout(), self.stderr())
         });
         let status = status.expect("it can be waited for");
         for printed in [&self.stdout, &self.stderr] {
@@ -366,14 +371,14 @@ impl Program {
         Ended { code, core, stdout: self.stdout(), stderr: self.stderr() }
     }
 
-    /// The processes of its runs, in its own custody and in that of its holder.
+    /// Returns the processes of the program's runs, in its own custody and in its holder's.
     pub fn agents(&self) -> Vec<Pid> {
         let mut custodians = holders(&self.folder);
         custodians.push(self.gateway());
         agents_of(&custodians)
     }
 
-    /// The program itself, which at a terminal is a child of what made the terminal.
+    /// Returns the program's process. At a terminal, it is a child of `script`.
     pub fn gateway(&self) -> Pid {
         if !self.at_terminal {
             return self.pid;
@@ -391,7 +396,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         let own = [self.gateway()];
-        // The gateway first: it would start something new after its agents' end.
+        // The gateway first, because it could start something new when its agents end.
         let agents = agents_of(&own);
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             let _ = kill_process(own[0], Signal::KILL);
@@ -403,7 +408,7 @@ impl Drop for Program {
     }
 }
 
-/// A line of the log is a JSON object.
+/// Returns the lines of a log, which are JSON objects.
 fn log(text: &str) -> impl Iterator<Item = Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
@@ -411,7 +416,7 @@ fn log(text: &str) -> impl Iterator<Item = Value> {
 /// The output of a program on one of its pipes.
 struct Printed {
     text: Arc<Mutex<Vec<u8>>>,
-    /// Bytes so far; closed at the end.
+    /// The number of bytes so far. Closed when the pipe ends.
     changed: watch::Receiver<usize>,
 }
 
@@ -434,7 +439,8 @@ impl Printed {
         String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
     }
 
-    /// None: not within the limit, or the output ended without it.
+    /// Waits until `found` returns a value. Returns `None` if the time is over or the output has
+    /// ended.
     async fn wait<T>(&self, found: impl Fn(&str) -> Option<T>) -> Option<T> {
         let mut changed = self.changed.clone();
         let wait = async {
@@ -451,7 +457,8 @@ impl Printed {
         tokio::time::timeout(LIMIT, wait).await.unwrap_or(None)
     }
 
-    /// Waits until nothing more can come; not for long, in case somebody else holds the pipe.
+    /// Waits for the end of the output. The wait is short, because another process may keep the
+    /// pipe open.
     async fn end(&self) {
         let mut changed = self.changed.clone();
         let _ = tokio::time::timeout(Duration::from_secs(5), async {

@@ -1,5 +1,5 @@
-//! An agent, its backend and its outlet, all in this process: what the dispatcher and the driver do
-//! is seen without components, processes or Discord.
+//! An agent, its backend and its outlet in this process, to test the dispatcher and the driver
+//! without components, processes or Discord.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -32,11 +32,11 @@ use aetheel::workspace::Workspace;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
-/// The answer of a guest to one input.
+/// The function that answers the inputs of a guest.
 pub type Understanding =
     Arc<dyn Fn(&mut GuestState, &Input) -> Result<Vec<Action>, GuestFailure> + Send + Sync>;
 
-/// The memory of an [`Understanding`].
+/// The state of an [`Understanding`].
 #[derive(Default)]
 pub struct GuestState {
     pub start: Option<StartTurn>,
@@ -66,7 +66,7 @@ impl ScriptedBackend {
         Self::described(understanding, &json)
     }
 
-    /// One with this descriptor.
+    /// Makes a backend with this descriptor.
     pub fn described(understanding: Understanding, descriptor: &str) -> Self {
         Self {
             descriptor: Descriptor::parse(descriptor).unwrap(),
@@ -75,7 +75,7 @@ impl ScriptedBackend {
         }
     }
 
-    /// The same as another load, of other bytes.
+    /// Makes this backend appear as another generation.
     pub fn of_generation(mut self, number: u32, digest: &str) -> Arc<Self> {
         self.generation = Generation { number, digest: digest.repeat(64) };
         Arc::new(self)
@@ -120,11 +120,11 @@ impl Guest for ScriptedGuest {
     }
 
     async fn load(&mut self, _: &str, _: &str) -> Result<(), GuestFailure> {
-        Err(GuestFailure::Refused("it takes over no state".to_owned()))
+        Err(GuestFailure::Refused("it loads no state".to_owned()))
     }
 }
 
-/// Backends of which there is this one only.
+/// A set of backends with only one backend.
 pub struct OneBackend(pub Arc<dyn Backend>);
 
 impl Backends for OneBackend {
@@ -137,11 +137,11 @@ impl Backends for OneBackend {
     }
 }
 
-/// A backend that others take the place of, and that goes back to the one before.
+/// A backend that tests replace, and that can be rolled back.
 #[derive(Default)]
 pub struct Replaceable {
     loads: Mutex<Vec<Arc<ScriptedBackend>>>,
-    /// Why nothing is rolled back, and what was to be.
+    /// The reason why nothing is rolled back.
     pub refusal: Option<&'static str>,
     pub rolled_back: watch::Sender<Vec<Generation>>,
 }
@@ -169,9 +169,9 @@ impl Backends for Replaceable {
         }
         let mut loads = self.loads.lock().unwrap();
         let [.., before, now] = &loads[..] else {
-            return Err("there is nothing before it".to_owned());
+            return Err("there is no older generation".to_owned());
         };
-        assert_eq!(now.generation, *from, "another one serves");
+        assert_eq!(now.generation, *from, "another generation is serving");
         let generation =
             Generation { number: from.number + 1, digest: before.generation.digest.clone() };
         let (descriptor, understanding) = (before.descriptor.clone(), before.understanding.clone());
@@ -184,8 +184,8 @@ impl Backends for Replaceable {
     }
 }
 
-/// Understands the lines `text X`, `session ID`, `fail KIND`, `done`, and spawns the agent with the
-/// prompt on stdin.
+/// Parses the lines `text X`, `notice X`, `session ID`, `unknown-session` and `done`, and starts
+/// the agent with the prompt on stdin.
 pub fn plain() -> Understanding {
     Arc::new(|state, input| {
         Ok(match input {
@@ -262,7 +262,7 @@ pub fn failure(kind: FailureKind) -> Failure {
     Failure { kind, message: "inner words /etc/secret".into(), retry_after_ms: None }
 }
 
-/// The powers of an in-process agent.
+/// An in-process agent, as seen by its own code.
 pub struct Agent {
     pub launch: Launch,
     pub prompt: String,
@@ -280,7 +280,7 @@ impl Agent {
                 truncated: false,
             })
             .collect();
-        // The driver may have let go of the process already.
+        // The driver may have dropped the process already.
         let _ = self.events.send(ProcessEvent::Lines(lines)).await;
     }
 
@@ -292,7 +292,7 @@ impl Agent {
 
 type Behaviour = Arc<dyn Fn(Agent) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// Launches in-process agents and remembers what it launched.
+/// Starts in-process agents and remembers their launches.
 pub struct ScriptedLauncher {
     behaviour: Behaviour,
     pub launches: Mutex<Vec<Launch>>,
@@ -330,57 +330,57 @@ impl Launcher for ScriptedLauncher {
     }
 }
 
-/// An outlet that keeps all it is given, for tests to look at.
+/// An outlet that collects everything for tests to inspect.
 #[derive(Default)]
 pub struct Collected {
     answers: watch::Sender<Vec<(Event, Answer)>>,
-    /// Sequence numbers in the order their turns began.
+    /// Sequence numbers of events in the order in which their turns began.
     pub begun: Mutex<Vec<u64>>,
-    /// The events shown while turns ran.
+    /// The events that were shown while turns ran.
     pub shown: Mutex<Vec<EventKind>>,
     questions: watch::Sender<Vec<OpenQuestion>>,
     settled: watch::Sender<Vec<(String, Settlement)>>,
-    /// Questions can be shown to nobody.
+    /// Whether questions cannot be shown to anybody.
     pub blind: AtomicBool,
-    /// Files to fetch, by their source.
+    /// Files that can be fetched, by their source.
     pub files: Mutex<HashMap<String, Vec<u8>>>,
-    /// The traces that earlier lives left of replies that were opened.
+    /// The traces of earlier processes, of all replies that were opened.
     pub traces: Mutex<Vec<PriorDelivery>>,
     notices: watch::Sender<Vec<Notice>>,
-    /// Messages of which it was said that they are not finished.
+    /// Messages that were reported as unfinished.
     pub unfinished: Mutex<Vec<u64>>,
-    /// Events whose thread was asked for.
+    /// Events for which a thread was requested.
     pub threads: watch::Sender<Vec<u64>>,
-    /// The next thread that is opened; none: Discord never answers.
+    /// The result of opening a thread. `None`: Discord never answers.
     pub thread: Mutex<Option<Result<Opened, String>>>,
-    /// Questions of an earlier life that stay open.
+    /// Questions of an earlier process that stay open.
     pub continued: Mutex<Vec<String>>,
-    /// What was said before any event.
+    /// Messages before the event, for recaps.
     pub said: Mutex<Vec<Said>>,
     /// Called with everything that is shown.
     pub look: OnceLock<Look>,
 }
 
-/// The function of [`Collected::look`], called with each event that is shown.
+/// The function in [`Collected::look`].
 pub type Look = Box<dyn Fn(&EventKind) + Send + Sync>;
 
 impl Collected {
-    /// The answers, once there are `count`.
+    /// Waits for `count` answers and returns them.
     pub async fn answers(&self, count: usize) -> Vec<(Event, Answer)> {
         all(&self.answers, count, "answers").await
     }
 
-    /// The questions of agents, once there are `count`.
+    /// Waits for `count` questions of agents and returns them.
     pub async fn questions(&self, count: usize) -> Vec<OpenQuestion> {
         all(&self.questions, count, "questions").await
     }
 
-    /// Returns the notices beside answers, once there are `count`.
+    /// Waits for `count` notices and returns them.
     pub async fn notices(&self, count: usize) -> Vec<Notice> {
         all(&self.notices, count, "notices").await
     }
 
-    /// Returns the settlements of questions, once there are `count`.
+    /// Waits for `count` settlements of questions and returns them.
     pub async fn settled(&self, count: usize) -> Vec<(String, Settlement)> {
         all(&self.settled, count, "settlements").await
     }
@@ -451,7 +451,7 @@ impl Outlet for CollectingOutlet {
             .unwrap()
             .get(&attached.source)
             .cloned()
-            .ok_or_else(|| "it is gone".to_owned())
+            .ok_or_else(|| "the file is gone".to_owned())
     }
 }
 
@@ -463,7 +463,7 @@ struct CollectingReply {
 #[async_trait]
 impl Reply for CollectingReply {
     fn update(&mut self, event: &EventKind, _: &Transcript) {
-        assert_ne!(*event, text_event("panic"), "asked to panic");
+        assert_ne!(*event, text_event("panic"), "the test requested a panic");
         if let Some(look) = self.collected.look.get() {
             look(event);
         }
@@ -487,7 +487,7 @@ impl Reply for CollectingReply {
     }
 }
 
-/// A dispatcher on scripted parts, in a folder of its own.
+/// A dispatcher with scripted parts, in its own folder.
 pub struct Desk {
     pub dispatcher: Dispatcher,
     pub collected: Arc<Collected>,
@@ -496,7 +496,7 @@ pub struct Desk {
     pub folder: tempfile::TempDir,
 }
 
-/// How a [`Desk`] differs from the usual.
+/// How a [`Desk`] differs from the default.
 pub struct Wishes {
     pub understanding: Understanding,
     pub slots: usize,
@@ -507,11 +507,12 @@ pub struct Wishes {
     pub secret: Option<String>,
     pub approvers: Vec<u64>,
     pub allowed_tools: AllowedTools,
-    /// A feature the backend declares besides.
+    /// One more feature that the backend declares.
     pub feature: Option<&'static str>,
     /// Knows the lanes of other nodes.
     pub router: Option<Arc<dyn Router>>,
-    /// The agent confines its own commands; `Some(false)`: which cannot be done here.
+    /// Whether the agent confines its own commands. `Some(false)`: it would, but that is impossible
+    /// here.
     pub own_sandbox: Option<bool>,
 }
 
@@ -575,7 +576,8 @@ impl Desk {
     }
 }
 
-/// Returns the parts of a dispatcher, everything in `folder`; change what matters.
+/// Returns the parts of a dispatcher that stores everything in `folder`. Tests change single
+/// fields.
 pub async fn parts(
     folder: &Path,
     backend: &str,
@@ -620,7 +622,7 @@ pub async fn parts(
     }
 }
 
-/// How agents are run, with short times; change what matters.
+/// Returns how agents are run, with short times. Tests change single fields.
 pub fn host(folder: &Path) -> Host {
     Host {
         variables: HashMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())]),
@@ -648,7 +650,7 @@ pub fn message(channel: u64, prompt: &str) -> NewEvent {
     NewEvent::new(Asked::Message, Lane::Channel(channel), origin, prompt)
 }
 
-/// Agents that answer once, and as long as, the gate is open.
+/// Returns a gate, and a launcher whose agents answer when the gate is open.
 pub fn behind_a_gate(open: bool) -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
     let (gate, passed) = watch::channel(open);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {

@@ -1,5 +1,5 @@
-//! A launcher whose agents outlive the gateway, in this process: what the holder does, without
-//! processes. One shelf serves one life of a gateway after the other.
+//! A launcher whose agents outlive the gateway, like the holder, but in this process. A shelf
+//! serves one gateway process after the other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,14 @@ use tokio::sync::mpsc;
 
 use super::scripted::ScriptedLauncher;
 
-/// More events than any agent here has.
+/// More events than any agent here produces.
 const ROOM: usize = 4_096;
 
-/// See the module. Cheap to clone.
+/// A shelf. Clones share its agents.
 #[derive(Clone)]
 pub struct Shelf {
     agents: Arc<ScriptedLauncher>,
-    /// Where agents live, whatever becomes of the gateway.
+    /// Runs the agents, independently of the gateway's runtime.
     runtime: Arc<tokio::runtime::Runtime>,
     runs: Arc<Mutex<BTreeMap<String, Run>>>,
 }
@@ -33,13 +33,13 @@ struct Run {
 }
 
 struct Held {
-    /// Its lines, one an event, and its end.
+    /// The output of the agent, one line per event, and its exit.
     events: Vec<ProcessEvent>,
     recorded: u64,
     commands: u64,
-    /// To the agent.
+    /// Commands to the agent.
     agent: mpsc::UnboundedSender<ProcessCommand>,
-    /// To the life that has it.
+    /// Events to the gateway process that has adopted it.
     life: Option<mpsc::Sender<ProcessEvent>>,
 }
 
@@ -68,12 +68,12 @@ impl Shelf {
         Self { agents, runtime: Arc::new(runtime), runs: Arc::default() }
     }
 
-    /// The runs that are held.
+    /// Returns the runs that are held.
     pub fn held(&self) -> Vec<String> {
         self.runs.lock().unwrap().keys().cloned().collect()
     }
 
-    /// Forgets that anything was written down, as though the gateway had died before it was.
+    /// Forgets that any line was recorded, as if the gateway had died before.
     pub fn forget_recorded(&self) {
         for run in self.runs.lock().unwrap().values_mut() {
             run.processes.values_mut().for_each(|held| held.recorded = 0);
@@ -92,7 +92,7 @@ impl Shelf {
         }
     }
 
-    /// Makes the private folders of all runs anew, where a life removed them.
+    /// Creates the private folders of all runs again, after a gateway process removed them.
     pub fn make_folders(&self) {
         for run in self.runs.lock().unwrap().values() {
             let kept: serde_json::Value = serde_json::from_slice(&run.keepsake).unwrap();
@@ -102,8 +102,8 @@ impl Shelf {
         }
     }
 
-    /// A second shelf with the same agents as they stand now: what becomes of one leaves the other
-    /// alone. Agents that still run say more only on this one.
+    /// Returns a second shelf with the same agents in their current state. The shelves are
+    /// independent afterwards. New output of running agents appears only on this one.
     pub fn copy(&self) -> Self {
         let runs = self.runs.lock().unwrap();
         let copied = runs.iter().map(|(name, run)| (name.clone(), run.copy())).collect();
@@ -164,7 +164,7 @@ impl Launcher for Shelf {
                 };
                 for event in single {
                     if let Some(life) = &held.life {
-                        // That life may be over.
+                        // The gateway process may have ended.
                         let _ = life.try_send(event.clone());
                     }
                     held.events.push(event);
@@ -206,7 +206,7 @@ impl Launcher for Shelf {
     }
 
     fn end(&self, run: &str) {
-        // The agent's commands close with it.
+        // This also closes the agent's commands.
         self.runs.lock().unwrap().remove(run);
     }
 }

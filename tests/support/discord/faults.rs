@@ -1,21 +1,21 @@
-//! The faults that can occur on the way to Discord and there.
+//! Faults that can occur between the program and Discord, and at Discord.
 
 use std::time::Duration;
 
-/// The fault that a request meets.
+/// A fault of one request.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// This status, nothing done.
+    /// Answers with this status and does nothing.
     Status(u16),
-    /// This status with one of Discord's codes, nothing done.
+    /// Answers with this status and one of Discord's error codes, and does nothing.
     Refuse(u16, u64),
-    /// The connection is cut before anything is done.
+    /// Cuts the connection before the request is done.
     CutBefore,
-    /// It is done, and then the connection is cut.
+    /// Does the request, then cuts the connection.
     CutAfter,
-    /// It is done, and the answer comes so much later.
+    /// Does the request and answers this much later.
     Slow(Duration),
-    /// 429 for so long.
+    /// Answers with 429.
     Limit { retry_after: f64, global: bool },
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Rule {
     pub(super) left: usize,
 }
 
-/// Takes the first fault meant for a request.
+/// Takes the first fault that matches a request.
 pub(super) fn take(rules: &mut Vec<Rule>, method: &str, path: &str) -> Option<Fault> {
     let at = rules.iter().position(|rule| rule.method == method && path.contains(&rule.path))?;
     rules[at].left -= 1;

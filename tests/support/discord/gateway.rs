@@ -1,6 +1,6 @@
-//! The WebSocket half: log in, heartbeat, resume, and everything that can go wrong with it.
+//! The WebSocket half of the local Discord: login, heartbeat, resume, and faults.
 //!
-//! On a listener of its own, because only so can a connection be reset or refused.
+//! It has its own listener because only then a connection can be reset or refused.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub(super) async fn serve(world: Arc<World>, listener: TcpListener, acceptor: Op
         });
         if refused {
             let _ = stream.set_zero_linger();
-            world.tell();
+            world.notify();
             continue;
         }
         tokio::spawn(connection(Arc::clone(&world), stream, acceptor.clone()));
@@ -53,7 +53,7 @@ async fn connection(world: Arc<World>, stream: TcpStream, acceptor: Option<TlsAc
                     for answer in world.with(|state| payload_taken(state, &payload, &control)) {
                         let _ = control.send(answer);
                     }
-                    world.tell();
+                    world.notify();
                 }
                 Some(Ok(Frame::Close(frame))) => {
                     let code = frame.map(|frame| frame.code.into());
@@ -64,7 +64,7 @@ async fn connection(world: Arc<World>, stream: TcpStream, acceptor: Option<TlsAc
                             !(matches!(code, Some(1000 | 1001)) && session.connection.as_ref().is_some_and(|c| c.same_channel(&control)))
                         });
                     });
-                    world.tell();
+                    world.notify();
                 }
                 Some(Ok(_)) => {}
                 _ => break,
@@ -98,7 +98,7 @@ async fn connection(world: Arc<World>, stream: TcpStream, acceptor: Option<TlsAc
             }
         }
     });
-    world.tell();
+    world.notify();
 }
 
 fn payload_taken(
@@ -106,7 +106,7 @@ fn payload_taken(
     payload: &Value,
     control: &mpsc::UnboundedSender<Control>,
 ) -> Vec<Control> {
-    // serenity sends it with the word in front, and Discord takes it so.
+    // serenity sends the token with the prefix `Bot `, and Discord accepts that.
     let token = payload["d"]["token"].as_str().map(|token| token.trim_start_matches("Bot "));
     match payload["op"].as_u64() {
         Some(1) => vec![Control::Send(json!({"op": 11, "s": null, "t": null, "d": null}))],
@@ -137,7 +137,7 @@ fn payload_taken(
             state.gateway.logins.push((id, count, Instant::now()));
             state.gateway.identified += 1;
             state.gateway.logins_left = state.gateway.logins_left.saturating_sub(1);
-            // Sessions of programs that are gone would keep every event for ever.
+            // Otherwise, the sessions of programs that ended would keep all events for ever.
             let gone = state
                 .gateway
                 .sessions

@@ -1,11 +1,10 @@
-//! A Discord on loopback: the HTTP interface and the gateway, with rate limits and faults, plain or
-//! over TLS.
+//! A Discord on loopback: HTTP interface and gateway, with rate limits and faults, plain or over
+//! TLS.
 //!
-//! Every request is checked against Discord's own description and a few rules it does not hold
-//! (nobody is pinged, every message has a nonce, none is too long); what does not fit fails the
-//! test when the [`LocalDiscord`] is dropped. All of it is reachable by address, so the real
-//! program can be pointed at it: `DISCORD_API_BASE` is [`LocalDiscord::url`], `DISCORD_BOT_TOKEN`
-//! is [`TOKEN`].
+//! Every request is checked against Discord's OpenAPI description and against a few rules that it
+//! does not contain: no message pings anybody, every message has a nonce, and none is too long. A
+//! violation fails the test when the [`LocalDiscord`] is dropped. The real program can use it: set
+//! `DISCORD_API_BASE` to [`LocalDiscord::url`] and `DISCORD_BOT_TOKEN` to [`TOKEN`].
 #![allow(dead_code, reason = "several test modules use parts of it")]
 
 mod faults;
@@ -36,7 +35,7 @@ pub use state::{
 use state::{Control, State};
 use tls::{Authority, Front};
 
-/// A limit for everything a test waits for; generous, because the machine may be busy.
+/// A generous limit for everything that a test waits for, because the machine may be busy.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
 struct World {
@@ -49,12 +48,12 @@ impl World {
         act(&mut self.state.lock().expect("no panic under this lock"))
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.send_modify(|count| *count += 1);
     }
 }
 
-/// A Discord of one guild with two channels and a thread, a person ([`ANN`]), the application's
+/// A Discord with one guild. It has two channels, a thread, a person ([`ANN`]), the application's
 /// owner and another bot.
 pub struct LocalDiscord {
     world: Arc<World>,
@@ -64,12 +63,12 @@ pub struct LocalDiscord {
 }
 
 impl LocalDiscord {
-    /// Starts one on free ports.
+    /// Starts a Discord on free ports.
     pub async fn start() -> Self {
         Self::open(None).await
     }
 
-    /// Starts one that speaks HTTPS and WSS, under an authority of its own.
+    /// Starts a Discord that uses HTTPS and WSS, with its own certificate authority.
     pub async fn start_with_tls() -> Self {
         Self::open(Some(Authority::new())).await
     }
@@ -95,8 +94,8 @@ impl LocalDiscord {
         Self { world, url, authority, tasks }
     }
 
-    /// Two links to it, for a program of its own: what `DISCORD_API_BASE` is there, and the links
-    /// of requests and of the gateway.
+    /// Adds links that a test can cut, for one program. Returns the value for `DISCORD_API_BASE`
+    /// and the links of requests and of the gateway.
     pub async fn linked(&self) -> (String, [Link; 2]) {
         let at = |url: &str| url.split_once("//").expect("a URL").1.parse().expect("an address");
         let gateway = self.world.with(|state| state.gateway.url.clone());
@@ -108,38 +107,38 @@ impl LocalDiscord {
         (format!("http://{host}"), [requests, events])
     }
 
-    /// The certificate of its authority, a PEM file; none where it speaks no TLS.
+    /// Returns the PEM file of the authority's certificate, or `None` without TLS.
     pub fn authority(&self) -> Option<&Path> {
         self.authority.as_ref().map(Authority::file)
     }
 
-    /// The value for `DISCORD_API_BASE`.
+    /// Returns the value for `DISCORD_API_BASE`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Somebody writes; returns the message's id.
+    /// A user writes a message. Returns its id.
     pub fn say(&self, channel: u64, user: u64, text: &str) -> u64 {
         self.write(channel, user, text, None, false)
     }
 
-    /// Somebody writes to the bot.
+    /// A user writes a message that mentions the bot.
     pub fn mention(&self, channel: u64, user: u64, text: &str) -> u64 {
         self.say(channel, user, &format!("<@{BOT}> {text}"))
     }
 
-    /// Somebody wrote to the bot so long ago, and nobody was told.
+    /// Adds a message to the bot that was written `ago`, without an event.
     pub fn mention_earlier(&self, channel: u64, user: u64, text: &str, ago: Duration) -> u64 {
         self.world.with(|state| state.post_earlier(channel, user, &format!("<@{BOT}> {text}"), ago))
     }
 
-    /// Somebody replies to a message.
+    /// A user replies to a message.
     pub fn reply(&self, to: u64, user: u64, text: &str) -> u64 {
         let channel = self.world.with(|state| state.messages[&to].channel);
         self.write(channel, user, text, Some(to), false)
     }
 
-    /// Somebody forwards a message.
+    /// A user forwards a message.
     pub fn forward(&self, message: u64, channel: u64, user: u64) -> u64 {
         let id = self.world.with(|state| {
             let id = state.post(channel, user, "", None).id;
@@ -149,7 +148,7 @@ impl LocalDiscord {
             state.dispatch("MESSAGE_CREATE", &event);
             id
         });
-        self.world.tell();
+        self.world.notify();
         id
     }
 
@@ -174,17 +173,17 @@ impl LocalDiscord {
             state.dispatch("MESSAGE_CREATE", &event);
             id
         });
-        self.world.tell();
+        self.world.notify();
         id
     }
 
-    /// Sends an event that says whatever it says.
+    /// Sends any event to the bot.
     pub fn send_event(&self, name: &str, data: &Value) {
         self.world.with(|state| state.dispatch(name, data));
-        self.world.tell();
+        self.world.notify();
     }
 
-    /// Sends a message's event once more, as Discord sometimes does.
+    /// Sends the event of a message again, as Discord sometimes does.
     pub fn repeat(&self, message: u64) {
         self.world.with(|state| {
             let message = state.messages[&message].clone();
@@ -193,7 +192,7 @@ impl LocalDiscord {
         });
     }
 
-    /// Shows the preview of a link in a message: an update that is no edit.
+    /// Adds a link preview to a message. Discord sends an update for it that is not an edit.
     pub fn unfurl(&self, message: u64) {
         self.world.with(|state| {
             let message = state.messages[&message].clone();
@@ -205,19 +204,19 @@ impl LocalDiscord {
         });
     }
 
-    /// Somebody uses a slash command; returns the interaction's id.
+    /// A user runs a slash command. Returns the id of the interaction.
     pub fn slash(&self, channel: u64, user: u64, name: &str, prompt: Option<&str>) -> u64 {
         let id = self.world.with(|state| {
             let event = rest::slash_json(state, channel, user, name, prompt);
             state.dispatch("INTERACTION_CREATE", &event);
             event["id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
         });
-        self.world.tell();
+        self.world.notify();
         id
     }
 
-    /// Somebody types the option of a slash command; returns what is suggested: values with what is
-    /// shown of them.
+    /// A user types the option of a slash command. Returns the suggestions as pairs of value and
+    /// label.
     pub async fn suggestions(
         &self,
         channel: u64,
@@ -231,13 +230,13 @@ impl LocalDiscord {
         let option =
             command.unwrap_or_else(|| panic!("no command /{name}\n{}", self.story()))["options"][0]
                 .clone();
-        assert_eq!(option["autocomplete"], true, "nothing is suggested for /{name}");
+        assert_eq!(option["autocomplete"], true, "no autocompletion for /{name}");
         let id: u64 = self.world.with(|state| {
             let event = rest::typing_json(state, channel, user, name, &option, typed);
             state.dispatch("INTERACTION_CREATE", &event);
             event["id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
         });
-        self.world.tell();
+        self.world.notify();
         let suggested = self.wait_for("suggestions", |local| local.interaction(id).suggested).await;
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
         suggested
@@ -248,7 +247,7 @@ impl LocalDiscord {
             .collect()
     }
 
-    /// The answer to a slash command, once it says something.
+    /// Waits for the answer to a slash command.
     pub async fn answer_to(&self, interaction: u64) -> Message {
         let said = |local: &Self| {
             let original = local.interaction(interaction).original?;
@@ -258,7 +257,7 @@ impl LocalDiscord {
         self.wait_for("an answer to a command", said).await
     }
 
-    /// Deletes a message as its author or a moderator would.
+    /// Deletes a message, as its author or a moderator does.
     pub fn delete(&self, message: u64) {
         self.world.with(|state| {
             let found = state.messages.get_mut(&message).expect("a message");
@@ -266,20 +265,20 @@ impl LocalDiscord {
             let event = json!({"id": message.to_string(), "channel_id": found.channel.to_string(), "guild_id": GUILD.to_string()});
             state.dispatch("MESSAGE_DELETE", &event);
         });
-        self.world.tell();
+        self.world.notify();
     }
 
-    /// The application may read messages that do not name it; before the bot starts.
+    /// Grants the application the message content intent. Must be called before the bot starts.
     pub fn let_read(&self) {
         self.world.with(|state| state.reads = true);
     }
 
-    /// Somebody changes a message.
+    /// A user edits a message.
     pub fn edit(&self, message: u64, text: &str) {
         self.changed(message, text, true);
     }
 
-    /// Discord adds the preview of a link to a message, which changes nothing.
+    /// Sends an update of a message that is not an edit, as for a link preview.
     pub fn preview(&self, message: u64, text: &str) {
         self.changed(message, text, false);
     }
@@ -296,7 +295,7 @@ impl LocalDiscord {
         });
     }
 
-    /// Keeps a file; returns its address. It is handed out with this status and announced length.
+    /// Stores a file and returns its URL. It is served with this status and `Content-Length`.
     pub fn keep_file(
         &self,
         name: &str,
@@ -312,7 +311,7 @@ impl LocalDiscord {
         format!("{}{path}", self.url)
     }
 
-    /// Somebody writes to the bot and sends files: name, type, announced size, address.
+    /// A user writes to the bot and attaches files: name, type, announced size, URL.
     pub fn send_files(
         &self,
         channel: u64,
@@ -334,11 +333,11 @@ impl LocalDiscord {
             state.dispatch("MESSAGE_CREATE", &event);
             id
         });
-        self.world.tell();
+        self.world.notify();
         id
     }
 
-    /// The bot's reactions to a message.
+    /// Returns the bot's reactions to a message.
     pub fn reactions(&self, message: u64) -> Vec<String> {
         self.world.with(|state| {
             state
@@ -350,7 +349,7 @@ impl LocalDiscord {
         })
     }
 
-    /// Threads that were opened: id, channel, name.
+    /// Returns the threads that were opened: id, parent channel, name.
     pub fn threads(&self) -> Vec<(u64, u64, String)> {
         self.world.with(|state| {
             state
@@ -361,7 +360,7 @@ impl LocalDiscord {
         })
     }
 
-    /// The bot's messages in a channel, oldest first, without deleted ones.
+    /// Returns the bot's messages in a channel that were not deleted, oldest first.
     pub fn messages(&self, channel: u64) -> Vec<Message> {
         self.world.with(|state| {
             let of_bot = |message: &&Message| {
@@ -371,7 +370,7 @@ impl LocalDiscord {
         })
     }
 
-    /// The bot's messages that reply to something, by what they reply to, without deleted ones.
+    /// Returns the bot's replies that were not deleted, by the id of the message they reply to.
     pub fn replies(&self) -> HashMap<u64, Vec<Message>> {
         self.world.with(|state| {
             let mut replies: HashMap<u64, Vec<Message>> = HashMap::new();
@@ -386,40 +385,40 @@ impl LocalDiscord {
         })
     }
 
-    /// Waits until something happens here, and at most a twentieth of a second.
+    /// Waits until something changes here, for at most 50 ms.
     pub async fn wait_a_moment(&self) {
         let mut changed = self.world.changed.subscribe();
         let _ = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
     }
 
-    /// Returns the texts of those messages.
+    /// Returns the texts of the bot's messages in a channel, oldest first.
     pub fn texts(&self, channel: u64) -> Vec<String> {
         self.messages(channel).into_iter().map(|message| message.content).collect()
     }
 
-    /// Messages with a reaction of the bot.
+    /// Returns the messages that the bot reacted to, once for each reaction.
     pub fn marked(&self) -> Vec<u64> {
         self.world.with(|state| state.marked.clone())
     }
 
-    /// How many typing calls a channel had.
+    /// Returns the times of the typing calls in a channel.
     pub fn typing(&self, channel: u64) -> Vec<std::time::Instant> {
         self.world.with(|state| {
             state.typing.iter().filter(|(at, _)| *at == channel).map(|(_, when)| *when).collect()
         })
     }
 
-    /// Every request so far.
+    /// Returns all requests so far.
     pub fn requests(&self) -> Vec<Request> {
         self.world.with(|state| state.requests.clone())
     }
 
-    /// How many requests were too many within a second.
+    /// Returns how many requests exceeded the limit per second.
     pub fn crowded(&self) -> usize {
         self.world.with(|state| state.crowded)
     }
 
-    /// A slash command's fate.
+    /// Returns the state of an interaction.
     pub fn interaction(&self, id: u64) -> Interaction {
         self.world.with(|state| {
             state.interactions.iter().find(|known| known.id == id).cloned().expect("an interaction")
@@ -431,19 +430,20 @@ impl LocalDiscord {
         self.world.with(|state| state.commands.clone())
     }
 
-    /// How often the bot logged in, and how often it resumed.
+    /// Returns how often the bot logged in, and how often it resumed.
     pub fn logins(&self) -> (usize, usize) {
         self.world.with(|state| (state.gateway.identified, state.gateway.resumed))
     }
 
-    /// Every login: its shard, and of how many.
+    /// Returns the shard and the number of shards of every login.
     pub fn shards(&self) -> Vec<(u64, u64)> {
         self.world.with(|state| {
             state.gateway.logins.iter().map(|(shard, count, _)| (*shard, *count)).collect()
         })
     }
 
-    /// Close codes of connections that the bot closed; none where it just vanished.
+    /// Returns the close codes of the connections that the bot closed, `None` for a close without a
+    /// code.
     pub fn closed_with(&self) -> Vec<Option<u16>> {
         self.world.with(|state| state.gateway.closed_with.clone())
     }
@@ -453,22 +453,23 @@ impl LocalDiscord {
         self.world.with(|state| state.gateway.connections.len())
     }
 
-    /// Gateway connections that were refused.
+    /// Returns how many gateway connections were refused.
     pub fn refused(&self) -> usize {
         self.world.with(|state| state.gateway.refused)
     }
 
-    /// Returns the switches for what is to go wrong.
+    /// Returns the switches that cause faults.
     pub fn faults(&self) -> Faults<'_> {
         Faults { world: &self.world }
     }
 
-    /// Waits until `found` finds something, and fails with what there was after [`LIMIT`].
+    /// Waits until `found` returns a value. After [`LIMIT`], panics and prints all messages and
+    /// requests.
     pub async fn wait_for<T>(&self, what: &str, found: impl FnMut(&Self) -> Option<T>) -> T {
         self.wait_within(LIMIT, what, found).await
     }
 
-    /// Waits for something that takes its time.
+    /// Like [`Self::wait_for`], with another limit.
     pub async fn wait_within<T>(
         &self,
         limit: Duration,
@@ -481,17 +482,18 @@ impl LocalDiscord {
                 if let Some(value) = found(self) {
                     return value;
                 }
-                // Some conditions lie outside of this Discord: look again now and then.
+                // Some conditions depend on things outside of this Discord, so look again now and
+                // then.
                 let _ = tokio::time::timeout(Duration::from_millis(50), changed.changed()).await;
             }
         };
         match tokio::time::timeout(limit, wait).await {
             Ok(value) => value,
-            Err(_) => panic!("waited in vain for {what}\n{}", self.story()),
+            Err(_) => panic!("timed out waiting for {what}\n{}", self.story()),
         }
     }
 
-    /// Waits for a message of the bot's that says the right thing.
+    /// Waits for a message of the bot whose text fits.
     pub async fn wait_for_message(&self, channel: u64, says: impl Fn(&str) -> bool) -> Message {
         self.wait_for("a message", |discord| {
             discord.messages(channel).into_iter().find(|message| says(&message.content))
@@ -534,42 +536,42 @@ impl Drop for LocalDiscord {
         if !std::thread::panicking() {
             assert!(
                 violations.is_empty(),
-                "requests that Discord would not take:\n{}",
+                "requests that Discord would refuse:\n{}",
                 violations.join("\n")
             );
             assert!(
                 limited.is_empty(),
-                "requests beyond a rate limit that was told:\n{}",
+                "requests beyond an announced rate limit:\n{}",
                 limited.join("\n")
             );
         }
     }
 }
 
-/// Switches for what is to go wrong in this Discord.
+/// Switches that cause faults in this Discord.
 pub struct Faults<'a> {
     world: &'a World,
 }
 
 impl Faults<'_> {
-    /// The next `times` requests with this method and this in their path suffer `fault`.
+    /// The next `times` requests with this method, and with `path` in their path, suffer `fault`.
     pub fn next(&self, method: &'static str, path: &str, fault: Fault, times: usize) {
         self.world.with(|state| {
             state.faults.push(faults::Rule { method, path: path.to_owned(), fault, left: times })
         });
     }
 
-    /// How many requests are still to suffer.
+    /// Returns how many faults of requests are still to come.
     pub fn waiting(&self) -> usize {
         self.world.with(|state| state.faults.iter().map(|rule| rule.left).sum())
     }
 
-    /// No more faults of requests.
+    /// Removes all faults of requests.
     pub fn clear(&self) {
         self.world.with(|state| state.faults.clear());
     }
 
-    /// So many requests of a route in so much time: `POST messages`, `PATCH message`, `POST
+    /// Limits a route to `most` requests in `span`. Routes: `POST messages`, `PATCH message`, `POST
     /// typing`.
     pub fn limit(&self, route: &'static str, most: u32, span: Duration) {
         self.world.with(|state| {
@@ -578,12 +580,12 @@ impl Faults<'_> {
         });
     }
 
-    /// The bot's token is refused, or taken again.
+    /// Refuses the bot's token, or accepts it again.
     pub fn refuse_token(&self, refuse: bool) {
         self.world.with(|state| state.token_refused = refuse);
     }
 
-    /// Every request fails, and no gateway connection is left or taken; or Discord is back.
+    /// Makes every request fail and refuses gateway connections, or ends this outage.
     pub fn away(&self, away: bool) {
         self.world.with(|state| {
             state.away = away;
@@ -592,10 +594,11 @@ impl Faults<'_> {
         if away {
             self.drop_gateway(false);
         }
-        self.world.tell();
+        self.world.notify();
     }
 
-    /// The bot may do nothing in a channel any more, or everything again, of which it is told.
+    /// Takes all permissions in a channel away from the bot, or gives them back, and sends an
+    /// update of the channel.
     pub fn close_channel(&self, channel: u64, close: bool) {
         self.world.with(|state| {
             if close {
@@ -606,57 +609,57 @@ impl Faults<'_> {
             let event = state.channel_json(channel).expect("a channel");
             state.dispatch("CHANNEL_UPDATE", &event);
         });
-        self.world.tell();
+        self.world.notify();
     }
 
-    /// A channel is deleted.
+    /// Deletes a channel, without an event.
     pub fn delete_channel(&self, channel: u64) {
         self.world.with(|state| state.gone.insert(channel));
     }
 
-    /// Discord does not know nonces any more.
+    /// Forgets all nonces.
     pub fn forget_nonces(&self) {
         self.world.with(|state| state.nonces.clear());
     }
 
-    /// How many requests are taken in a second, whatever they are about.
+    /// Sets how many requests of any kind are accepted in a second.
     pub fn most_per_second(&self, most: usize) {
         self.world.with(|state| state.most_per_second = most);
     }
 
-    /// The next logins are closed with this code.
+    /// Closes all later logins with this code.
     pub fn close_logins_with(&self, code: u16) {
         self.world.with(|state| state.gateway.close_identify = Some(code));
     }
 
-    /// Events come in a form that serenity does not know.
+    /// Sends messages in a form that serenity cannot read.
     pub fn strange_messages(&self) {
         self.world.with(|state| state.strange = true);
     }
 
-    /// Sets the permissions of the role of everyone.
+    /// Sets the permissions of the role `@everyone`.
     pub fn everyone_may(&self, permissions: u64) {
         self.world.with(|state| state.everyone = permissions);
     }
 
-    /// Denies a role, a member or everyone (the guild's id) something in a channel.
+    /// Denies a role, a member or everyone (the guild's id) permissions in a channel.
     pub fn deny(&self, channel: u64, whom: u64, permissions: u64) {
         let kind = if whom == BOT { 1 } else { 0 };
         let overwrite = json!({"id": whom.to_string(), "type": kind, "allow": "0", "deny": permissions.to_string()});
         self.world.with(|state| state.overwrites.insert(channel, json!([overwrite])));
     }
 
-    /// Somebody is no member of the guild any more.
+    /// Removes a user from the guild, without an event.
     pub fn remove_member(&self, user: u64) {
         self.world.with(|state| state.left.insert(user));
     }
 
-    /// Flags of the application, for example those of its intents.
+    /// Sets the flags of the application, for example of its intents.
     pub fn flags(&self, flags: u64) {
         self.world.with(|state| state.flags = flags);
     }
 
-    /// The bot is in no server.
+    /// Removes the bot from its only server.
     pub fn uninvited(&self) {
         self.world.with(|state| state.uninvited = true);
     }
@@ -666,8 +669,8 @@ impl Faults<'_> {
         self.world.with(|state| state.gateway.logins_left = left);
     }
 
-    /// Discord recommends so many shards, of which so many may log in at the same time, and others
-    /// so long after each other.
+    /// Sets the recommended number of shards, how many may log in at once, and the time between
+    /// logins that share a slot.
     pub fn shards(&self, count: u64, at_once: u64, pace: Duration) {
         self.world.with(|state| {
             (state.gateway.shards, state.gateway.max_concurrency) = (count, at_once);
@@ -687,36 +690,35 @@ impl Faults<'_> {
                 !gone
             });
         });
-        self.world.tell();
+        self.world.notify();
     }
 
-    /// Every request is done at once and answered so much later.
+    /// Delays all answers. The requests are done at once.
     pub fn latency(&self, by: Duration) {
         self.world.with(|state| state.latency = by);
     }
 
-    /// Discord's clock is ahead of ours by so many seconds.
+    /// Sets how far Discord's clock is ahead, in seconds.
     pub fn clock_ahead(&self, seconds: i64) {
         self.world.with(|state| state.clock_ahead = seconds);
     }
 
-    /// New gateway connections are refused, or taken again.
+    /// Refuses new gateway connections, or accepts them again.
     pub fn refuse_gateway(&self, refuse: bool) {
         self.world.with(|state| state.gateway.refuse = refuse);
     }
 
-    /// All gateway connections vanish, without a word or with a reset.
+    /// Drops all gateway connections without a close frame, or with a TCP reset.
     pub fn drop_gateway(&self, reset: bool) {
         self.control(|| if reset { Control::Reset } else { Control::Drop });
     }
 
-    /// All gateway connections fall silent and stay open: nothing is said, read or acknowledged any
-    /// more.
+    /// Freezes all gateway connections: they stay open, but nothing is sent, read or acknowledged.
     pub fn freeze_gateway(&self) {
         self.control(|| Control::Freeze);
     }
 
-    /// How often connections from now on are to send a heartbeat.
+    /// Sets the heartbeat interval of later connections.
     pub fn heartbeat(&self, interval: Duration) {
         self.world.with(|state| state.gateway.heartbeat = interval);
     }
@@ -734,7 +736,7 @@ impl Faults<'_> {
         self.control(|| Control::Send(json!({"op": 9, "s": null, "t": null, "d": resumable})));
     }
 
-    /// Sessions cannot be resumed any more.
+    /// Forgets all sessions, so that none can be resumed.
     pub fn forget_sessions(&self) {
         self.world.with(|state| state.gateway.sessions.clear());
     }
@@ -743,6 +745,6 @@ impl Faults<'_> {
         self.world.with(|state| {
             state.gateway.connections.iter().for_each(|connection| drop(connection.send(control())))
         });
-        self.world.tell();
+        self.world.notify();
     }
 }

@@ -1,4 +1,4 @@
-//! Requests with files: `payload_json` and `files[n]`, as Discord takes them.
+//! Requests with files: `payload_json` and `files[n]`, in Discord's form.
 
 use axum::body::Bytes;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 /// A file and its bytes.
 pub type File = (String, Vec<u8>);
 
-/// Takes a body apart; none: it is not what its type says.
+/// Splits a body into the JSON payload and the files. Returns `None` if it is malformed.
 pub(super) fn parse(content_type: &str, body: &Bytes) -> Option<(Value, Vec<File>)> {
     let boundary = format!(
         "--{}",

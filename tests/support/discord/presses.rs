@@ -1,4 +1,4 @@
-//! People who use buttons, menus and windows, and what Discord makes of the answers.
+//! Users' interactions with buttons, menus and modal windows, and checks of the components.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::{LocalDiscord, rest};
 pub type Labelled = (String, String);
 
 impl LocalDiscord {
-    /// Somebody presses the button with this label; returns the interaction's id.
+    /// A user presses the button with this label. Returns the id of the interaction.
     pub fn press(&self, message: u64, user: u64, label: &str) -> u64 {
         let custom_id = self
             .button(message, label)
@@ -20,7 +20,7 @@ impl LocalDiscord {
         self.press_id(message, user, &custom_id)
     }
 
-    /// Somebody presses a button that may be on the screen no longer.
+    /// A user presses a button that may no longer exist in the message.
     pub fn press_id(&self, message: u64, user: u64, custom_id: &str) -> u64 {
         self.interact(
             message,
@@ -30,17 +30,17 @@ impl LocalDiscord {
         )
     }
 
-    /// Somebody chooses these options of a menu.
+    /// A user selects options of the only menu.
     pub fn choose(&self, message: u64, user: u64, options: &[&str]) -> u64 {
         self.choose_of(message, user, |_| true, options)
     }
 
-    /// Somebody chooses an option of the menu with this id.
+    /// A user selects an option of the menu with this id.
     pub fn choose_in(&self, message: u64, user: u64, menu: &str, option: &str) -> u64 {
         self.choose_of(message, user, |id| id == menu, &[option])
     }
 
-    /// The menu with this id: labels and values of its options, and which one is set.
+    /// Returns the options of a menu as pairs of label and value, and the selected value.
     pub fn menu(&self, message: u64, id: &str) -> Option<(Vec<Labelled>, Option<String>)> {
         let components = self.world.with(|state| state.messages[&message].components.clone());
         let menu = parts(&components).find(|part| part["type"] == 3 && part["custom_id"] == id)?;
@@ -83,10 +83,10 @@ impl LocalDiscord {
         self.interact(message, user, 3, &data)
     }
 
-    /// Somebody fills the window that a press brought up; returns the new interaction's id.
+    /// A user submits the modal window that a press opened. Returns the id of the new interaction.
     pub async fn fill(&self, press: u64, user: u64, text: &str) -> u64 {
         let window = self.wait_for("a window", |local| local.interaction(press).window).await;
-        let message = self.interaction(press).message.expect("of a message");
+        let message = self.interaction(press).message.expect("the press belongs to a message");
         let input = &window["components"][0]["components"][0];
         let filled = json!({"type": 1, "id": 1, "components": [{"type": 4, "id": 2, "custom_id": input["custom_id"], "value": text}]});
         self.interact(
@@ -97,7 +97,7 @@ impl LocalDiscord {
         )
     }
 
-    /// The id of the button with this label.
+    /// Returns the id of the button with this label.
     pub fn button(&self, message: u64, label: &str) -> Option<String> {
         let components = self.world.with(|state| state.messages[&message].components.clone());
         parts(&components)
@@ -106,14 +106,14 @@ impl LocalDiscord {
             .map(str::to_owned)
     }
 
-    /// Whether a message has the buttons of a question.
+    /// Returns whether a message has the buttons of a question.
     pub fn asks(&self, message: u64) -> bool {
         let components = self.world.with(|state| state.messages[&message].components.clone());
         parts(&components)
             .any(|part| part["custom_id"].as_str().is_some_and(|id| id.starts_with("ask:")))
     }
 
-    /// The labels of a message's buttons.
+    /// Returns the labels of a message's buttons.
     pub fn buttons(&self, message: u64) -> Vec<String> {
         let components = self.world.with(|state| state.messages[&message].components.clone());
         parts(&components).filter_map(|part| part["label"].as_str()).map(str::to_owned).collect()
@@ -128,7 +128,7 @@ impl LocalDiscord {
             state.dispatch("INTERACTION_CREATE", &event);
             event["id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
         });
-        self.world.tell();
+        self.world.notify();
         id
     }
 }
@@ -141,7 +141,7 @@ fn parts(components: &Value) -> impl Iterator<Item = &Value> {
         .flat_map(|row| row["components"].as_array().into_iter().flatten())
 }
 
-/// Lists the ways in which components differ from Discord's description.
+/// Lists where components violate Discord's rules.
 pub(super) fn faults(components: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if components.as_array().is_some_and(|rows| rows.len() > 5) {
@@ -166,20 +166,21 @@ pub(super) fn faults(components: &Value) -> Vec<String> {
                 || part["url"].is_string() != link
                 || part["custom_id"].is_string() == link
             {
-                found.push(format!("not a button of Discord's: {part}"));
+                found.push(format!("not a valid button: {part}"));
             }
         }
         for part in row.iter().filter(|part| part["type"] == 3) {
             let options = part["options"].as_array().map_or(0, Vec::len) as u64;
             if part["max_values"].as_u64().is_some_and(|most| most > options) {
-                found.push(format!("a menu of {options} options lets more be chosen"));
+                found.push(format!("a menu of {options} options allows more selections"));
             }
         }
     }
     found
 }
 
-/// The answer to a press: nothing, the message changed, or a window.
+/// Applies the bot's answer to a press or a selection: nothing, a changed message or a modal
+/// window.
 pub(super) fn acknowledge(state: &mut State, at: usize, body: &Value) -> Outcome {
     let kind = body["type"].as_u64().unwrap_or(0);
     let Some(message) = state.interactions[at].message else {

@@ -1,5 +1,5 @@
-//! The HTTP half: every request is checked, counted against a rate limit, perhaps spoiled, and then
-//! done.
+//! The HTTP half of the local Discord. Every request is checked, counted against a rate limit, made
+//! to fail if the test wants that, and executed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::state::{
 };
 use super::{World, multipart, presses, schema};
 
-/// Discord waits so long for the acknowledgement of an interaction.
+/// Time limit for the acknowledgement of an interaction.
 const ACK: Duration = Duration::from_secs(3);
 
 pub(super) type Outcome = (u16, Value);
@@ -116,7 +116,7 @@ pub(super) async fn handle(
         state.requests.push(Request { at: Instant::now(), method: method.to_string(), path: path.clone(), body, status, limited });
         (if cut { None } else { Some(outcome) }, extra, slow)
     });
-    world.tell();
+    world.notify();
     tokio::time::sleep(slow).await;
     respond(answer, extra)
 }
@@ -136,7 +136,7 @@ fn respond(answer: Option<Outcome>, extra: Vec<(&'static str, String)>) -> Respo
         response = response.header(name, value);
     }
     let Some((status, value)) = answer else {
-        // A body that breaks off makes the server cut the connection.
+        // A body that ends early makes the server cut the connection.
         let broken =
             futures_util::stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });
         return response
@@ -148,7 +148,7 @@ fn respond(answer: Option<Outcome>, extra: Vec<(&'static str, String)>) -> Respo
     response.status(StatusCode::from_u16(status).expect("a status")).body(body).expect("a response")
 }
 
-/// The description of Discord, and the rules it does not hold.
+/// Checks a request against Discord's OpenAPI description and the rules that it does not contain.
 fn violations(
     method: &Method,
     path: &str,
@@ -174,7 +174,7 @@ fn violations(
     let typed = header("content-type") == "application/json"
         || header("content-type").starts_with("multipart/form-data; ");
     if !raw.is_empty() && (body.is_none() || !typed) {
-        found.push(format!("{method} {path} has a body that is not JSON or not said to be"));
+        found.push(format!("{method} {path} has a body that is not JSON or not declared as JSON"));
     }
     found.extend(schema::faults(method.as_str(), segments, body));
     let Some(body) = body.filter(|body| body.is_object()) else { return found };
@@ -185,7 +185,7 @@ fn violations(
         _ => return found,
     };
     found.extend(presses::faults(&message["components"]));
-    // Nothing is said by a mere acknowledgement, a window or suggestions.
+    // A mere acknowledgement, a modal window and suggestions contain no message.
     if let (["interactions", ..], Some(6 | 8 | 9)) = (segments, body["type"].as_u64()) {
         return found;
     }
@@ -220,8 +220,8 @@ fn violations(
     found
 }
 
-/// Whether a request is one too many of the last second, whatever it is about; what answers a
-/// command does not count.
+/// Counts a request against the limit per second and returns whether it is exceeded. Answers to
+/// interactions do not count.
 fn crowded(state: &mut State, segments: &[&str]) -> bool {
     if matches!(segments, ["interactions" | "webhooks", ..]) {
         return false;
@@ -238,17 +238,18 @@ fn crowded(state: &mut State, segments: &[&str]) -> bool {
     false
 }
 
-/// Whether a request is about a channel that was deleted.
+/// Returns whether a request is about a deleted channel.
 fn is_gone(state: &State, segments: &[&str]) -> bool {
     matches!(segments, ["channels", channel, ..] if id(channel).is_some_and(|id| state.gone.contains(&id)))
 }
 
-/// Whether the bot may do nothing in the channel of a request.
+/// Returns whether the bot has no permissions in the channel of a request.
 fn forbidden(state: &State, segments: &[&str]) -> bool {
     matches!(segments, ["channels", channel, _, ..] if id(channel).is_some_and(|id| state.closed.contains(&id)))
 }
 
-/// Counts a request against its window; returns how long to wait when that is used up.
+/// Counts a request against the window of its route. If that is used up, returns the seconds to
+/// wait, and whether an earlier answer announced the limit.
 fn count(
     state: &mut State,
     call: &Call,
@@ -261,7 +262,7 @@ fn count(
         }
         ["channels", channel, "typing"] => ("POST typing", *channel),
         ["interactions", ..] => return None,
-        // A webhook is told apart by its id and token together (Discord's documentation,
+        // A webhook's bucket depends on its id and token together (Discord's documentation,
         // topics/rate-limits).
         ["webhooks", _, token, ..] => ("webhooks", *token),
         [first, second, ..] => (*first, *second),
@@ -397,7 +398,7 @@ fn done(state: &mut State, call: &Call) -> Outcome {
                 .filter(|m| !m.deleted && !m.ephemeral)
                 .cloned()
                 .collect();
-            // Those next to where it was asked for.
+            // Discord returns the messages nearest to `after` or `before`.
             match after {
                 Some(_) => page.truncate(limit),
                 None => drop(page.drain(..page.len().saturating_sub(limit))),
@@ -454,9 +455,10 @@ fn done(state: &mut State, call: &Call) -> Outcome {
             }
         }
         (method, segments) => {
-            state
-                .violations
-                .push(format!("the local Discord does not do {method} /{}", segments.join("/")));
+            state.violations.push(format!(
+                "not implemented by the local Discord: {method} /{}",
+                segments.join("/")
+            ));
             (404, json!({"code": 0, "message": "404: Not Found"}))
         }
     }
@@ -486,7 +488,7 @@ fn post(state: &mut State, channel: u64, call: &Call) -> Outcome {
         state.messages.insert(message.id, message.clone());
     }
     state.nonces.insert(nonce, message.id);
-    // Discord tells the bot of its own messages too.
+    // Discord also sends the bot events about its own messages.
     let event = state.message_json(&message, true);
     state.dispatch("MESSAGE_CREATE", &event);
     (200, state.message_json(&message, false))
@@ -571,7 +573,7 @@ fn interaction(state: &State, token: &str) -> Option<Interaction> {
         .cloned()
 }
 
-/// Opens a thread on a message; it has the message's id.
+/// Opens a thread on a message. The thread has the message's id.
 fn open_thread(
     state: &mut State,
     channel: Option<u64>,
@@ -603,7 +605,7 @@ fn open_thread(
     (201, state.channel_json(message).expect("just opened"))
 }
 
-/// A file that somebody sent.
+/// Serves an attachment.
 fn kept(world: &World, path: &str, headers: &HeaderMap) -> Response<Body> {
     if headers.contains_key("authorization") {
         world.with(|state| {
@@ -618,7 +620,7 @@ fn kept(world: &World, path: &str, headers: &HeaderMap) -> Response<Body> {
     if (300..400).contains(&status) {
         response = response.header("location", "http://127.0.0.1:9/elsewhere");
     }
-    // Without a length the body comes in pieces, and says only at its end how long it was.
+    // Without a length, the body is sent in chunks.
     let body = match announced {
         Some(length) => {
             response = response.header("content-length", length);
@@ -634,7 +636,7 @@ fn kept(world: &World, path: &str, headers: &HeaderMap) -> Response<Body> {
     response.body(body).expect("a response")
 }
 
-/// `%E2%8F%B3` as it is meant.
+/// Decodes a percent-encoded emoji such as `%E2%8F%B3`.
 fn decoded(text: &str) -> String {
     let bytes = text.split('%').skip(1).map(|hex| u8::from_str_radix(hex, 16).expect("two digits"));
     String::from_utf8(bytes.collect()).expect("an emoji")
@@ -656,7 +658,7 @@ fn expired() -> Outcome {
     (401, json!({"code": 50027, "message": "Invalid Webhook Token"}))
 }
 
-/// Makes the JSON of `/ask` and the others when somebody uses them.
+/// Makes the event of a slash command that a user runs.
 pub(super) fn slash_json(
     state: &mut State,
     channel: u64,
@@ -664,7 +666,7 @@ pub(super) fn slash_json(
     name: &str,
     prompt: Option<&str>,
 ) -> Value {
-    // The command's own first option, as it is registered.
+    // The first option of the command, as it is registered.
     let registered =
         state.commands.as_array().into_iter().flatten().find(|command| command["name"] == name);
     let option = registered
@@ -676,7 +678,7 @@ pub(super) fn slash_json(
     interaction_json(state, channel, user, 2, &data, None)
 }
 
-/// Makes the JSON of a command whose option somebody is typing.
+/// Makes the event of a command whose option a user is typing.
 pub(super) fn typing_json(
     state: &mut State,
     channel: u64,
@@ -690,7 +692,7 @@ pub(super) fn typing_json(
     interaction_json(state, channel, user, 4, &data, None)
 }
 
-/// An interaction; its token is known from now on.
+/// Adds an interaction and returns its event.
 pub(super) fn interaction_json(
     state: &mut State,
     channel: u64,

@@ -1,8 +1,9 @@
-//! Discord's own description of its interface, and whether a request fits it.
+//! Checks requests against Discord's OpenAPI description.
 //!
-//! The document is `tests/fixtures/discord-openapi.json`. It is read as Discord means it: `oneOf`
-//! as `anyOf` (its `x-discord-union`), and permissions are texts, as its prose says. Fields it does
-//! not name are faults too: our requests should hold nothing useless.
+//! The document is `tests/fixtures/discord-openapi.json`. Two things are read as Discord means
+//! them: `oneOf` as `anyOf` (see its `x-discord-union`), and permissions may be strings, as the
+//! text says. Unknown fields are also reported, because the program should send nothing that
+//! Discord ignores.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -37,14 +38,14 @@ fn unite(value: &mut Value) {
     }
 }
 
-/// Says what is wrong with a request; nothing is good. `segments` is the path behind `/api/v10`.
+/// Returns the violations of a request. `segments` is the path after `/api/v10`.
 pub fn faults(method: &str, segments: &[&str], body: Option<&Value>) -> Vec<String> {
     let Some(template) = template(segments) else {
-        return vec![format!("no path of Discord's: /{}", segments.join("/"))];
+        return vec![format!("not a path of Discord: /{}", segments.join("/"))];
     };
     let operation = &DOCUMENT["paths"][&template][method.to_lowercase()];
     if operation.is_null() {
-        return vec![format!("Discord knows no {method} of {template}")];
+        return vec![format!("Discord has no {method} {template}")];
     }
     let content = &operation["requestBody"]["content"]["application/json"]["schema"];
     let Some(body) = body else {
@@ -77,7 +78,7 @@ pub fn faults(method: &str, segments: &[&str], body: Option<&Value>) -> Vec<Stri
 
 fn template(segments: &[&str]) -> Option<String> {
     let paths = DOCUMENT["paths"].as_object().expect("paths");
-    // A fixed word such as `@me` beats a parameter.
+    // A fixed segment such as `@me` is preferred to a parameter.
     paths
         .keys()
         .filter(|path| {

@@ -1,4 +1,4 @@
-//! Everything the local Discord knows.
+//! The state of the local Discord.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,11 +22,11 @@ pub const THREAD: u64 = 100_000_000_000_000_008;
 /// Ann's direct messages with the bot.
 pub const DIRECT: u64 = 100_000_000_000_000_009;
 pub const OTHER_BOT: u64 = 100_000_000_000_000_010;
-/// Somebody in the guild.
+/// A member of the guild.
 pub const BOB: u64 = 100_000_000_000_000_012;
-/// A person whose name is written from right to left, with a fox at its end.
+/// A user with a right-to-left name that ends with a fox emoji.
 pub const NOOR: u64 = 100_000_000_000_000_014;
-/// A thousand further channels of the guild begin here.
+/// The first of a thousand more channels of the guild.
 pub const CROWD: u64 = 100_000_000_000_001_000;
 const CROWD_END: u64 = CROWD + 999;
 /// A role that Ann has.
@@ -34,13 +34,13 @@ pub const ROLE: u64 = 100_000_000_000_000_011;
 /// The role that Discord made for the bot.
 pub const BOT_ROLE: u64 = 100_000_000_000_000_013;
 
-/// One of a thousand further channels.
+/// Returns one of the thousand more channels.
 pub fn room(number: u64) -> u64 {
-    assert!(number < 1_000, "there are a thousand rooms");
+    assert!(number < 1_000, "there are a thousand channels");
     CROWD + number
 }
 
-/// A message, with its history for tests to look at.
+/// A message with its history.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub id: u64,
@@ -48,19 +48,19 @@ pub struct Message {
     pub author: u64,
     pub content: String,
     pub reply_to: Option<u64>,
-    /// The message it forwards.
+    /// The message that this one forwards.
     pub forwards: Option<u64>,
     pub webhook: bool,
-    /// Files the bot sent with it.
+    /// Files that the bot sent with it.
     pub files: Vec<File>,
-    /// Files somebody sent with it.
+    /// Files that a user sent with it.
     pub attachments: Vec<Value>,
     pub ephemeral: bool,
     pub deleted: bool,
-    /// Buttons and menus below it, as JSON.
+    /// Buttons and menus below the text, as JSON.
     pub components: Value,
     pub created: Instant,
-    /// Every content it had after the first, and when.
+    /// Every later content and its time.
     pub edits: Vec<(Instant, String)>,
 }
 
@@ -72,35 +72,35 @@ pub struct Request {
     pub path: String,
     pub body: String,
     pub status: u16,
-    /// Refused by a rate limit that an earlier answer had announced to the same program, not by a
-    /// fault that a test asked for.
+    /// Whether a rate limit refused it that an earlier answer had announced to the same program.
+    /// Faults that a test caused do not count.
     pub limited: bool,
 }
 
-/// A slash command, button, menu or window somebody used.
+/// A use of a slash command, button, menu or modal window.
 #[derive(Clone, Debug)]
 pub struct Interaction {
     pub id: u64,
     pub token: String,
     pub channel: u64,
     pub used: Instant,
-    /// When it was acknowledged, and with which callback type.
+    /// The time and the callback type of the acknowledgement.
     pub acknowledged: Option<(Instant, u64)>,
-    /// The message that holds its answer.
+    /// The message that contains the answer.
     pub original: Option<u64>,
-    /// 2 a command, 3 a button or menu, 4 an option that is being typed, 5 a window.
+    /// 2: command, 3: button or menu, 4: an option that is being typed, 5: modal window.
     pub kind: u8,
-    /// The message with the button.
+    /// The message with the button or menu.
     pub message: Option<u64>,
-    /// The window it brought up.
+    /// The modal window that it opened.
     pub window: Option<Value>,
-    /// The suggestions shown while something was typed.
+    /// The suggestions that were shown while the option was typed.
     pub suggested: Option<Value>,
 }
 
 pub(super) struct Session {
     pub(super) id: String,
-    /// The number of its shard, and how many the bot says there are.
+    /// The number of its shard, and the number of shards that the bot announced.
     pub(super) shard: (u64, u64),
     pub(super) sequence: u64,
     pub(super) events: Vec<Value>,
@@ -111,25 +111,25 @@ pub(super) enum Control {
     Send(Value),
     /// Close with this code.
     Close(u16),
-    /// Vanish without a close frame.
+    /// Drop the connection without a close frame.
     Drop,
-    /// Vanish with a reset.
+    /// Reset the connection.
     Reset,
-    /// Stay, and do nothing.
+    /// Keep the connection open and do nothing.
     Freeze,
 }
 
 pub(super) struct Window {
     pub(super) left: u32,
     pub(super) ends: Instant,
-    /// Whether an answer has announced it since a program last logged in. A program that replaces
-    /// a killed one cannot know the limits that the killed one was sent.
+    /// Whether an answer has announced it since a program last logged in. A program that replaces a
+    /// killed one cannot know the limits that were announced to that one.
     pub(super) announced: bool,
 }
 
 pub(super) struct Gateway {
     pub(super) url: String,
-    /// What it is for those who come by another address.
+    /// URLs for programs that use another host, by host.
     pub(super) others: HashMap<String, String>,
     pub(super) heartbeat: Duration,
     pub(super) sessions: Vec<Session>,
@@ -138,12 +138,12 @@ pub(super) struct Gateway {
     pub(super) refused: usize,
     pub(super) close_identify: Option<u16>,
     pub(super) logins_left: u64,
-    /// How many shards it recommends, how many may log in at the same time, and how long it wants
-    /// between two others.
+    /// The recommended number of shards, how many may log in at once, and the time between logins
+    /// that share a slot.
     pub(super) shards: u64,
     pub(super) max_concurrency: u64,
     pub(super) pace: Duration,
-    /// Every login: its shard, of how many, and when.
+    /// The shard, the number of shards and the time of every login.
     pub(super) logins: Vec<(u64, u64, Instant)>,
     pub(super) identified: usize,
     pub(super) resumed: usize,
@@ -161,16 +161,15 @@ pub(super) struct State {
     pub(super) messages: BTreeMap<u64, Message>,
     pub(super) nonces: HashMap<(u64, String), u64>,
     pub(super) typing: Vec<(u64, Instant)>,
-    /// Messages with a reaction of the bot.
+    /// Messages that the bot reacted to.
     pub(super) marked: Vec<u64>,
-    /// The bot's reactions, by message.
+    /// The bot's reactions, with the message.
     pub(super) reactions: Vec<(u64, String)>,
-    /// Threads that were opened: channel, name, who opened it.
+    /// Threads that were opened: parent channel, name, creator.
     pub(super) threads: BTreeMap<u64, (u64, String, u64)>,
-    /// Files to be fetched, by path; answered with a status, the length that is announced, and
-    /// bytes.
+    /// Attachments by path: status, `Content-Length` and bytes.
     pub(super) kept: HashMap<String, (u16, Option<u64>, Vec<u8>)>,
-    /// The application may read messages that do not name it.
+    /// Whether the application may read messages that do not mention it.
     pub(super) reads: bool,
     pub(super) commands: Value,
     pub(super) requests: Vec<Request>,
@@ -180,33 +179,33 @@ pub(super) struct State {
     pub(super) windows: HashMap<(String, String), Window>,
     pub(super) limits: HashMap<&'static str, (u32, Duration)>,
     pub(super) token_refused: bool,
-    /// No request is answered but with an error of the server.
+    /// Whether every request is answered with a server error.
     pub(super) away: bool,
-    /// Channels in which the bot may do nothing.
+    /// Channels in which the bot has no permissions.
     pub(super) closed: HashSet<u64>,
-    /// Channels that are gone.
+    /// Deleted channels.
     pub(super) gone: HashSet<u64>,
-    /// Users who are no members of the guild.
+    /// Users who left the guild.
     pub(super) left: HashSet<u64>,
-    /// Requests of the last second that count, and how many are taken in one.
+    /// The counted requests of the last second, and how many are accepted in a second.
     pub(super) second: VecDeque<Instant>,
     pub(super) most_per_second: usize,
-    /// Requests that were too many.
+    /// How many requests exceeded the limit per second.
     pub(super) crowded: usize,
-    /// A field of MESSAGE_CREATE set to a form that serenity cannot read.
+    /// Whether a field of MESSAGE_CREATE has a type that serenity cannot read.
     pub(super) strange: bool,
     pub(super) gateway: Gateway,
-    /// The permissions of the role of everyone.
+    /// The permissions of the role `@everyone`.
     pub(super) everyone: u64,
-    /// Overwrites of permissions by channel, as JSON.
+    /// Permission overwrites by channel, as JSON.
     pub(super) overwrites: HashMap<u64, Value>,
     /// Flags of the application.
     pub(super) flags: u64,
-    /// Whether the bot was invited to no server yet.
+    /// Whether the bot is in no server.
     pub(super) uninvited: bool,
-    /// Seconds its clock is ahead of ours.
+    /// Seconds by which its clock is ahead.
     pub(super) clock_ahead: i64,
-    /// How late every answer comes, once what was asked is done.
+    /// The delay of all answers. The requests are done at once.
     pub(super) latency: Duration,
 }
 
@@ -238,12 +237,12 @@ impl State {
             gone: HashSet::new(),
             left: HashSet::new(),
             second: VecDeque::new(),
-            // Discord takes 50; which requests share a second here depends on how busy the machine
-            // is.
+            // Discord accepts 50. Which requests share a second here depends on how busy the
+            // machine is.
             most_per_second: usize::MAX,
             crowded: 0,
             strange: false,
-            // All but administrator.
+            // All permissions except administrator.
             everyone: 0x7fff_fff7 | 1 << 35 | 1 << 38,
             overwrites: HashMap::new(),
             flags: 0,
@@ -271,7 +270,7 @@ impl State {
         }
     }
 
-    /// A new id, as Discord makes them: time and a counter.
+    /// Returns a new id. Like Discord's, it consists of a time and a counter.
     pub(super) fn id(&mut self) -> u64 {
         let ms =
             SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
@@ -321,7 +320,7 @@ impl State {
         id
     }
 
-    /// Tells every session of the shard that is responsible, connected or not, as Discord does.
+    /// Sends an event to every session of the responsible shard, connected or not.
     pub(super) fn dispatch(&mut self, name: &str, data: &Value) {
         let guild: u64 = data["guild_id"].as_str().map_or(0, |id| id.parse().expect("an id"));
         for session in &mut self.gateway.sessions {
@@ -337,7 +336,7 @@ impl State {
         }
     }
 
-    /// A message as Discord shows it; from the gateway with guild and member.
+    /// Returns the JSON of a message. Events of the gateway also have guild and member.
     pub(super) fn message_json(&self, message: &Message, gateway: bool) -> Value {
         let mentions: Vec<Value> = [BOT, OWNER, ANN, OTHER_BOT]
             .into_iter()
@@ -352,7 +351,7 @@ impl State {
             .filter(|id| message.content.contains(&format!("<@&{id}>")))
             .map(ToString::to_string)
             .collect();
-        // Without the privileged intent the bot reads only what is meant for it.
+        // Without the privileged intent, the bot can read only messages that mention it.
         let readable = self.reads
             || message.author == BOT
             || message.channel == DIRECT
@@ -406,7 +405,7 @@ impl State {
     }
 }
 
-/// The shard that hears of a guild, of so many; of direct messages, which have none, the first.
+/// Returns the number of the shard that gets the events of a guild. Direct messages have guild 0.
 pub(super) fn shard_of(guild: u64, shards: u64) -> u64 {
     (guild >> 22) % shards
 }
@@ -434,7 +433,7 @@ pub(super) fn member_json(user: u64) -> Value {
 }
 
 impl State {
-    /// None: there is no such channel.
+    /// Returns the JSON of a channel, or `None` if it does not exist.
     pub(super) fn channel_json(&self, id: u64) -> Option<Value> {
         if self.gone.contains(&id) {
             return None;
@@ -449,7 +448,7 @@ impl State {
     }
 }
 
-/// None: there is no such channel from the beginning.
+/// Returns the JSON of one of the initial channels, or `None` if it does not exist.
 pub(super) fn channel_json(id: u64) -> Option<Value> {
     let guild = GUILD.to_string();
     Some(match id {

@@ -1,5 +1,5 @@
-//! TLS for the local Discord: an authority that one test believes in, and streams that are
-//! encrypted or not.
+//! TLS for the local Discord: the certificate authority of one test, and streams with or without
+//! encryption.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
 
-/// A certificate authority that nobody knows but who reads its file.
+/// A certificate authority that only readers of its file trust.
 pub(super) struct Authority {
     file: NamedTempFile,
     acceptor: TlsAcceptor,
@@ -48,7 +48,7 @@ impl Authority {
         Self { file, acceptor: TlsAcceptor::from(Arc::new(config)) }
     }
 
-    /// The file of its certificate, in PEM.
+    /// Returns the PEM file of its certificate.
     pub(super) fn file(&self) -> &Path {
         self.file.path()
     }
@@ -58,21 +58,21 @@ impl Authority {
     }
 }
 
-/// A connection that was taken.
+/// An accepted connection.
 pub(super) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
-    /// Shakes hands where there is an acceptor.
+    /// Does the TLS handshake if there is an acceptor.
     pub(super) async fn open(stream: TcpStream, acceptor: Option<TlsAcceptor>) -> io::Result<Self> {
         let Some(acceptor) = acceptor else { return Ok(Self::Plain(stream)) };
         let shaking: Accept<TcpStream> = acceptor.accept(stream);
         Ok(Self::Tls(Box::new(shaking.await?)))
     }
 
-    /// Dropping it now resets the connection.
+    /// Makes dropping the stream reset the connection.
     pub(super) fn reset(&self) {
         let tcp = match self {
             Self::Plain(stream) => stream,
@@ -122,8 +122,8 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// Hands connections to the HTTP server once their hands are shaken; one that dawdles holds no
-/// other up.
+/// Passes connections to the HTTP server after the TLS handshake. A slow handshake does not delay
+/// other connections.
 pub(super) struct Front {
     address: SocketAddr,
     ready: mpsc::UnboundedReceiver<(Stream, SocketAddr)>,
@@ -161,7 +161,7 @@ impl axum::serve::Listener for Front {
     async fn accept(&mut self) -> (Stream, SocketAddr) {
         match self.ready.recv().await {
             Some(taken) => taken,
-            // The task that takes connections ends only with this.
+            // The task that accepts connections ends only when this is dropped.
             None => std::future::pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! Where a test holds the model back.
+//! A gate with which a test delays the model.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use tokio::sync::Semaphore;
 
 use super::PATIENCE;
 
-/// Holds a reply back until the test opens it. Clones are the same gate; it lets one reply pass.
+/// Delays a reply until the test opens the gate. Clones are the same gate. Each opening lets one
+/// reply pass.
 #[derive(Clone)]
 pub struct Gate {
     reached: Arc<Semaphore>,
@@ -19,14 +20,14 @@ impl Gate {
         Self { reached: Arc::new(Semaphore::new(0)), open: Arc::new(Semaphore::new(0)) }
     }
 
-    /// Waits until a reply stands before the gate: everything before it was handed to the
-    /// connection.
+    /// Waits until a reply has reached the gate. Everything before the gate has then been passed to
+    /// the connection.
     pub async fn reached(&self) {
         let seen = tokio::time::timeout(PATIENCE, self.reached.acquire()).await;
-        seen.expect("no reply came to the gate").expect("gates are never closed for good").forget();
+        seen.expect("no reply reached the gate").expect("gates are never closed for good").forget();
     }
 
-    /// Lets the reply go on.
+    /// Lets one reply continue.
     pub fn open(&self) {
         self.open.add_permits(1);
     }

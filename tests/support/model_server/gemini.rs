@@ -7,11 +7,10 @@ use super::reply::Fault;
 use super::request::{Asked, Said, list};
 use super::wire::{Part, TOKENS_IN, TOKENS_OUT, Voice};
 
-/// Reads a request; `call` is the last part of its path, such as
+/// Parses a request. `call` is the last segment of its path, such as
 /// `gemini-2.5-flash:streamGenerateContent`.
 pub(super) fn read(body: &Value, call: &str) -> Result<Asked, String> {
-    let (model, method) =
-        call.split_once(':').ok_or_else(|| format!("`{call}` names no method"))?;
+    let (model, method) = call.split_once(':').ok_or_else(|| format!("`{call}` has no method"))?;
     if body.get("contents").is_none() {
         return Err("body has no `contents`".to_owned());
     }
@@ -125,7 +124,7 @@ impl Voice for Gemini {
     }
 }
 
-/// The CLI shows a thought's first line, in bold, as its subject.
+/// The CLI shows a thought's first line, if it is bold, as its subject.
 fn thought_part(thought: &str) -> Value {
     json!({"text": thought, "thought": true})
 }

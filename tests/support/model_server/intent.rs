@@ -1,25 +1,25 @@
-//! The intents of the model, said with the tools each agent offers it.
+//! Things that the model wants to do, expressed with the tools that each agent offers.
 
 use serde_json::{Value, json};
 
-/// Something every agent has a tool for, under a name of its own.
+/// An action for which every agent has a tool, under its own name.
 #[derive(Clone)]
 pub enum Intent {
     /// Run a command line.
     Shell(String),
-    /// Run a command line outside the agent's sandbox, where it has one: somebody must be asked.
+    /// Run a command line outside the agent's sandbox, if it has one. A user must then be asked.
     Unboxed(String),
     /// Write a new file: path, content.
     Write(String, String),
     /// Replace text in a file: path, old, new.
     Edit(String, String, String),
-    /// Look into a file.
+    /// Read a file.
     Read(String),
-    /// Ask the person one question with these choices: question, choices.
+    /// Ask the user a question: question, choices.
     Ask(String, Vec<String>),
 }
 
-/// A call of a tool as an API says it.
+/// A tool call in the form of an API.
 #[derive(Debug, PartialEq)]
 pub(super) struct Call {
     pub(super) name: String,
@@ -34,39 +34,39 @@ pub(super) enum Input {
 }
 
 impl Intent {
-    /// Run a command line.
+    /// Runs a command line.
     pub fn shell(command: &str) -> Self {
         Self::Shell(command.to_owned())
     }
 
-    /// Run a command line for which somebody must be asked.
+    /// Runs a command line for which a user must be asked.
     pub fn unboxed(command: &str) -> Self {
         Self::Unboxed(command.to_owned())
     }
 
-    /// Write a new file.
+    /// Writes a new file.
     pub fn write(path: &str, content: &str) -> Self {
         Self::Write(path.to_owned(), content.to_owned())
     }
 
-    /// Replace text in a file.
+    /// Replaces text in a file.
     pub fn edit(path: &str, old: &str, new: &str) -> Self {
         Self::Edit(path.to_owned(), old.to_owned(), new.to_owned())
     }
 
-    /// Look into a file.
+    /// Reads a file.
     pub fn read(path: &str) -> Self {
         Self::Read(path.to_owned())
     }
 
-    /// Ask the person one question with these choices.
+    /// Asks the user a question with these choices.
     pub fn ask(question: &str, choices: &[&str]) -> Self {
         Self::Ask(question.to_owned(), choices.iter().map(|choice| (*choice).to_owned()).collect())
     }
 
-    /// Says it with what the agent offers: Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0,
-    /// OpenCode 1.18.33, Droid 0.225.2, Qwen Code 0.24.4. With Claude Code's word where none fits,
-    /// which an agent then refuses as unknown.
+    /// Returns the tool call for the tools that the agent offers: Claude Code 2.1.197, Codex
+    /// 0.169.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Droid 0.225.2, Qwen Code 0.24.4. If no tool
+    /// fits, uses the name of Claude Code's tool, which the agent then refuses as unknown.
     pub(super) fn call(&self, offered: &[String]) -> Call {
         let has = |name: &str| offered.iter().any(|tool| tool == name);
         let droid = has("Execute") || has("AskUser") || has("Create");
@@ -168,7 +168,7 @@ impl Intent {
 }
 
 impl Input {
-    /// The input as JSON text, or as it is.
+    /// Returns the input as JSON text, or plain text unchanged.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Json(value) => value.to_string(),

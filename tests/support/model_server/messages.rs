@@ -29,7 +29,7 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
             asked.results.insert(id, texts(&block["content"]).join("\n"));
         }
     }
-    // Droid 0.225.2, where it may not ask its own service for one.
+    // Droid 0.225.2, if it may not ask its own service for a title.
     // Claude Code 2.1.197; Claude Code below claude-agent-acp 0.101.0.
     let titles = ["generates concise session titles", "You are naming a coding session"];
     asked.side = asked.tools.is_empty() && titles.iter().any(|title| asked.system.contains(title));
@@ -133,7 +133,7 @@ impl Voice for Messages {
     }
 }
 
-/// Any base64 text; the CLI keeps it and sends it back.
+/// Any base64 text. The CLI keeps it and sends it back.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 fn stop_reason(calls_tools: bool) -> &'static str {

@@ -1,12 +1,12 @@
-//! A scripted model service on loopback: the APIs the agents' programs speak to their models.
+//! A scripted model service on loopback that implements the APIs of the agents' programs.
 //!
-//! Anthropic Messages (Claude Code, Droid), OpenAI Responses (Codex) and Chat Completions
-//! (OpenCode, Qwen Code), and Google's generateContent (Gemini CLI), all from one script. The test
-//! writes it: a queue of [`Reply`]s, or a closure over the request. Nothing in it sleeps; where
-//! pace matters a test puts a [`Gate`] into the reply and opens it. Every request is kept for
-//! assertions, without its key. Requests of agents for themselves (titles, which model to take) get
-//! an answer that does no harm and are none of the script's; everything else gets 404. Both are
-//! listed by [`ModelServer::others`].
+//! It implements Anthropic Messages (Claude Code, Droid), OpenAI Responses (Codex) and Chat
+//! Completions (OpenCode, Qwen Code), and Google's generateContent (Gemini CLI), all with one
+//! script. The test writes the script: a queue of [`Reply`]s, or a closure that gets the request.
+//! The service never sleeps. A test that controls the timing puts a [`Gate`] into the reply and
+//! opens it. Every request is stored for assertions, without its key. Requests that agents make for
+//! their own purposes (titles, choice of a model) get a harmless answer and do not use up the
+//! script. All other paths get 404. [`ModelServer::others`] lists both.
 
 mod chat;
 mod gate;
@@ -43,10 +43,10 @@ use wire::Voice;
 
 type Script = Box<dyn FnMut(&ModelRequest) -> Option<Reply> + Send>;
 
-/// Longest wait for something a test expects, before it fails.
+/// The longest wait for something that a test expects.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The API a request came through.
+/// The API of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
     Messages,
@@ -55,7 +55,7 @@ pub enum Api {
     Gemini,
 }
 
-/// A running model service; it stops when dropped.
+/// A running model service. It stops when it is dropped.
 pub struct ModelServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -69,14 +69,14 @@ struct Shared {
 }
 
 impl ModelServer {
-    /// Starts a service that gives these replies in this order. A request beyond them gets a 400
-    /// that says so: the CLI does not repeat those, so the test fails quickly.
+    /// Starts a service that gives these replies in this order. A request after the last one gets a
+    /// 400 that says so. The CLI does not repeat such a request, so the test fails quickly.
     pub async fn replying(replies: impl IntoIterator<Item = Reply>) -> Self {
         let mut queue: VecDeque<Reply> = replies.into_iter().collect();
         Self::start(Box::new(move |_| queue.pop_front())).await
     }
 
-    /// Starts a service that decides on each reply by looking at the request.
+    /// Starts a service that chooses each reply by the request.
     pub async fn answering(
         mut script: impl FnMut(&ModelRequest) -> Reply + Send + 'static,
     ) -> Self {
@@ -104,8 +104,8 @@ impl ModelServer {
         Self { address, shared, task }
     }
 
-    /// Returns the address for `ANTHROPIC_BASE_URL` and the like; OpenAI's variables want `/v1`
-    /// behind it.
+    /// Returns the URL for `ANTHROPIC_BASE_URL` and similar variables. OpenAI's variables need
+    /// `/v1` after it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -115,10 +115,9 @@ impl ModelServer {
         self.shared.requests.borrow().clone()
     }
 
-    /// Returns the one request for an answer there was.
+    /// Returns the only request for an answer.
     ///
-    /// # Panics
-    /// There were none or several.
+    /// Panics if there was no request, or more than one.
     #[track_caller]
     pub fn only_request(&self) -> ModelRequest {
         let mut requests = self.requests();
@@ -126,7 +125,7 @@ impl ModelServer {
         requests.remove(0)
     }
 
-    /// Waits until this many requests for answers have arrived and returns the last of them.
+    /// Waits for this many requests for answers and returns the last of them.
     pub async fn request(&self, count: usize) -> ModelRequest {
         let mut requests = self.shared.requests.subscribe();
         let seen =
@@ -136,7 +135,7 @@ impl ModelServer {
             .clone()
     }
 
-    /// Returns method and path of everything else that was asked.
+    /// Returns the method and the path of all other requests.
     pub fn others(&self) -> Vec<String> {
         lock(&self.shared.others).clone()
     }
@@ -233,7 +232,7 @@ async fn other(State(shared): State<Arc<Shared>>, method: Method, uri: Uri) -> S
     StatusCode::NOT_FOUND
 }
 
-/// A script that panicked has failed its test already; the others go on.
+/// A script that panicked has already failed its own test. Other tests continue.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,11 @@
-//! The model's replies: a list of steps, the same whatever API it is said through.
+//! The model's replies: a list of steps, independent of the API.
 
 use serde_json::Value;
 
 use super::gate::Gate;
 use super::intent::Intent;
 
-/// One answer of the model, built step by step.
+/// One reply of the model, built step by step.
 #[derive(Clone, Default)]
 pub struct Reply {
     pub(super) held: Option<Gate>,
@@ -19,7 +19,7 @@ pub(super) enum Step {
     Break(Break),
 }
 
-/// The way a reply breaks off; no step follows it.
+/// How a reply is interrupted. No step follows it.
 #[derive(Clone)]
 pub(super) enum Break {
     /// An error event in the stream.
@@ -27,7 +27,7 @@ pub(super) enum Break {
     Cut,
 }
 
-/// A piece of an answer with the pieces it is streamed in.
+/// A part of a reply, with the pieces in which it is streamed.
 #[derive(Clone)]
 pub(super) enum Block {
     Text(Vec<Piece>),
@@ -46,16 +46,16 @@ pub(super) enum Piece {
 pub(super) enum What {
     /// A tool by the agent's own name.
     Named(String, Value),
-    /// Whatever tool the agent has for it.
+    /// The tool that the agent has for this intent.
     Meant(Intent),
 }
 
-/// A service's answer when it fails.
+/// An error of the service.
 #[derive(Clone)]
 pub(super) struct Fault {
-    /// HTTP status; inside a stream the one it stands for.
+    /// The HTTP status, or for an error inside a stream, the corresponding one.
     pub(super) status: u16,
-    /// The Messages API's word for it.
+    /// The error type of the Messages API.
     pub(super) kind: String,
     pub(super) message: String,
 }
@@ -67,35 +67,35 @@ pub(super) struct Failure {
 }
 
 impl Reply {
-    /// An answer of one text block in one piece.
+    /// A reply with one text block in one piece.
     pub fn text(text: &str) -> Self {
         Self::default().then_text(text)
     }
 
-    /// An answer of one text block in several pieces; they reach the CLI as separate events.
+    /// A reply with one text block in several pieces, which reach the CLI as separate events.
     pub fn pieces<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Self {
         Self::default().then(Block::Text(
             pieces.into_iter().map(|piece| Piece::Text(piece.to_owned())).collect(),
         ))
     }
 
-    /// An answer that thinks first.
+    /// A reply that begins with thinking.
     pub fn thinking(thought: &str) -> Self {
         Self::default().then(Block::Thinking(thought.to_owned()))
     }
 
-    /// A call of a tool by the agent's own name. The CLI runs it and asks again with the result
-    /// under the same id.
+    /// A call of a tool by the agent's own name. The CLI runs it and sends another request with the
+    /// result under the same id.
     pub fn tool(id: &str, name: &str, input: Value) -> Self {
         Self::default().then_tool(id, name, input)
     }
 
-    /// A call of whatever tool the agent has for this.
+    /// A call of the tool that the agent has for this intent.
     pub fn does(id: &str, intent: Intent) -> Self {
         Self::default().then_does(id, intent)
     }
 
-    /// An HTTP error instead of an answer, with the API's usual word for it.
+    /// An HTTP error instead of a reply, with the usual error type of its status.
     pub fn refusing(status: u16, message: &str) -> Self {
         let kind = match status {
             400 => "invalid_request_error",
@@ -109,7 +109,7 @@ impl Reply {
         Self::error(status, kind, message)
     }
 
-    /// An HTTP error instead of an answer; `kind` is the Messages API's word for it, such as
+    /// An HTTP error instead of a reply. `kind` is the error type of the Messages API, such as
     /// `rate_limit_error`.
     pub fn error(status: u16, kind: &str, message: &str) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Reply {
         self
     }
 
-    /// Says nothing, not even a status, until the gate opens.
+    /// Sends nothing, not even a status, until the gate opens.
     pub fn held_by(mut self, gate: &Gate) -> Self {
         self.held = Some(gate.clone());
         self
@@ -137,13 +137,13 @@ impl Reply {
         self.then(Block::Text(vec![Piece::Text(text.to_owned())]))
     }
 
-    /// Adds a piece of text to the block that stands last, which must be text.
+    /// Adds a piece to the last block, which must be text.
     pub fn then_piece(mut self, text: &str) -> Self {
         self.last_text().push(Piece::Text(text.to_owned()));
         self
     }
 
-    /// Waits inside the text block that stands last, between two of its pieces.
+    /// Waits at a gate inside the last block, which must be text.
     pub fn then_pause_in_text(mut self, gate: &Gate) -> Self {
         self.last_text().push(Piece::Gate(gate.clone()));
         self
@@ -154,18 +154,18 @@ impl Reply {
         self.then(Block::Tool { id: id.to_owned(), what: What::Named(name.to_owned(), input) })
     }
 
-    /// Adds a call of whatever tool the agent has for this.
+    /// Adds a call of the tool that the agent has for this intent.
     pub fn then_does(self, id: &str, intent: Intent) -> Self {
         self.then(Block::Tool { id: id.to_owned(), what: What::Meant(intent) })
     }
 
-    /// Ends the stream with an error event after the last block; `kind` as for [`Reply::error`].
+    /// Ends the stream with an error event after the last block. See [`Reply::error`] for `kind`.
     pub fn then_error(mut self, kind: &str, message: &str) -> Self {
         self.steps.push(Step::Break(Break::Error(Fault::new(500, kind, message))));
         self
     }
 
-    /// Ends the stream with an error event inside the text block that stands last.
+    /// Ends the stream with an error event inside the last block, which must be text.
     pub fn then_error_in_text(mut self, kind: &str, message: &str) -> Self {
         self.last_text().push(Piece::Break(Break::Error(Fault::new(500, kind, message))));
         self
@@ -177,7 +177,7 @@ impl Reply {
         self
     }
 
-    /// Cuts the connection inside the text block that stands last.
+    /// Cuts the connection inside the last block, which must be text.
     pub fn then_cut_in_text(mut self) -> Self {
         self.last_text().push(Piece::Break(Break::Cut));
         self
@@ -191,7 +191,7 @@ impl Reply {
     fn last_text(&mut self) -> &mut Vec<Piece> {
         match self.steps.last_mut() {
             Some(Step::Block(Block::Text(pieces))) => pieces,
-            _ => panic!("the last step of the reply is no text"),
+            _ => panic!("the last step of the reply is not text"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The requests that reached the model, with the questions tests ask about them, whatever the API.
+//! The requests that reached the model, with queries for tests that are independent of the API.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use serde_json::Value;
 
 use super::Api;
 
-/// One request for an answer.
+/// A request for a reply.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
-    /// Headers, names in lower case, without the ones that carry keys.
+    /// Headers with names in lower case, without those that contain keys.
     pub headers: BTreeMap<String, String>,
-    /// Whether a key came with it.
+    /// Whether the request had a key.
     pub has_key: bool,
-    /// The body as it came.
+    /// The body, unchanged.
     pub body: Value,
-    /// The API it came through.
+    /// The API of the request.
     pub api: Api,
     asked: Asked,
 }
 
-/// The content of a request that all APIs can say.
+/// The content of a request, independent of the API.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     pub(super) model: String,
@@ -30,7 +30,7 @@ pub(super) struct Asked {
     pub(super) tools: Vec<String>,
     pub(super) said: Vec<Said>,
     pub(super) results: BTreeMap<String, String>,
-    /// Asked by the agent for itself: a title, which model to take.
+    /// Whether the agent makes the request for its own purposes: a title, or the choice of a model.
     pub(super) side: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Said {
     pub(super) text: String,
 }
 
-/// How texts begin that agents put among what people wrote.
+/// Beginnings of texts that agents add to user messages.
 const REMINDERS: &[&str] = &[
     "<system-reminder>",
     // Codex, first message of a thread.
@@ -56,22 +56,21 @@ const REMINDERS: &[&str] = &[
     "This is the Gemini CLI.",
 ];
 
-/// The parts of a body that hold the conversation, over all APIs.
+/// The fields of a body that contain the conversation, for all APIs.
 const CONVERSATION: &[&str] =
     &["messages", "system", "input", "instructions", "contents", "systemInstruction"];
 
 impl ModelRequest {
-    /// Reads a request and leaves its key behind.
+    /// Parses a request and drops its key.
     ///
-    /// # Errors
-    /// What is wrong with the body.
+    /// Returns the reason if the body is malformed.
     pub(super) fn read(
         headers: &HeaderMap,
         body: &[u8],
         read: impl FnOnce(&Value) -> Result<(Api, Asked), String>,
     ) -> Result<Self, String> {
         let body: Value =
-            serde_json::from_slice(body).map_err(|fault| format!("body is no JSON: {fault}"))?;
+            serde_json::from_slice(body).map_err(|fault| format!("body is not JSON: {fault}"))?;
         let (api, asked) = read(&body)?;
         let mut headers: BTreeMap<String, String> = headers
             .iter()
@@ -84,17 +83,17 @@ impl ModelRequest {
         Ok(Self { headers, has_key: keys.iter().any(Option::is_some), body, api, asked })
     }
 
-    /// Returns the model that was asked for.
+    /// Returns the requested model.
     pub fn model(&self) -> &str {
         &self.asked.model
     }
 
-    /// Returns whether the answer is to be streamed.
+    /// Returns whether the reply is to be streamed.
     pub fn streaming(&self) -> bool {
         self.asked.streaming
     }
 
-    /// Returns the system prompt, its blocks joined by line breaks.
+    /// Returns the system prompt. Its blocks are joined by line breaks.
     pub fn system(&self) -> String {
         self.asked.system.clone()
     }
@@ -122,19 +121,19 @@ impl ModelRequest {
             .collect()
     }
 
-    /// Returns what people wrote: the texts of user messages, without what agents put among them.
+    /// Returns the texts of user messages, without those that agents add.
     pub fn prompts(&self) -> Vec<&str> {
         let put_in =
             |text: &&str| REMINDERS.iter().any(|reminder| text.trim_start().starts_with(reminder));
         self.said_by("user").into_iter().filter(|text| !put_in(text)).collect()
     }
 
-    /// Returns the results of tools, as text, by the id of their call.
+    /// Returns the results of tools as text, by the id of the call.
     pub fn tool_results(&self) -> BTreeMap<&str, String> {
         self.asked.results.iter().map(|(id, text)| (id.as_str(), text.clone())).collect()
     }
 
-    /// Returns whether this text stands in any message or in the system prompt.
+    /// Returns whether any message or the system prompt contains this text.
     pub fn mentions(&self, text: &str) -> bool {
         CONVERSATION.iter().any(|part| contains(&self.body[part], text))
     }
@@ -146,7 +145,7 @@ impl Said {
     }
 }
 
-/// A content is a string or a list of blocks.
+/// Returns the texts of a content, which is a string or a list of blocks.
 pub(super) fn texts(content: &Value) -> Vec<&str> {
     match content {
         Value::String(text) => vec![text],
@@ -155,12 +154,12 @@ pub(super) fn texts(content: &Value) -> Vec<&str> {
     }
 }
 
-/// The items of a list, none where there is no list.
+/// Returns the items of a list, or nothing for other values.
 pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The `name` of each item of a list.
+/// Returns the `name` of each item of a list.
 pub(super) fn names(value: &Value) -> Vec<String> {
     list(value).iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
 }

@@ -34,8 +34,8 @@ pub(super) fn read(body: &Value) -> Result<Asked, String> {
         }
     }
     asked.system = system.join("\n");
-    // Codex 0.166.0 shortens the history where the model is changed to one of another generation,
-    // and names conversations.
+    // Codex 0.166.0 compacts the history when the model changes to one of another generation. It
+    // also generates titles of conversations.
     let own = [
         "You are performing a CONTEXT CHECKPOINT COMPACTION",
         "Your task is to generate a very short title",

@@ -1,4 +1,4 @@
-//! The behaviour of the service itself; runs without any CLI.
+//! Tests of the service itself. They need no CLI.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn ask(server: &ModelServer, stream: bool) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn a_scripted_reply_streams_up_to_its_gate_and_goes_on_when_it_opens() {
+async fn a_scripted_reply_stops_at_its_gate_and_continues_when_it_opens() {
     let gate = Gate::new();
     let server =
         ModelServer::replying([Reply::text("one").then_pause_in_text(&gate).then_piece("two")])
@@ -47,7 +47,7 @@ async fn a_scripted_reply_streams_up_to_its_gate_and_goes_on_when_it_opens() {
 }
 
 #[tokio::test]
-async fn a_request_beyond_the_script_is_refused_and_no_key_is_kept() {
+async fn a_request_after_the_end_of_the_script_is_refused_and_keys_are_not_stored() {
     let server =
         ModelServer::replying([Reply::tool("t1", "Read", json!({"file_path": "x"}))]).await;
     let message: Value = ask(&server, false).await.json().await.unwrap();
@@ -74,7 +74,7 @@ async fn a_cut_reply_breaks_the_connection() {
     }
 }
 
-/// The smallest request each API takes, with one tool of an agent's that speaks it.
+/// Returns a minimal request of each API, with one tool of an agent that uses it.
 fn requests() -> [(Api, &'static str, Value); 4] {
     let system = "You are scripted.";
     let function = |name: &str| json!({"type": "function", "name": name});
@@ -125,7 +125,7 @@ async fn post(server: &ModelServer, path: &str, body: &Value) -> reqwest::Respon
 }
 
 #[tokio::test]
-async fn every_api_is_read_alike() {
+async fn every_api_is_parsed_alike() {
     for (api, path, body) in requests() {
         let server = ModelServer::replying([Reply::text("ok")]).await;
         assert!(post(&server, path, &body).await.status().is_success(), "{api:?}");
@@ -150,7 +150,7 @@ async fn every_api_is_read_alike() {
 }
 
 #[tokio::test]
-async fn every_api_says_thinking_words_and_a_call_of_the_tool_it_was_offered() {
+async fn every_api_streams_thinking_text_and_a_call_of_the_offered_tool() {
     for (api, path, body) in requests() {
         let reply = Reply::thinking("Well then.")
             .then_text("Working")
@@ -165,7 +165,7 @@ async fn every_api_says_thinking_words_and_a_call_of_the_tool_it_was_offered() {
             "{api:?}: {places:?} in {said}"
         );
         assert!(said.contains(&format!("\"{tool}\"")), "{api:?} calls {tool}: {said}");
-        assert!(said.contains("11") && said.contains('7'), "{api:?} tells the tokens: {said}");
+        assert!(said.contains("11") && said.contains('7'), "{api:?} reports the tokens: {said}");
         let events = said
             .lines()
             .filter_map(|line| line.strip_prefix("data: "))
@@ -176,7 +176,7 @@ async fn every_api_says_thinking_words_and_a_call_of_the_tool_it_was_offered() {
 }
 
 #[tokio::test]
-async fn every_api_refuses_with_the_status_and_answers_an_agent_that_asks_for_itself() {
+async fn every_api_reports_errors_by_status_and_answers_internal_requests_of_agents() {
     for (api, path, mut body) in requests() {
         let server =
             ModelServer::replying([Reply::refusing(429, "slow down").retry_after(3)]).await;

@@ -1,4 +1,4 @@
-//! How an answer gets onto the wire: what the four APIs have in common.
+//! Writes replies to the connection. This part is common to the four APIs.
 
 use std::io;
 
@@ -12,60 +12,60 @@ use super::gate::Gate;
 use super::intent::{Call, Input};
 use super::reply::{Block, Break, Fault, Piece, Reply, Step, What};
 
-/// Input tokens that every answer claims to have cost.
+/// The input tokens that every reply reports.
 pub const TOKENS_IN: u32 = 11;
-/// Output tokens that every answer claims to have cost.
+/// The output tokens that every reply reports.
 pub const TOKENS_OUT: u32 = 7;
 
-/// A block of an answer without the pauses in it.
+/// A block of a reply without its pauses.
 pub(super) enum Part {
     Text(String),
     Thinking(String),
     Call(String, Call),
 }
 
-/// How an API says an answer. Every value becomes one server-sent event.
+/// The events of an API. Every value becomes one server-sent event.
 pub(super) trait Voice: Send {
-    /// Before the first block.
+    /// Returns the events before the first block.
     fn begin(&mut self) -> Vec<Value>;
-    /// A text block begins.
+    /// Returns the events that begin a text block.
     fn open_text(&mut self) -> Vec<Value> {
         vec![]
     }
-    /// A piece of the open text block.
+    /// Returns the event of a piece of the open text block.
     fn text(&mut self, piece: &str) -> Value;
-    /// The open text block ends; this was all of it.
+    /// Returns the events that end the open text block, whose whole text is given.
     fn close_text(&mut self, _whole: &str) -> Vec<Value> {
         vec![]
     }
-    /// Says a whole thought of the model.
+    /// Returns the events of a whole thought.
     fn thinking(&mut self, thought: &str) -> Vec<Value>;
-    /// A whole call of a tool.
+    /// Returns the events of a whole tool call.
     fn call(&mut self, id: &str, call: &Call) -> Vec<Value>;
-    /// After the last block.
+    /// Returns the events after the last block.
     fn end(&mut self, calls_tools: bool) -> Vec<Value>;
-    /// The error event in a stream.
+    /// Returns the error event inside a stream.
     fn broken(&self, fault: &Fault) -> Value;
-    /// Stands after the last event.
+    /// Returns the text after the last event.
     fn trailer(&self) -> &'static str {
         ""
     }
-    /// The whole answer in one value, for a request that wants no stream.
+    /// Returns the whole reply in one value, for a request without streaming.
     fn whole(&self, parts: &[Part], calls_tools: bool) -> Value;
-    /// The body of an HTTP error.
+    /// Returns the body of an HTTP error.
     fn failure(&self, fault: &Fault) -> Value;
 }
 
 enum Frame {
     Bytes(Bytes),
     Gate(Gate),
-    /// The last bytes; the transfer then ends as it should.
+    /// The last bytes, after which the transfer ends normally.
     End(Bytes),
     Cut,
 }
 
 impl Reply {
-    /// Waits at the first gate, then returns the answer, whose body may wait at further gates.
+    /// Waits at the first gate, then returns the reply. Its body may wait at more gates.
     pub(super) async fn into_response(
         self,
         streaming: bool,
@@ -178,7 +178,7 @@ impl Break {
     }
 }
 
-/// The APIs that name their events repeat the name before the data.
+/// APIs whose events have a name repeat it before the data.
 fn bytes(event: &Value) -> Bytes {
     match event["type"].as_str() {
         Some(kind) => format!("event: {kind}\ndata: {event}\n\n").into(),
@@ -195,8 +195,7 @@ fn frames_to_body(frames: Vec<Frame>) -> Body {
                 Frame::Gate(gate) => gate.pass().await,
                 Frame::End(bytes) => return Some((Ok(bytes), Vec::new().into_iter())),
                 Frame::Cut => {
-                    // The server writes what it has whenever the body has nothing more to give just
-                    // now.
+                    // The server sends its buffered bytes whenever the body is pending.
                     tokio::task::yield_now().await;
                     return Some((Err(io::Error::other("cut by the script")), frames));
                 }
