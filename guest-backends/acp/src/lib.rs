@@ -1,8 +1,9 @@
-//! Any agent of the Agent Client Protocol as a backend: what is started, and how, says a launch
-//! profile of the operator's (`config/acp.md`), which reaches the backend as `settings.options`.
+//! A backend for any agent of the Agent Client Protocol. The operator's launch profile
+//! (`config/acp.md`) defines the program and its options; the backend gets it as
+//! `settings.options`.
 //!
-//! The protocol is `aetheel-acp-client`; here stands only what a profile may say. `tests/` plays
-//! recorded dialogues of six agents through it.
+//! The crate `aetheel-acp-client` implements the protocol. This crate only reads the profile. The
+//! tests in `tests/` replay recorded dialogues of six agents.
 
 mod profile;
 

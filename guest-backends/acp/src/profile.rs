@@ -5,7 +5,7 @@ use aetheel_backend_sdk::wit::{Failure, FailureKind, Settings};
 
 use aetheel_acp_client::{Agent, Launch, Modes, SystemPrompt};
 
-/// The agent a launch profile of the operator's names (`config/acp.md`), as told by
+/// The agent of one of the operator's launch profiles (`config/acp.md`), read from
 /// `settings.options`.
 #[derive(Debug, Default)]
 pub struct Profile {
@@ -26,7 +26,7 @@ impl Agent for Profile {
             self.read(&options)?;
         }
         self.launch.clone().ok_or_else(|| {
-            failure("no turn has told yet which agent to start; send it a message first")
+            failure("the agent to start is not known yet; send it a message first")
         })
     }
 

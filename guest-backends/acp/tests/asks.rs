@@ -1,4 +1,4 @@
-//! The decisions of people, as the recorded agents take them.
+//! The recorded agents' reactions to decisions of users.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -10,7 +10,7 @@ use aetheel_backend_sdk::wit::{
 use support::{answer, asked, done, next, play, text, turn, with_modes};
 
 #[test]
-fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
+fn a_permission_request_describes_the_tool_use() {
     let mut play = play("claude-permission-allow-once");
     play.start(turn(1));
     let ask = asked(&mut play);
@@ -27,7 +27,7 @@ fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
     assert_eq!(
         tool_starts(&play.actions).last(),
         Some(&tool),
-        "it was told before it was asked for"
+        "the tool use starts before the request"
     );
     answer(&mut play, ask.ask, Decision::AllowOnce);
     let second = asked(&mut play);
@@ -46,7 +46,7 @@ fn a_permission_is_asked_with_what_the_tool_is_about_to_do() {
 }
 
 #[test]
-fn always_is_the_agents_own_option_for_it() {
+fn always_selects_the_agents_own_option() {
     let mut play = play("claude-permission-allow-always");
     play.start(turn(1));
     let ask = asked(&mut play).ask;
@@ -59,7 +59,7 @@ fn always_is_the_agents_own_option_for_it() {
 }
 
 #[test]
-fn what_was_always_allowed_ends_with_its_process_before_a_turn_that_may_do_less() {
+fn always_decisions_end_with_their_process_before_a_turn_with_fewer_permissions() {
     let mut play = play("claude-permission-allow-always");
     play.start(turn(1));
     let ask = asked(&mut play).ask;
@@ -71,7 +71,7 @@ fn what_was_always_allowed_ends_with_its_process_before_a_turn_that_may_do_less(
     let mut plans = next(&play, 2);
     plans.settings.mode = Mode::Plan;
     play.cut().start(plans);
-    assert!(play.actions.contains(&Action::CloseStdin(1)), "it may hold in any mode");
+    assert!(play.actions.contains(&Action::CloseStdin(1)), "the decision may apply in any mode");
     assert!(
         play.actions.iter().any(|action| matches!(action, Action::Stop(stop) if stop.proc == 1))
     );
@@ -81,11 +81,11 @@ fn what_was_always_allowed_ends_with_its_process_before_a_turn_that_may_do_less(
     let id = play.id_of("initialize").unwrap();
     let abilities = r#"{"loadSession":true,"sessionCapabilities":{"resume":{},"close":{}}}"#;
     play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":1,"agentCapabilities":{abilities}}}}}"#));
-    assert_eq!(play.written_with("session/resume").len(), 1, "the conversation goes on");
+    assert_eq!(play.written_with("session/resume").len(), 1, "the session is resumed");
 }
 
 #[test]
-fn what_was_always_allowed_is_kept_at_the_same_level_and_above() {
+fn always_decisions_are_kept_at_the_same_or_a_higher_level() {
     let mut play = play("claude-permission-allow-always");
     play.start(turn(1));
     let ask = asked(&mut play).ask;
@@ -98,7 +98,7 @@ fn what_was_always_allowed_is_kept_at_the_same_level_and_above() {
 }
 
 #[test]
-fn beside_others_at_work_the_session_alone_is_closed_and_opened_again() {
+fn with_other_busy_sessions_only_the_session_is_closed_and_opened_again() {
     let mut play = play("claude-permission-allow-always");
     play.start(turn(1));
     let ask = asked(&mut play).ask;
@@ -107,7 +107,7 @@ fn beside_others_at_work_the_session_alone_is_closed_and_opened_again() {
     let mut plans = next(&play, 2);
     plans.settings.mode = Mode::Plan;
     play.cut().start(StartTurn { session: 2, ..turn(3) }).start(plans.clone());
-    assert!(!play.actions.contains(&Action::CloseStdin(1)), "the other session's turn goes on");
+    assert!(!play.actions.contains(&Action::CloseStdin(1)), "the other session's turn continues");
     assert_eq!(
         play.written_with("session/close")[0]["params"]["sessionId"],
         plans.native_id.unwrap()
@@ -119,8 +119,8 @@ fn beside_others_at_work_the_session_alone_is_closed_and_opened_again() {
 }
 
 #[test]
-fn a_refused_tool_ends_as_denied_whether_or_not_the_agent_says_so() {
-    // Goes on after it.
+fn a_refused_tool_ends_as_denied_even_if_the_agent_does_not_report_it() {
+    // This agent continues after a refusal.
     let mut claude = play("claude-permission-reject-once");
     claude.start(turn(1));
     for _ in 0..2 {
@@ -129,7 +129,7 @@ fn a_refused_tool_ends_as_denied_whether_or_not_the_agent_says_so() {
     }
     assert_eq!(done(&mut claude).outcome, Outcome::Completed);
     assert!(text(&claude.actions, 1).ends_with("After the answer."));
-    // Cancels the turn by itself, says nothing of the tool.
+    // This agent cancels the turn itself, without an update of the tool.
     let mut zed = play("codex-zed-permission-reject-once");
     zed.start(turn(1));
     let ask = asked(&mut zed).ask;
@@ -138,9 +138,9 @@ fn a_refused_tool_ends_as_denied_whether_or_not_the_agent_says_so() {
     assert_eq!(
         zed.written_with("\"outcome\"")[0]["id"],
         "b88074e1-1f5b-4c94-9b6a-7742d26329f5",
-        "ids are the agent's own, text or number"
+        "ids are returned unchanged, as text or number"
     );
-    // Ends the turn as a good one.
+    // This agent ends the turn as completed.
     let mut droid = play("droid-permission-reject-once");
     droid.start(turn(1));
     let ask = asked(&mut droid).ask;
@@ -157,7 +157,7 @@ fn a_refused_tool_ends_as_denied_whether_or_not_the_agent_says_so() {
 }
 
 #[test]
-fn a_person_who_stops_the_turn_cancels_it_before_the_agent_hears_the_refusal() {
+fn deny_and_stop_cancels_the_turn_before_it_answers_the_request() {
     let mut play = play("codex-permission-reject-once");
     play.start(turn(1));
     let ask = asked(&mut play).ask;
@@ -169,13 +169,13 @@ fn a_person_who_stops_the_turn_cancels_it_before_the_agent_hears_the_refusal() {
     assert_eq!(
         play.written_with("session/set_mode")[0]["params"]["modeId"],
         "read-only",
-        "its own default never asks"
+        "the agent's default mode never asks"
     );
     play.finish().check();
 }
 
 #[test]
-fn where_everything_is_allowed_nobody_is_asked() {
+fn no_questions_are_asked_if_everything_is_allowed() {
     let mut play = play("opencode-permission-allow-once");
     let mut start = turn(1);
     start.settings.safety = Safety::Danger;
@@ -195,7 +195,7 @@ fn where_everything_is_allowed_nobody_is_asked() {
 }
 
 #[test]
-fn edits_in_the_working_directory_are_allowed_at_the_level_for_them_and_nothing_else() {
+fn level_edit_allows_only_edits_in_the_working_directory() {
     let mut start = turn(1);
     start.settings.safety = Safety::Edit;
     let mut edit = play("claude-write-edit");

@@ -1,4 +1,4 @@
-//! Recorded dialogues with real agents, played through the backend.
+//! Replays recorded dialogues with real agents.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -15,7 +15,7 @@ use aetheel_backend_sdk::wit::{
 use support::{SESSION, answer, asked, done, failure, next, play, query, text, turn, with_modes};
 
 #[test]
-fn a_conversation_of_two_turns_is_told_with_its_usage() {
+fn a_conversation_of_two_turns_reports_answers_and_usage() {
     let mut play = play("claude-init-prompt-streaming");
     play.start(turn(1));
     let first = done(&mut play);
@@ -46,14 +46,14 @@ fn a_conversation_of_two_turns_is_told_with_its_usage() {
     assert_eq!(text(&play.actions, 2), "Second turn in the same session.");
     assert!(
         (second.usage.clone().unwrap().cost_usd.unwrap() - 0.000_603).abs() < 1e-9,
-        "the cost is told for the whole session"
+        "the agent reports the cost of the whole session"
     );
-    assert_eq!(play.written_with("session/new").len(), 1, "the session is warm");
+    assert_eq!(play.written_with("session/new").len(), 1, "the second turn uses the open session");
     play.finish().check();
 }
 
 #[test]
-fn the_agent_is_greeted_with_its_stdin_and_offered_neither_files_nor_terminals() {
+fn initialize_is_sent_with_the_start_and_offers_neither_files_nor_terminals() {
     let mut play = play("claude-init-prompt-streaming");
     play.start(turn(1)).finish();
     let Action::Spawn(spawn) = &play.actions[0] else { panic!("{:?}", play.actions[0]) };
@@ -71,7 +71,7 @@ fn the_agent_is_greeted_with_its_stdin_and_offered_neither_files_nor_terminals()
 }
 
 #[test]
-fn thinking_tokens_are_counted_once_whether_an_agent_counts_them_beside_the_output_or_in_it() {
+fn thinking_tokens_are_counted_once_even_if_they_are_part_of_the_output() {
     for (name, modes) in [
         ("codex-init-prompt-streaming", r#"{"default":"agent"}"#),
         ("opencode-permission-allow-once", "{}"),
@@ -91,7 +91,7 @@ fn thinking_tokens_are_counted_once_whether_an_agent_counts_them_beside_the_outp
 }
 
 #[test]
-fn a_tool_use_is_told_from_its_first_word_to_its_end_with_what_it_changed() {
+fn a_tool_use_is_reported_with_start_end_and_diffs() {
     let mut play = play("claude-write-edit");
     play.start(turn(1));
     let ask = asked(&mut play);
@@ -110,7 +110,7 @@ fn a_tool_use_is_told_from_its_first_word_to_its_end_with_what_it_changed() {
 }
 
 #[test]
-fn plans_are_told_whole() {
+fn plans_are_reported_completely() {
     let mut play = play("claude-plan-todo");
     play.start(turn(1)).finish();
     let plan = events(&play.actions).find_map(|event| {
@@ -125,7 +125,7 @@ fn plans_are_told_whole() {
 }
 
 #[test]
-fn an_interrupt_in_mid_text_ends_the_turn_and_the_next_one_runs() {
+fn an_interrupt_during_text_ends_the_turn_and_the_next_one_runs() {
     let mut play = play("claude-interrupt-mid-text");
     play.start(turn(1))
         .until_host("session/cancel")
@@ -141,7 +141,7 @@ fn an_interrupt_in_mid_text_ends_the_turn_and_the_next_one_runs() {
 }
 
 #[test]
-fn an_interrupt_in_a_tool_ends_the_turn() {
+fn an_interrupt_during_a_tool_use_ends_the_turn() {
     for (name, modes) in [
         ("codex-interrupt-mid-tool", r#"{"default":"agent"}"#),
         ("claude-interrupt-mid-tool", "{}"),
@@ -156,7 +156,7 @@ fn an_interrupt_in_a_tool_ends_the_turn() {
 }
 
 #[test]
-fn a_session_that_was_stopped_in_a_command_is_closed_which_ends_it_and_opened_again_for_the_next_prompt()
+fn a_session_that_was_interrupted_in_a_command_is_closed_and_opened_again_for_the_next_prompt()
  {
     let mut play = play("codex-interrupt-mid-tool");
     play.start(with_modes(turn(1), r#"{"default":"agent"}"#)).until_host("session/cancel");
@@ -168,7 +168,7 @@ fn a_session_that_was_stopped_in_a_command_is_closed_which_ends_it_and_opened_ag
     play.cut();
     let second = next(&play, 2);
     play.start(with_modes(second, r#"{"default":"agent"}"#));
-    assert!(play.written_with("session/resume").is_empty(), "it is not closed yet");
+    assert!(play.written_with("session/resume").is_empty(), "the session is not closed yet");
     let id = play.id_of("session/close").unwrap();
     play.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
     assert_eq!(
@@ -178,7 +178,7 @@ fn a_session_that_was_stopped_in_a_command_is_closed_which_ends_it_and_opened_ag
 }
 
 #[test]
-fn a_session_that_was_stopped_in_mid_text_stays_open() {
+fn a_session_that_was_interrupted_during_text_stays_open() {
     let mut play = play("claude-interrupt-mid-text");
     play.start(turn(1))
         .until_host("session/cancel")
@@ -188,7 +188,7 @@ fn a_session_that_was_stopped_in_mid_text_stays_open() {
 }
 
 #[test]
-fn an_interrupt_while_a_person_is_asked_takes_the_question_back() {
+fn an_interrupt_withdraws_an_open_question() {
     let mut play = play("claude-interrupt-during-permission");
     play.start(turn(1));
     let ask = asked(&mut play).ask;
@@ -205,7 +205,7 @@ fn an_interrupt_while_a_person_is_asked_takes_the_question_back() {
 }
 
 #[test]
-fn an_interrupt_while_the_agent_starts_is_not_waited_for_and_the_session_serves_the_next_turn() {
+fn an_interrupt_during_the_start_ends_the_turn_at_once_and_the_session_serves_the_next_turn() {
     let mut play = play("claude-init-prompt-streaming");
     play.start(turn(1))
         .until_host("session/new")
@@ -216,7 +216,7 @@ fn an_interrupt_while_the_agent_starts_is_not_waited_for_and_the_session_serves_
     assert_eq!(
         play.written_with("session/new").len(),
         1,
-        "the session that was being made is used"
+        "the session that was being created is used"
     );
     assert_eq!(text(&play.actions, 2), "Hello there from the mock model.");
 }
@@ -247,7 +247,7 @@ fn errors_of_the_model_fail_the_turn_and_the_next_one_runs() {
 }
 
 #[test]
-fn a_session_is_resumed_without_its_history_where_the_agent_can() {
+fn a_session_is_resumed_without_its_history_if_the_agent_supports_it() {
     let mut play = play("claude-resume-list-fork-close");
     let mut start = turn(1);
     start.native_id = Some("68bfe30c-a51e-49e7-87f3-68dc8719301b".to_owned());
@@ -256,11 +256,11 @@ fn a_session_is_resumed_without_its_history_where_the_agent_can() {
         .until(|action| matches!(action, Action::QueryAnswer(_)));
     let first = done(&mut play);
     assert_eq!(first.outcome, Outcome::Completed);
-    assert!(first.text.unwrap().starts_with("History: "), "the model knows what was said");
+    assert!(first.text.unwrap().starts_with("History: "), "the model knows the earlier messages");
     assert_eq!(
         first.usage.clone().unwrap().cost_usd,
         None,
-        "what the session had cost before is not known"
+        "the cost of earlier turns is unknown"
     );
     assert!(play.written_with("session/load").is_empty());
     let mut copy = turn(2);
@@ -282,8 +282,8 @@ fn a_session_is_resumed_without_its_history_where_the_agent_can() {
 }
 
 #[test]
-fn a_history_told_again_is_no_part_of_the_turn() {
-    // As if it could not resume without telling the history.
+fn a_repeated_history_is_not_part_of_the_turn() {
+    // Makes the agent one that can only load sessions with their history.
     let path = format!(
         "{}/../../tests/fixtures/acp/codex-zed-load-session.dialogue",
         env!("CARGO_MANIFEST_DIR")
@@ -303,7 +303,7 @@ fn two_sessions_in_one_process_do_not_mix() {
     let mut play = play("claude-two-sessions-one-process");
     let (one, mut two) = (turn(1), turn(2));
     two.session = 2;
-    // The second prompt comes while the agent still starts: it waits in the backend.
+    // The second prompt arrives while the agent starts, so that it waits in the backend.
     play.start(one).start(two).finish();
     assert_eq!(play.done().len(), 2);
     let of = |turn| text(&play.actions, turn);
@@ -314,7 +314,7 @@ fn two_sessions_in_one_process_do_not_mix() {
 }
 
 #[test]
-fn another_prompt_steers_the_agent_that_said_it_takes_one() {
+fn another_prompt_steers_an_agent_that_announced_support() {
     let mut play = play("claude-steer-mid-turn");
     play.start(turn(1)).until_agent("tool_call\"");
     play.until_host("STEER").command(Command::Steer(steer("also say banana")));
@@ -333,7 +333,7 @@ fn another_prompt_steers_the_agent_that_said_it_takes_one() {
 }
 
 #[test]
-fn the_steering_method_is_used_where_it_is_offered() {
+fn the_steering_method_is_used_if_the_agent_offers_it() {
     let mut play = play("codex-steer-ext-method");
     play.start(with_modes(turn(1), r#"{"default":"agent"}"#));
     play.until_host("_session/steering").command(Command::Steer(steer("also say banana")));
@@ -346,7 +346,7 @@ fn the_steering_method_is_used_where_it_is_offered() {
             |event| if let EventKind::ToolOutput(out) = event { Some(&out.text) } else { None },
         )
         .collect();
-    assert_eq!(outputs, ["one\n", "two\n"], "output is told while the tool runs");
+    assert_eq!(outputs, ["one\n", "two\n"], "output is streamed while the tool runs");
     assert_eq!(tool_ends(&play.actions)[0].exit_code, Some(0));
     let said: String = text(&play.actions, 1);
     assert!(said.ends_with("plan finished"), "{said}");
@@ -354,7 +354,7 @@ fn the_steering_method_is_used_where_it_is_offered() {
 }
 
 #[test]
-fn nothing_is_put_into_the_turn_of_an_agent_that_did_not_offer_it() {
+fn a_turn_of_an_agent_without_steering_gets_no_messages() {
     let mut play = play("droid-init-prompt-streaming");
     play.start(turn(1)).until_agent("agent_thought_chunk");
     play.command(Command::Steer(steer("and this")));
@@ -365,7 +365,7 @@ fn nothing_is_put_into_the_turn_of_an_agent_that_did_not_offer_it() {
 }
 
 #[test]
-fn an_agent_that_is_killed_loses_its_turns_and_says_with_what_words_it_ended() {
+fn the_turn_of_a_killed_agent_is_lost_and_names_the_signal() {
     let mut play = play("claude-interrupt-mid-text");
     play.start(turn(1)).until_agent("chunk1").say("no json at all").exit(Exit::Signal(9));
     let done = play.done();
@@ -376,7 +376,7 @@ fn an_agent_that_is_killed_loses_its_turns_and_says_with_what_words_it_ended() {
 }
 
 #[test]
-fn images_are_handed_over_as_bytes_the_backend_never_sees() {
+fn images_are_sent_as_blobs_that_the_backend_never_reads() {
     let mut play = play("claude-image-prompt");
     let mut start = turn(1);
     let image = aetheel_backend_sdk::wit::Attachment {
@@ -402,7 +402,7 @@ fn images_are_handed_over_as_bytes_the_backend_never_sees() {
 }
 
 #[test]
-fn model_and_effort_are_chosen_before_the_prompt_and_an_effort_the_model_lacks_is_left_out() {
+fn model_and_effort_are_set_before_the_prompt_and_an_unsupported_effort_is_ignored() {
     let mut play = play("opencode-modes-models-config");
     let mut start = turn(1);
     start.settings.model = Some("opencode/big-pickle".to_owned());
@@ -421,7 +421,7 @@ fn model_and_effort_are_chosen_before_the_prompt_and_an_effort_the_model_lacks_i
 }
 
 #[test]
-fn shutting_down_closes_stdin_and_then_terminates_what_does_not_leave() {
+fn shutdown_closes_stdin_and_then_terminates_an_agent_that_does_not_exit() {
     let mut play = play("codex-zed-permission-reject-once");
     play.start(turn(1));
     let ask = asked(&mut play).ask;

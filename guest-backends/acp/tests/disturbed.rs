@@ -1,4 +1,5 @@
-//! Whatever an agent says, in whatever order: no end of the link, one end of every turn.
+//! Property tests: for any output of an agent, in any order, the link survives and each turn ends
+//! exactly once.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -23,7 +24,7 @@ const DIALOGUES: [&str; 8] = [
     "codex-error-400",
 ];
 
-/// A dialogue with what a host would say in it.
+/// Returns the inputs of a dialogue, with commands that a host could send.
 fn inputs(name: &str) -> Vec<Input> {
     let mut play = play(name);
     let mut first = with_modes(turn(1), r#"{"default":"agent"}"#);
@@ -49,7 +50,7 @@ fn inputs(name: &str) -> Vec<Input> {
 }
 
 #[test]
-fn every_line_may_be_cut_anywhere() {
+fn lines_can_be_cut_anywhere() {
     for name in DIALOGUES {
         let inputs = inputs(name);
         for at in 0..u16::try_from(inputs.len()).unwrap() {
@@ -58,8 +59,7 @@ fn every_line_may_be_cut_anywhere() {
     }
 }
 
-/// Returns a command that people and the host may give at any time; a turn that plans takes back
-/// whatever was always allowed before.
+/// Returns a command that can arrive at any time. A turn that plans revokes all "always" decisions.
 fn command(number: u32, how: u8) -> Input {
     let session = u32::from(how % 3) + 1;
     Input::Command(match how / 3 % 6 {
@@ -80,7 +80,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn lines_may_be_cut_doubled_dropped_moved_and_garbled(
+    fn lines_can_be_cut_doubled_dropped_moved_and_garbled(
         dialogue in 0..DIALOGUES.len(),
         changes in vec(any::<Change>(), 0..12),
     ) {
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn commands_may_come_at_any_time(
+    fn commands_can_arrive_at_any_time(
         dialogue in 0..DIALOGUES.len(),
         changes in vec(any::<Change>(), 0..4),
         commands in vec((any::<u16>(), any::<u8>()), 0..12),

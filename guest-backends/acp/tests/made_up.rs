@@ -1,4 +1,4 @@
-//! Behaviour that no recorded agent showed, or not in that order.
+//! Scripted behaviour that no recorded agent showed, or not in that order.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -14,11 +14,11 @@ use aetheel_backend_sdk::wit::{
 };
 use support::{SESSION, answer, failure, next, query, turn, with_modes};
 
-/// An agent that is told line by line what to say.
+/// An agent whose output is scripted line by line.
 struct Agent(Play<Backend>);
 
 impl Agent {
-    /// Up to and with the answer to `initialize`.
+    /// Plays up to and including the answer to `initialize`.
     fn greeted(start: aetheel_backend_sdk::wit::StartTurn, abilities: &str) -> Self {
         let mut play = Play::of("", json_rpc);
         play.start(start);
@@ -32,7 +32,7 @@ impl Agent {
         agent
     }
 
-    /// Up to a session that is ready for its prompt.
+    /// Plays up to a session that is ready for its prompt.
     fn opened(start: aetheel_backend_sdk::wit::StartTurn, abilities: &str, session: &str) -> Self {
         let mut agent = Self::greeted(start, abilities);
         agent.answers("session/new", &format!(r#"{{"sessionId":"s1"{session}}}"#));
@@ -84,7 +84,7 @@ const NOTHING: &str = r#""agentCapabilities":{}"#;
 const MODES: &str = r#","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"},{"id":"yolo","name":"All"},{"id":"plan","name":"Plan"}]}"#;
 
 #[test]
-fn always_is_offered_where_it_can_be_taken_back() {
+fn always_is_offered_only_if_it_can_be_revoked() {
     let options = r#"[{"optionId":"a","kind":"allow_once","name":"Yes"},{"optionId":"b","kind":"allow_always","name":"Always"}]"#;
     let params = format!(
         r#"{{"sessionId":"s1","toolCall":{{"toolCallId":"t","title":"ls"}},"options":{options}}}"#
@@ -102,7 +102,7 @@ fn always_is_offered_where_it_can_be_taken_back() {
 }
 
 #[test]
-fn each_level_finds_its_mode_and_a_lower_one_is_gone_back_to() {
+fn each_level_selects_its_mode_and_a_lower_level_is_restored() {
     let mut start = turn(1);
     start.settings.safety = Safety::Danger;
     let mut agent = Agent::opened(start, NOTHING, MODES);
@@ -126,7 +126,7 @@ fn each_level_finds_its_mode_and_a_lower_one_is_gone_back_to() {
 }
 
 #[test]
-fn an_agent_that_keeps_its_mode_is_granted_everything_where_everything_is_allowed() {
+fn requests_of_an_agent_that_keeps_its_mode_are_granted_if_everything_is_allowed() {
     let mut start = turn(1);
     start.settings.safety = Safety::Danger;
     let mut agent = Agent::opened(start, NOTHING, MODES);
@@ -142,13 +142,13 @@ fn an_agent_that_keeps_its_mode_is_granted_everything_where_everything_is_allowe
 }
 
 #[test]
-fn a_mode_of_the_profile_is_used_as_it_stands() {
+fn a_mode_of_the_profile_is_used_unchanged() {
     let agent = Agent::opened(with_modes(turn(1), r#"{"default":"careful"}"#), NOTHING, MODES);
     assert_eq!(agent.last()["params"]["modeId"], "careful");
 }
 
 #[test]
-fn a_turn_that_is_to_plan_only_fails_where_the_agent_cannot() {
+fn planning_fails_if_the_agent_has_no_mode_for_it() {
     let mut start = turn(1);
     start.settings.mode = Mode::Plan;
     let agent = Agent::opened(start, NOTHING, "");
@@ -157,7 +157,7 @@ fn a_turn_that_is_to_plan_only_fails_where_the_agent_cannot() {
 }
 
 #[test]
-fn a_model_the_agent_does_not_know_fails_the_turn_and_one_that_is_given_up_is_taken_back() {
+fn an_unknown_model_fails_the_turn_and_the_default_model_is_restored() {
     let models = r#","models":{"currentModelId":"a","availableModels":[{"modelId":"a","name":"A"},{"modelId":"b","name":"B"}]}"#;
     let mut start = turn(1);
     start.settings.model = Some("b".to_owned());
@@ -168,7 +168,7 @@ fn a_model_the_agent_does_not_know_fails_the_turn_and_one_that_is_given_up_is_ta
         .answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     let second = next(&agent.0, 2);
     agent.0.start(second);
-    assert_eq!(agent.last()["params"]["modelId"], "a", "no model chosen: the agent's own");
+    assert_eq!(agent.last()["params"]["modelId"], "a", "the agent's default model is restored");
     agent
         .answers("session/set_model", "null")
         .answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
@@ -184,7 +184,7 @@ fn a_model_the_agent_does_not_know_fails_the_turn_and_one_that_is_given_up_is_ta
 }
 
 #[test]
-fn the_system_prompt_comes_before_the_first_prompt_and_again_only_when_it_has_changed() {
+fn the_system_prompt_precedes_the_first_prompt_and_is_repeated_only_after_a_change() {
     let prompted = |start| {
         let mut agent = Agent::opened(turn(1), NOTHING, "");
         agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
@@ -219,7 +219,7 @@ fn the_system_prompt_comes_before_the_first_prompt_and_again_only_when_it_has_ch
 }
 
 #[test]
-fn the_system_prompt_goes_where_the_agent_has_a_place_for_it() {
+fn the_system_prompt_is_sent_in_the_field_that_the_agent_supports() {
     let mut start = turn(1);
     start.settings.system_prompt = Some("Be kind.".to_owned());
     let mut agent = Agent::greeted(
@@ -241,7 +241,7 @@ fn the_system_prompt_goes_where_the_agent_has_a_place_for_it() {
 }
 
 #[test]
-fn an_agent_that_wants_to_be_signed_in_is_so_once_as_its_profile_says_or_says_what_to_do() {
+fn authentication_is_tried_once_as_configured_and_otherwise_fails_with_instructions() {
     let methods = r#""agentCapabilities":{},"authMethods":[{"id":"oauth","name":"Log in"},{"id":"api-key","name":"API key"}]"#;
     let mut start = turn(1);
     let mut agent = Agent::greeted(start.clone(), methods);
@@ -254,7 +254,7 @@ fn an_agent_that_wants_to_be_signed_in_is_so_once_as_its_profile_says_or_says_wh
         "{}",
         failed.message
     );
-    assert!(agent.0.id_of("authenticate").is_none(), "it could forget the sign-in it has");
+    assert!(agent.0.id_of("authenticate").is_none(), "the agent could discard its existing sign-in");
     start.settings.options = r#"{"program":"acp-agent","sign-in":"api-key"}"#.to_owned();
     let mut agent = Agent::greeted(start, methods);
     agent.refuses("session/new", -32000, "Authentication required");
@@ -266,14 +266,14 @@ fn an_agent_that_wants_to_be_signed_in_is_so_once_as_its_profile_says_or_says_wh
 }
 
 #[test]
-fn an_unknown_session_is_unknown_and_an_agent_without_sessions_has_none() {
+fn sessions_that_are_missing_or_unsupported_are_reported_as_unknown() {
     let mut start = turn(1);
     start.native_id = Some("gone".to_owned());
     let mut agent = Agent::greeted(start.clone(), r#""agentCapabilities":{"loadSession":true}"#);
     agent.refuses("session/load", -32002, "Resource not found: gone");
     assert_eq!(failure(agent.outcome()).kind, FailureKind::SessionUnknown);
     agent.0.start(turn(2));
-    assert!(agent.0.id_of("session/new").is_some(), "the next turn begins anew");
+    assert!(agent.0.id_of("session/new").is_some(), "the next turn starts a new session");
     let agent = Agent::greeted(start, NOTHING);
     assert_eq!(failure(agent.outcome()).kind, FailureKind::SessionUnknown);
 }
@@ -288,19 +288,19 @@ fn resuming_falls_back_to_loading() {
     );
     agent.refuses("session/resume", -32601, "Method not found");
     agent.answers("session/load", "null");
-    assert!(agent.0.id_of("session/prompt").is_none(), "its history may follow");
+    assert!(agent.0.id_of("session/prompt").is_none(), "the history may follow");
     agent.updates(
         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"old"}}"#,
     );
     agent.0.elapse(300.0);
-    assert!(agent.0.id_of("session/prompt").is_none(), "it did");
+    assert!(agent.0.id_of("session/prompt").is_none(), "the history arrived");
     agent.0.elapse(300.0);
     agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     assert_eq!((agent.outcome(), events(&agent.0.actions).count()), (&Outcome::Completed, 0));
 }
 
 #[test]
-fn every_reason_to_stop_has_its_outcome() {
+fn every_stop_reason_has_an_outcome() {
     for (reason, outcome) in [
         ("end_turn", "completed"),
         ("cancelled", "interrupted"),
@@ -324,7 +324,7 @@ fn every_reason_to_stop_has_its_outcome() {
 }
 
 #[test]
-fn what_is_asked_of_the_client_beside_permissions_is_refused_as_unknown() {
+fn requests_other_than_permissions_are_refused_as_unknown_methods() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     for (id, method) in
         [("7", "fs/read_text_file"), ("\"x\"", "terminal/create"), ("8", "elicitation/create")]
@@ -336,7 +336,7 @@ fn what_is_asked_of_the_client_beside_permissions_is_refused_as_unknown() {
 }
 
 #[test]
-fn what_is_not_known_is_told_and_extensions_are_not() {
+fn unknown_output_is_reported_and_extensions_are_ignored() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     agent
         .updates(r#"{"sessionUpdate":"state_update","state":"running"}"#)
@@ -361,7 +361,7 @@ fn what_is_not_known_is_told_and_extensions_are_not() {
 }
 
 #[test]
-fn what_comes_without_a_turn_is_no_event_and_a_request_then_is_answered() {
+fn updates_without_a_turn_are_ignored_and_requests_are_cancelled() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     let before = agent.0.actions.len();
@@ -383,7 +383,7 @@ fn what_comes_without_a_turn_is_no_event_and_a_request_then_is_answered() {
 }
 
 #[test]
-fn an_ask_that_is_open_when_the_turn_ends_is_answered_in_nobodys_name() {
+fn a_question_that_is_open_at_the_end_of_the_turn_is_cancelled() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     let options = r#"[{"optionId":"y","kind":"allow_once","name":"Yes"}]"#;
     agent.asks(
@@ -399,7 +399,7 @@ fn an_ask_that_is_open_when_the_turn_ends_is_answered_in_nobodys_name() {
 }
 
 #[test]
-fn the_arguments_of_a_tool_that_are_told_as_text_are_shown_where_leave_is_asked_and_output_is_not_taken_for_them()
+fn arguments_that_are_sent_as_text_are_read_from_permission_requests_but_not_from_output()
  {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     let call = |status: &str| {
@@ -431,7 +431,7 @@ fn the_arguments_of_a_tool_that_are_told_as_text_are_shown_where_leave_is_asked_
 }
 
 #[test]
-fn a_command_that_tells_nothing_but_its_exit_code_failed() {
+fn a_command_whose_only_text_is_its_exit_code_failed() {
     for (text, status, code) in [
         ("Command exited with code: 3", ToolStatus::Failed, Some(3)),
         ("Command exited with code: 0", ToolStatus::Ok, None),
@@ -449,7 +449,7 @@ fn a_command_that_tells_nothing_but_its_exit_code_failed() {
 }
 
 #[test]
-fn a_plan_to_be_approved_is_asked_as_one() {
+fn a_request_to_leave_the_plan_mode_asks_for_the_approval_of_the_plan() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     let call = r##"{"toolCallId":"t","kind":"switch_mode","title":"Ready to code?","rawInput":{"plan":"# Plan"}}"##;
     agent.asks(
@@ -466,11 +466,11 @@ fn a_plan_to_be_approved_is_asked_as_one() {
 }
 
 #[test]
-fn an_agent_of_another_version_or_one_that_is_not_there_fails_the_turn() {
+fn an_unsupported_protocol_version_or_a_missing_program_fails_the_turn() {
     let mut play = Play::<Backend>::of("", json_rpc);
     play.start(turn(1)).say(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2}}"#);
     assert_eq!(failure(play.outcomes()[0]).kind, FailureKind::Protocol);
-    assert!(play.actions.contains(&Action::CloseStdin(1)), "it is of no use");
+    assert!(play.actions.contains(&Action::CloseStdin(1)), "the agent is shut down");
     let mut play = Play::<Backend>::of("", json_rpc);
     play.start(turn(1)).input(Input::SpawnFailed(SpawnFailed {
         proc: 1,
@@ -486,7 +486,7 @@ fn an_agent_of_another_version_or_one_that_is_not_there_fails_the_turn() {
 }
 
 #[test]
-fn a_health_question_starts_the_agent_once_it_is_known_and_other_questions_are_not_answered() {
+fn a_health_query_starts_a_known_agent_and_unsupported_queries_fail() {
     let mut play = Play::<Backend>::of("", json_rpc);
     play.command(query(1, QueryKind::Health));
     assert!(
@@ -523,7 +523,7 @@ fn a_health_question_starts_the_agent_once_it_is_known_and_other_questions_are_n
 }
 
 #[test]
-fn a_run_for_one_turn_leaves_when_it_is_over() {
+fn a_one_shot_agent_is_shut_down_after_its_turn() {
     let mut start = turn(1);
     start.one_shot = true;
     let mut agent = Agent::opened(start, NOTHING, "");
@@ -535,13 +535,13 @@ fn a_run_for_one_turn_leaves_when_it_is_over() {
 }
 
 #[test]
-fn a_turn_that_comes_while_the_agent_leaves_starts_another_and_resumes_the_session() {
+fn a_turn_during_the_shutdown_starts_a_new_process_and_resumes_the_session() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     agent.answers("session/prompt", r#"{"stopReason":"end_turn"}"#);
     let second = next(&agent.0, 2);
     agent.0.command(Command::Shutdown).start(second);
     assert!(matches!(agent.0.actions.last(), Some(Action::Spawn(spawn)) if spawn.proc == 2));
-    // The first one goes; then the second speaks.
+    // The first process exits before the second one is used.
     agent.0.exit(Exit::Code(0));
     assert_eq!(agent.0.done().len(), 1);
     agent
@@ -550,7 +550,7 @@ fn a_turn_that_comes_while_the_agent_leaves_starts_another_and_resumes_the_sessi
 }
 
 #[test]
-fn an_interrupted_turn_whose_agent_dies_was_interrupted() {
+fn an_interrupted_turn_ends_as_interrupted_if_the_agent_crashes() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     agent
         .0
@@ -564,7 +564,8 @@ const CLAUDE_MODES: &str = r#","modes":{"currentModeId":"bypassPermissions","ava
 const OPTIONS: &str = r#"[{"optionId":"always","kind":"allow_always","name":"Yes, and bypass permissions"},
     {"optionId":"yes","kind":"allow_once","name":"Yes"},{"optionId":"no","kind":"reject_once","name":"No"}]"#;
 
-/// A turn that plans, of an agent that may bypass permissions; `modes` are the profile's.
+/// Starts a turn that plans, with an agent that may bypass permissions. `modes` are those of the
+/// profile.
 fn planning(modes: &str, session: &str) -> Agent {
     let mut start = with_modes(turn(1), modes);
     start.settings.mode = Mode::Plan;
@@ -585,7 +586,7 @@ fn wants(agent: &mut Agent, id: &str, call: &str) {
 }
 
 #[test]
-fn an_agent_that_may_bypass_permissions_plans_in_the_mode_that_asks_whatever_the_profile_says() {
+fn an_agent_that_may_bypass_permissions_always_plans_in_its_asking_mode() {
     for modes in [r#"{"plan":"plan"}"#, r#"{"plan":"default"}"#, "{}"] {
         let agent = planning(modes, CLAUDE_MODES);
         assert_eq!(
@@ -596,22 +597,22 @@ fn an_agent_that_may_bypass_permissions_plans_in_the_mode_that_asks_whatever_the
         let prompt = agent.0.written_with("session/prompt")[0]["params"]["prompt"].clone();
         assert!(
             prompt[0]["text"].as_str().unwrap().starts_with("<planning>"),
-            "it is told: {prompt}"
+            "missing planning instruction: {prompt}"
         );
         assert_eq!(prompt[1]["text"], "hello");
     }
-    // Where it may not, as for root, its own mode holds.
+    // If bypassing is unavailable, as for root, the agent's own planning mode is used.
     let agent = planning("{}", &CLAUDE_MODES.replace("bypassPermissions", "dontAsk"));
     assert_eq!(agent.0.written_with("session/set_mode")[0]["params"]["modeId"], "plan");
     assert_eq!(
         agent.0.written_with("session/prompt")[0]["params"]["prompt"][0]["text"],
         "hello",
-        "it knows already"
+        "no planning instruction is needed"
     );
 }
 
 #[test]
-fn whoever_plans_changes_nothing_and_nobody_is_asked_for_it() {
+fn changes_during_planning_are_refused_without_asking() {
     let mut agent = planning("{}", CLAUDE_MODES);
     let changing = [
         r#"{"toolCallId":"a","kind":"edit","title":"Write"}"#,
@@ -626,21 +627,21 @@ fn whoever_plans_changes_nothing_and_nobody_is_asked_for_it() {
     }
     assert!(
         !agent.0.actions.iter().any(|action| matches!(action, Action::Ask(_))),
-        "nobody can allow it"
+        "no question is asked"
     );
-    assert_eq!(notices(&agent.0.actions).len(), changing.len(), "people read what was not done");
+    assert_eq!(notices(&agent.0.actions).len(), changing.len(), "users see a notice for each refusal");
     wants(&mut agent, "6", r#"{"toolCallId":"f","kind":"read","title":"Read"}"#);
-    assert!(matches!(agent.0.actions.last(), Some(Action::Ask(_))), "looking may be allowed");
+    assert!(matches!(agent.0.actions.last(), Some(Action::Ask(_))), "reading may be allowed");
     agent.answers("session/prompt", r#"{"stopReason":"cancelled"}"#);
     assert_eq!(
         agent.outcome(),
         &Outcome::Completed,
-        "some end their turn when something is refused: nobody stopped it"
+        "some agents end their turn after a refusal"
     );
 }
 
 #[test]
-fn after_a_person_agreed_to_a_plan_what_it_needs_is_asked_for_and_never_granted_for_good_with_it() {
+fn an_approved_plan_still_needs_a_permission_for_each_action() {
     let mut agent = planning("{}", CLAUDE_MODES);
     wants(
         &mut agent,
@@ -650,18 +651,18 @@ fn after_a_person_agreed_to_a_plan_what_it_needs_is_asked_for_and_never_granted_
     let Some(Action::Ask(ask)) = agent.0.actions.last().cloned() else {
         panic!("{:?}", agent.0.actions)
     };
-    assert_eq!(ask.always_label, None, "that would be leave to bypass permissions");
+    assert_eq!(ask.always_label, None, "it would allow to bypass permissions");
     answer(&mut agent.0, ask.ask, Decision::AllowOnce);
     assert_eq!(agent.last()["result"]["outcome"]["optionId"], "yes");
     wants(&mut agent, "6", r#"{"toolCallId":"a","kind":"edit","title":"Write"}"#);
     assert!(
         matches!(agent.0.actions.last(), Some(Action::Ask(next)) if next.ask != ask.ask),
-        "a person decides"
+        "the edit needs a permission"
     );
 }
 
 #[test]
-fn a_running_conversation_that_may_do_everything_can_be_made_to_plan() {
+fn an_unrestricted_session_can_be_switched_to_planning() {
     let mut start = turn(1);
     start.settings.safety = Safety::Danger;
     let mut agent = Agent::opened(start, NOTHING, CLAUDE_MODES);

@@ -1,4 +1,4 @@
-//! This backend native, for the gateway's bench to compare its component with.
+//! The native backend, which the gateway's benchmark compares with the component.
 
 fn main() {
     aetheel_backend_sdk::throughput::measure::<opencode::Backend>();

@@ -1,8 +1,8 @@
-//! The abilities an agent announced when it was greeted.
+//! The capabilities that an agent announces in its answer to `initialize`.
 
 use aetheel_backend_sdk::json::Value;
 
-/// The abilities of an agent, as its answer to `initialize` has them.
+/// The capabilities of an agent, from its answer to `initialize`.
 #[derive(Debug, Default)]
 pub(crate) struct Abilities {
     pub(crate) name: String,
@@ -14,27 +14,28 @@ pub(crate) struct Abilities {
     pub(crate) delete: bool,
     pub(crate) images: bool,
     pub(crate) system_prompt: bool,
-    /// Sessions are loaded by their id with a blank before it.
+    /// Whether sessions are loaded with a space before their id.
     ///
-    /// Gemini CLI 0.61.0 begins the file of a session that it loads before it reads it, by a name
-    /// made of the minute and the id. In the minute the session was made in that is the session's
-    /// own file, and what was said in it is gone for good. The blank is no part of the id when it
-    /// looks for the session, but of the file's name.
+    /// Before Gemini CLI 0.61.0 reads the file of a session that it loads, it creates a file whose
+    /// name consists of the current minute and the id. During the minute in which the session was
+    /// created, that name is the name of the session's own file, so that the session's history is
+    /// lost. With a leading space the file gets another name, but the lookup of the session ignores
+    /// the space.
     pub(crate) spaced: bool,
     pub(crate) steering: Steering,
-    /// Names of the ways of signing in.
+    /// Names of the authentication methods.
     pub(crate) sign_ins: Vec<String>,
 }
 
-/// Whether a message may be put into a running turn. Without a word about it, it may not: Gemini
-/// CLI 0.61.0 then cancels the turn, Droid 0.225.2 garbles it, codex-acp 0.16.0 never answers.
+/// How a message can be added to a running turn. Without an announcement it must not be: Gemini CLI
+/// 0.61.0 then cancels the turn, Droid 0.225.2 garbles it, and codex-acp 0.16.0 never answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Steering {
     #[default]
     None,
-    /// Another request, `_session/steering` (codex-acp 2.6.0).
+    /// With the request `_session/steering` (codex-acp 2.6.0).
     Method,
-    /// Another prompt (claude-agent-acp 0.49.0).
+    /// With another prompt (claude-agent-acp 0.49.0).
     Prompt,
 }
 

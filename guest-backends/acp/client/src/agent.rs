@@ -1,50 +1,52 @@
 use aetheel_backend_sdk::wit::{EventKind, Failure, Mode, Safety, Settings};
 
-/// The ways in which one agent differs from the others. Made anew for every link.
+/// The differences between agents. Each link creates a new instance.
 pub trait Agent: Default + 'static {
     /// Returns the descriptor, see [`aetheel_backend_sdk::Backend::describe`].
     fn describe() -> String;
 
-    /// Returns what to start. `settings` are those of the first turn; none where a question comes
-    /// before any turn.
+    /// Returns the program to start. `settings` are the settings of the first turn, or `None` if a
+    /// query arrives before any turn.
     ///
     /// # Errors
-    /// The turn or the question fails with it.
+    ///
+    /// The turn or the query fails with the returned failure.
     fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure>;
 
-    /// Whether the process that was started last may serve a turn with these settings; otherwise
-    /// the next one does.
+    /// Returns whether the running process can serve a turn with these settings. If not, the
+    /// process is restarted.
     fn fits(&self, _settings: &Settings) -> bool {
         true
     }
 
-    /// The agent's own ids of modes; those left out are looked for among well-known ones.
+    /// Returns the agent's ids of modes. For a missing id, well-known ids are tried.
     fn modes(&self) -> &Modes;
 
-    /// How the system prompt reaches the agent.
+    /// Returns how the system prompt is passed to the agent.
     fn system_prompt(&self) -> SystemPrompt {
         SystemPrompt::Prompt
     }
 
-    /// The way of signing in that needs no person, used once when the agent wants to be signed in.
-    /// Never guessed: Gemini CLI 0.61.0 forgets the sign-in it has when asked for another.
+    /// Returns the authentication method that needs no user interaction. It is tried once, when the
+    /// agent requires authentication. It is never guessed, because Gemini CLI 0.61.0 discards its
+    /// existing sign-in when another method is requested.
     fn sign_in(&self) -> Option<&str> {
         None
     }
 
-    /// Turns a piece of text that is no part of the answer into the event it stands for.
+    /// Converts a text that is not part of the answer into its event.
     fn aside(&self, _text: &str) -> Option<EventKind> {
         None
     }
 
-    /// The least pause in milliseconds before the agent tells an answer anew, for agents that do so
-    /// without saying it.
+    /// Returns the minimum pause in milliseconds before the agent repeats an answer, for agents
+    /// that repeat answers without announcing it.
     fn retry_pause_ms(&self) -> Option<f64> {
         None
     }
 
-    /// Says why the agent exited while it was starting, where the exit code or the end of stderr
-    /// tells.
+    /// Returns why the agent exited during its start, if the exit code or the end of stderr shows
+    /// it.
     fn start_failure(&self, _code: u32, _stderr: &str) -> Option<Failure> {
         None
     }
@@ -57,42 +59,42 @@ pub struct Launch {
     pub program: String,
     /// Its arguments, without the program itself.
     pub arguments: Vec<String>,
-    /// Variables it is started with.
+    /// Additional environment variables.
     pub environment: Vec<(String, String)>,
-    /// Private files it is started with: the flag that names one, its name on the link, what is in
-    /// it.
+    /// Private files for the process: the flag whose value is the file, the file's name on the
+    /// link, and its content.
     pub files: Vec<(&'static str, &'static str, String)>,
 }
 
 /// The agent's ids of modes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
-    /// Asks before it changes anything.
+    /// Asks before every change.
     pub default: Option<String>,
     /// Edits files without asking.
     pub edit: Option<String>,
     /// Does everything without asking.
     pub danger: Option<String>,
-    /// Looks and plans only.
+    /// Only reads and plans.
     pub plan: Option<String>,
 }
 
-/// How the system prompt reaches an agent that does not advertise the field `systemPrompt`, which
-/// is used where it is.
+/// How the system prompt is passed to an agent that does not announce the field `systemPrompt`.
+/// With an announcement, that field is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SystemPrompt {
-    /// As the first text of a session's first prompt, and again when it has changed.
+    /// As the first text of a session's first prompt, and again after a change.
     #[default]
     Prompt,
-    /// As `_meta.systemPrompt.append` when the session is opened, as claude-agent-acp 0.49.0 takes
-    /// it; a change as [`Self::Prompt`].
+    /// As `_meta.systemPrompt.append` when the session is opened (claude-agent-acp 0.49.0). After a
+    /// change, as [`Self::Prompt`].
     Meta,
-    /// The agent cannot be given one.
+    /// The agent does not get a system prompt.
     None,
 }
 
 impl Modes {
-    /// The id for a turn's settings, where one was given.
+    /// Returns the configured id for a turn's settings.
     pub(crate) fn given(&self, settings: &Settings) -> Option<&str> {
         match (settings.mode, settings.safety) {
             (Mode::Plan, _) => self.plan.as_deref(),
@@ -103,13 +105,14 @@ impl Modes {
     }
 }
 
-/// Ids by which agents are known to mean planning.
+/// Known ids of planning modes.
 pub(crate) const PLANNING: &[&str] = &["plan", "spec", "architect"];
 
-/// Ids of modes by which agents are known to mean a level; the first that an agent offers is taken.
+/// Returns known mode ids for a turn's settings. The first id that the agent offers is used.
 ///
-/// Those of claude-agent-acp 0.49.0, codex-acp 2.6.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Factory
-/// Droid 0.225.2, and goose. `build` of OpenCode leaves permissions to its configuration.
+/// The ids are from claude-agent-acp 0.49.0, codex-acp 2.6.0, Gemini CLI 0.61.0, OpenCode 1.18.33,
+/// Factory Droid 0.225.2, and goose. In OpenCode's mode `build`, its configuration decides about
+/// permissions.
 pub(crate) fn well_known(settings: &Settings) -> &'static [&'static str] {
     match (settings.mode, settings.safety) {
         (Mode::Plan, _) => PLANNING,

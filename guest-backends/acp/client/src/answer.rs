@@ -1,12 +1,12 @@
-//! Which text belongs to which part of the answer.
+//! Splits an answer into parts.
 //!
-//! Agents tell text in pieces, some with the id of the message (claude-agent-acp, codex-acp,
-//! OpenCode), some without (Gemini CLI, Droid): a part ends where thinking, another message or a
-//! tool begins.
+//! Agents send text in pieces, some with the id of the message (claude-agent-acp, codex-acp,
+//! OpenCode), some without (Gemini CLI, Droid). A part ends where thinking, another message or a
+//! tool call begins.
 
 use aetheel_backend_sdk::Emit;
 
-/// Bytes that must be alike before a piece is taken for a second beginning.
+/// Minimum length in bytes of the common beginning of a repeated answer.
 const ALIKE: usize = 8;
 
 /// The kind of a piece of text.
@@ -18,21 +18,21 @@ pub enum Holds {
     Thinking,
 }
 
-/// The answer of a turn while it takes shape.
+/// The answer of a running turn.
 #[derive(Debug, Default)]
 pub struct Answer {
     parts: u32,
     last: Option<(Holds, Option<String>)>,
     /// The text since the last tool use.
     tail: String,
-    /// The text parts since then, the first piece of the first, and when the last piece came.
+    /// The indices of the text parts since the last tool use.
     shown: Vec<u32>,
     first: String,
     at_ms: f64,
 }
 
 impl Answer {
-    /// A piece of text arrived, `message` being the id of the message it belongs to.
+    /// Adds a piece of text that belongs to the message `message`.
     pub fn more(&mut self, holds: Holds, message: Option<&str>, text: &str, emit: &mut Emit) {
         if text.is_empty() {
             return;
@@ -59,12 +59,13 @@ impl Answer {
         }
     }
 
-    /// A piece of text is about to come, at a time in milliseconds. Where it begins the answer a
-    /// second time after a pause of `gap_ms`, what was said is withdrawn.
+    /// Must be called before each piece of text. If the piece repeats the beginning of the answer
+    /// after a pause of at least `gap_ms`, the text since the last tool use is withdrawn. `at_ms`
+    /// is the current time.
     ///
-    /// Gemini CLI 0.61.0 asks the model again when the connection breaks, waits a second or more
-    /// before it does, and tells the new answer without a word about the old one. A new answer that
-    /// begins in other words cannot be told from more of the old.
+    /// After a connection error, Gemini CLI 0.61.0 waits for at least a second, asks the model
+    /// again, and sends the new answer without withdrawing the old one. If the new answer begins
+    /// with other words, it cannot be distinguished from a continuation.
     pub fn again(&mut self, at_ms: f64, gap_ms: f64, text: &str, emit: &mut Emit) {
         let pause = at_ms - self.at_ms;
         self.at_ms = at_ms;
@@ -83,14 +84,14 @@ impl Answer {
         self.tail.clear();
     }
 
-    /// A tool use began: what was said before it is no part of the final answer.
+    /// Starts a tool use. Text before a tool use is not part of the final answer.
     pub fn tool(&mut self) {
         self.last = None;
         self.tail.clear();
         self.shown.clear();
     }
 
-    /// Returns the final answer; none: the parts in order.
+    /// Returns the final answer, or `None` if the answer consists of the parts in order.
     pub fn finish(&mut self) -> Option<String> {
         Some(std::mem::take(&mut self.tail)).filter(|tail| !tail.is_empty())
     }

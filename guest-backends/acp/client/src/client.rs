@@ -1,9 +1,8 @@
-//! A link with an agent of the protocol: its state, and the effect of each thing that happens on
-//! it.
+//! A link with an ACP agent: its state and its event handlers.
 //!
-//! The SDK sees to the process and to which turns are open. The next step of a waiting turn stands
-//! in [`opening`](crate::opening), the agent's messages in [`messages`](crate::messages), commands
-//! of people meanwhile in [`control`](crate::control).
+//! The SDK manages the process and the open turns. [`opening`](crate::opening) prepares sessions
+//! and sends prompts, [`messages`](crate::messages) handles the agent's messages, and
+//! [`control`](crate::control) handles user commands during a turn.
 
 use std::collections::BTreeMap;
 
@@ -31,45 +30,45 @@ pub(crate) enum Call {
     Initialize,
     Authenticate(u32),
     Open(u32, How),
-    /// Closes a session that is opened anew then.
+    /// Closes a session so that it can be opened again.
     Close(u32),
-    /// Session, turn, what, and the value chosen.
+    /// Session, turn, setting, and the requested value.
     Set(u32, u32, What, String),
-    /// `session/prompt`, for this session and turn.
+    /// `session/prompt` for a session and a turn.
     Prompt(u32, u32),
     Steer(u32),
     List(u32),
     Delete(u32),
-    /// Nothing depends on the answer.
+    /// A request whose answer is ignored.
     Other,
 }
 
-/// A permission request that waits for a person.
+/// A permission request that waits for the user's decision.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// The agent's id of the request.
+    /// The id of the agent's request.
     pub(crate) id: String,
     pub(crate) session: u32,
     pub(crate) tool: String,
     pub(crate) options: Options,
-    /// It is about going on with a plan.
+    /// Whether it asks for the approval of a plan.
     pub(crate) plan: bool,
 }
 
-/// A link with an agent of the protocol, as a backend.
+/// A backend for an ACP agent.
 pub type Live<A> = live::Live<Client<A>>;
 
-/// A link with an agent of the protocol.
+/// The state of a link with an ACP agent.
 #[derive(Debug)]
 pub struct Client<A> {
     pub(crate) agent: A,
     pub(crate) calls: Calls<Call>,
-    /// Whether the process that is there was greeted, and what it then said it can do.
+    /// Whether the current process has answered `initialize`.
     pub(crate) greeted: bool,
     pub(crate) can: Abilities,
     pub(crate) sessions: BTreeMap<u32, Session>,
     pub(crate) asked: Asks<Asked>,
-    /// The agent is to go when its turn is over.
+    /// Whether the agent is shut down after its turn.
     one_shot: bool,
 }
 
@@ -88,8 +87,8 @@ impl<A: Default> Default for Client<A> {
 }
 
 impl<A: Agent> live::Agent for Client<A> {
-    /// codex-acp 2.6.0 takes two to seven seconds, codex-acp 0.16.0 never leaves. None minds its
-    /// stdin being closed.
+    /// codex-acp 2.6.0 takes two to seven seconds to exit, and codex-acp 0.16.0 never exits. All
+    /// agents accept that their stdin is closed.
     const LEAVE_MS: u32 = 2500;
     const OVERLAPS: bool = true;
 
@@ -149,7 +148,7 @@ impl<A: Agent> live::Agent for Client<A> {
         })
     }
 
-    /// It was greeted as it was started.
+    /// Does nothing, because `initialize` is sent with the start of the process.
     fn spawned(&mut self, _: Option<String>, _: &mut LinkContext) {}
 
     fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
@@ -247,7 +246,7 @@ impl<A: Agent> live::Agent for Client<A> {
 }
 
 impl<A> Client<A> {
-    /// The session with an id of the agent's.
+    /// Returns the session that a message with `sessionId` belongs to.
     pub(crate) fn key_of(&self, params: &Json) -> Option<u32> {
         let native = params.text("sessionId")?.trim_start();
         self.sessions

@@ -1,7 +1,8 @@
-//! The choices of a session: mode, model, effort.
+//! The options of a session: mode, model and effort.
 //!
-//! Agents offer it as `configOptions` told apart by category (the newer way), as `modes` and
-//! `models` with methods of their own, or as both (codex-acp 2.6.0). Values are the agent's own.
+//! Agents offer them as `configOptions` that are distinguished by category (the newer method), as
+//! `modes` and `models` with their own methods, or as both (codex-acp 2.6.0). Values are defined by
+//! the agent.
 
 use std::fmt;
 
@@ -10,12 +11,12 @@ use aetheel_backend_sdk::wit::{Failure, FailureKind, Mode, Model, Settings};
 
 use crate::agent::{Modes, PLANNING, well_known};
 
-/// Modes of claude-agent-acp, 0.49.0 to 0.101.0.
+/// Mode ids of claude-agent-acp 0.49.0 to 0.101.0.
 const PLAN: &str = "plan";
 const BYPASS: &str = "bypassPermissions";
 const ASKING: &str = "default";
 
-/// A thing that can be chosen.
+/// An option of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Mode,
@@ -35,11 +36,11 @@ impl fmt::Display for What {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
-    /// `session/set_config_option` with this id.
+    /// With `session/set_config_option` and this id.
     Option(String),
-    /// By the request `session/set_mode`.
+    /// With `session/set_mode`.
     Mode,
-    /// By the request `session/set_model`.
+    /// With `session/set_model`.
     Model,
 }
 
@@ -49,13 +50,14 @@ struct Choice {
     now: String,
     /// The value when the session was opened.
     first: String,
-    /// Id and name of each value.
+    /// The id and the name of each value.
     values: Vec<(String, String)>,
-    /// Chosen by us since: to be taken back when nothing is chosen any more.
+    /// Whether a value was set on this link. If the settings no longer select a value, the first
+    /// one is restored.
     touched: bool,
 }
 
-/// The choices of a session.
+/// The options of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     mode: Option<Choice>,
@@ -64,7 +66,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads the answer that opened a session.
+    /// Reads the options from the answer that opened a session.
     pub(crate) fn read(result: &Value) -> Self {
         let mut config = Self::default();
         for option in result.list("configOptions") {
@@ -85,7 +87,7 @@ impl Config {
             let now = list.text(now)?.to_owned();
             Some(Choice { way, first: now.clone(), now, values, touched: false })
         };
-        // Claude's and Droid's modes are told both ways; the method is the older and surer one.
+        // Claude and Droid report modes both ways. The method is older and more reliable.
         if let Some(modes) =
             listed(&result["modes"], "availableModes", "id", "currentModeId", Way::Mode)
         {
@@ -103,7 +105,8 @@ impl Config {
         config
     }
 
-    /// Reads options the agent tells anew: values and what is chosen, not what was first.
+    /// Updates the values and current values from options that the agent sent again. Initial values
+    /// are not changed.
     pub(crate) fn update(&mut self, options: &[Value]) {
         for option in options {
             let choice = match option.text("category") {
@@ -119,14 +122,14 @@ impl Config {
         }
     }
 
-    /// The agent changed its mode.
+    /// Sets the current mode after the agent changed it.
     pub(crate) fn mode_is(&mut self, mode: &str) {
         if let Some(choice) = &mut self.mode {
             mode.clone_into(&mut choice.now);
         }
     }
 
-    /// A choice was made.
+    /// Records that the agent accepted a value.
     pub(crate) fn chosen(&mut self, what: What, value: &str) {
         if let Some(choice) = self.choice(what) {
             value.clone_into(&mut choice.now);
@@ -134,10 +137,11 @@ impl Config {
         }
     }
 
-    /// Returns what to choose for a turn's settings, where it differs from what is chosen.
+    /// Returns the value to set for a turn's settings, or `None` if it is already set.
     ///
     /// # Errors
-    /// The turn cannot be run: it is to plan only and the agent has no mode for that.
+    ///
+    /// Fails if the turn must only plan and the agent has no planning mode.
     pub(crate) fn wanted(
         &mut self,
         what: What,
@@ -170,12 +174,12 @@ impl Config {
         let value = match given.or_else(|| well_known(settings).iter().find(offered).copied()) {
             Some(value) => value,
             None if settings.mode == Mode::Plan => return Err(no_plan_mode()),
-            // What a higher level or planning chose is not kept.
+            // The mode of a previous turn with a higher level or of planning is not kept.
             None => &choice.first,
         };
         let offers = |id: &str| choice.values.iter().any(|(value, _)| value == id);
-        // Claude Code asks nobody in its mode for planning where it might bypass permissions: it is
-        // held back here instead.
+        // In its planning mode, Claude Code does not ask for permissions if it is allowed to bypass
+        // them. Therefore it runs in its asking mode, and this backend rejects changes.
         let value =
             if settings.mode == Mode::Plan && value == PLAN && offers(BYPASS) && offers(ASKING) {
                 ASKING
@@ -185,18 +189,18 @@ impl Config {
         Ok(Some(value.to_owned()).filter(|value| *value != choice.now))
     }
 
-    /// Whether the agent is in a mode of its own for planning.
+    /// Returns whether the agent is in its planning mode.
     pub(crate) fn plans(&self) -> bool {
         let plans = |choice: &Choice| PLANNING.contains(&choice.now.as_str());
         self.mode.as_ref().is_some_and(plans)
     }
 
-    /// Whether something can be chosen at all.
+    /// Returns whether the agent offers an option.
     pub(crate) fn offers(&mut self, what: What) -> bool {
         self.choice(what).is_some()
     }
 
-    /// Returns method and parameters of choosing; `session` is the agent's id.
+    /// Returns the method and parameters that set an option. `session` is the agent's session id.
     pub(crate) fn request(
         &mut self,
         what: What,
@@ -221,12 +225,11 @@ impl Config {
         })
     }
 
-    /// The model in use.
     pub(crate) fn model(&self) -> Option<String> {
         self.model.as_ref().map(|model| model.now.clone())
     }
 
-    /// The models to choose from.
+    /// Returns the models that the agent offers.
     pub(crate) fn models(&self) -> Vec<Model> {
         let efforts: Vec<String> = self
             .effort

@@ -1,4 +1,5 @@
-//! Commands of people to a running turn: stop it, add to it, answer the agent's questions.
+//! User commands for a running turn: interrupts, steering messages, and answers to the agent's
+//! questions.
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::live::LinkContext;
@@ -60,7 +61,7 @@ impl<A: Agent> Client<A> {
         }
     }
 
-    /// Asks the agent to stop what it does in a session.
+    /// Asks the agent to stop the current turn of a session.
     pub(crate) fn cancel(&mut self, key: u32, context: &mut LinkContext) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         if let Some(turn) = &mut session.turn {
@@ -76,7 +77,7 @@ impl<A: Agent> Client<A> {
         }
     }
 
-    /// Answers what the agent still asks in a session, in nobody's name, and returns the keys.
+    /// Cancels the open permission requests of a session, and returns their keys.
     pub(crate) fn withdraw(&mut self, key: u32, context: &mut LinkContext) -> Vec<u32> {
         let open = self.asked.close(key);
         if context.is_ready() {
@@ -110,12 +111,11 @@ impl<A: Agent> Client<A> {
         );
     }
 
-    /// Has the agent forget what was allowed in a session, before a turn that may do less: it may
-    /// hold that at any level. Returns whether it is seen to; if not, only a new process surely
-    /// does not know.
+    /// Prepares a session for a turn with fewer permissions: earlier "always" decisions must be
+    /// forgotten. Returns `false` if only a new process guarantees that.
     ///
-    /// Where others are at work in this one, the session is closed and opened again, which for
-    /// Gemini CLI 0.61.0 makes it anew.
+    /// If other sessions are busy in the process, the session is closed and opened again, which
+    /// makes Gemini CLI 0.61.0 rebuild it.
     pub(crate) fn make_forget(&mut self, key: u32, context: &mut LinkContext) -> bool {
         if self.sessions.iter().all(|(other, session)| *other == key || session.turn.is_none()) {
             return false;
@@ -141,8 +141,9 @@ impl<A: Agent> Client<A> {
         true
     }
 
-    /// Closes a session whose turn was stopped, where that is offered: a command may go on behind
-    /// it (codex-acp 2.6.0), which only closing ends. The next turn opens it again.
+    /// Closes a session after an interrupted turn, if the agent supports it: a command may continue
+    /// in the background (codex-acp 2.6.0) until its session is closed. The next turn opens the
+    /// session again.
     pub(crate) fn end_commands(&mut self, key: u32, context: &mut LinkContext) {
         let reopens = self.can.close && (self.can.resume || self.can.load);
         if let Some(session) = self
@@ -151,7 +152,7 @@ impl<A: Agent> Client<A> {
             .filter(|session| reopens && session.stage == Stage::Ready && context.is_ready())
         {
             session.stage = Stage::Closing;
-            // Opened again, it may count its cost from nothing or from where it was.
+            // After the session is opened again, its cost may start at zero or continue.
             session.meter = Meter::default();
             let params = json!({ "sessionId": session.called }).to_string();
             self.calls.request(
@@ -164,7 +165,7 @@ impl<A: Agent> Client<A> {
         }
     }
 
-    /// Puts a question to people, and keeps the request that waits for the decision.
+    /// Asks the user a question, and saves the request that waits for the decision.
     pub(crate) fn ask(
         &mut self,
         turn: TurnRef,
@@ -173,8 +174,8 @@ impl<A: Agent> Client<A> {
         asked: Asked,
         context: &mut LinkContext,
     ) {
-        // What is allowed for the session is taken back by opening it anew. To agree to a plan is
-        // no leave for all it holds: "always" would be the mode that bypasses permissions
+        // "Always" decisions are revoked by opening the session again. The approval of a plan must
+        // not grant all of its actions: "always" would select the mode that bypasses permissions
         // (claude-agent-acp 0.49.0).
         let always = !asked.plan && (self.can.load || self.can.resume);
         let tool = self

@@ -1,20 +1,20 @@
-//! Why something failed, from an error of JSON-RPC.
+//! Classifies JSON-RPC errors.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::wit::{Failure, FailureKind};
 
-/// JSON-RPC's code for "sign in first" in ACP.
+/// ACP's error code for "authentication required".
 const AUTH_REQUIRED: f64 = -32000.0;
-/// ACP's code for a thing that is not there.
+/// ACP's error code for a missing resource.
 const NOT_FOUND: f64 = -32002.0;
 
-/// Whether an error asks to be signed in.
+/// Returns whether an error requires authentication.
 pub(crate) fn wants_sign_in(error: &Value) -> bool {
     error.number("code") == Some(AUTH_REQUIRED)
         && kind_of(&message(error)) != FailureKind::SessionUnknown
 }
 
-/// Returns the failure an error answer tells.
+/// Converts an error answer into a failure.
 pub(crate) fn failure(error: &Value) -> Failure {
     let message = message(error);
     let kind = match error.number("code") {
@@ -29,7 +29,7 @@ pub(crate) fn failure(error: &Value) -> Failure {
     Failure { kind, message, retry_after_ms: None }
 }
 
-/// Returns the failure to open a session that exists, or did.
+/// Converts the error of a request that opens an existing session into a failure.
 pub(crate) fn open_failure(error: &Value) -> Failure {
     let mut failure = failure(error);
     let code = error.number("code");
@@ -43,7 +43,7 @@ pub(crate) fn open_failure(error: &Value) -> Failure {
         "no previous sessions",
         "does not exist",
     ];
-    // OpenCode 1.18.33 fails inside for an id it never gave.
+    // OpenCode 1.18.33 reports an internal error for an id that it did not create.
     let opencode = error["data"].text("service") == Some("session")
         && error["data"].text("errorName").is_none();
     if code == Some(NOT_FOUND) || opencode || gone.iter().any(|words| text.contains(words)) {
@@ -52,8 +52,8 @@ pub(crate) fn open_failure(error: &Value) -> Failure {
     failure
 }
 
-/// Returns what an error says to people: agents put it into `message`, `data`, or JSON within
-/// either.
+/// Returns the error message for users. Agents put it into `message`, `data`, or JSON within either
+/// of them.
 pub(crate) fn message(error: &Value) -> String {
     let said = error.text("message").unwrap_or_default();
     let data = &error["data"];
@@ -61,13 +61,13 @@ pub(crate) fn message(error: &Value) -> String {
     match detail {
         Some(detail) if said.is_empty() || said.starts_with("Internal error") => words(detail),
         Some(detail) if !said.contains(detail) => format!("{}: {}", words(said), words(detail)),
-        _ if said.is_empty() => "the agent reported an error without words".to_owned(),
+        _ if said.is_empty() => "the agent reported an error without a message".to_owned(),
         _ => words(said.strip_prefix("Internal error: ").unwrap_or(said)),
     }
 }
 
-/// Returns the words for people within `400 {"error":{"message":"…"}}` and the like; other text as
-/// it is.
+/// Extracts the message from texts such as `400 {"error":{"message":"…"}}`. Returns other texts
+/// unchanged.
 #[must_use]
 pub fn words(text: &str) -> String {
     let text = text.trim();
@@ -79,7 +79,7 @@ pub fn words(text: &str) -> String {
     }
 }
 
-/// Returns the kind of a failure by the HTTP status of the model's service.
+/// Returns the kind of a failure for the HTTP status of the model provider.
 #[must_use]
 pub fn kind_of_status(status: u32) -> FailureKind {
     match status {
@@ -92,7 +92,7 @@ pub fn kind_of_status(status: u32) -> FailureKind {
     }
 }
 
-/// Returns the kind of a failure by its words.
+/// Returns the kind of a failure from its message.
 #[must_use]
 pub fn kind_of(text: &str) -> FailureKind {
     let lower = text.to_ascii_lowercase();
@@ -136,8 +136,8 @@ pub fn kind_of(text: &str) -> FailureKind {
     }
 }
 
-/// An HTTP status at the beginning of the words, as in `API Error: 429 slow down` and `unexpected
-/// status 401 …`.
+/// Returns the HTTP status near the beginning of a message, as in `API Error: 429 slow down` and
+/// `unexpected status 401 …`.
 fn status(text: &str) -> Option<u32> {
     let mut words = text
         .split(|letter: char| !letter.is_ascii_alphanumeric())
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_for_people_are_found_wherever_an_agent_puts_them() {
+    fn the_error_message_is_found_in_the_format_of_every_agent() {
         // claude-agent-acp 0.49.0, codex-acp 0.16.0, Droid 0.225.2, Gemini CLI 0.61.0, OpenCode
         // 1.18.33
         let claude = r#"{"code":-32603,"message":"Internal error: API Error: 400 prompt is bad","data":{"errorKind":"unknown"}}"#;
@@ -175,11 +175,11 @@ mod tests {
         assert_eq!(told(gemini), (FailureKind::RateLimited, "slow down".to_owned()));
         let opencode = r#"{"code":-32603,"message":"Internal error: prompt is bad","data":{"errorName":"APIError"}}"#;
         assert_eq!(told(opencode), (FailureKind::Other, "prompt is bad".to_owned()));
-        assert_eq!(told("{}").1, "the agent reported an error without words");
+        assert_eq!(told("{}").1, "the agent reported an error without a message");
     }
 
     #[test]
-    fn a_session_that_is_gone_is_unknown_whatever_the_agent_calls_it() {
+    fn errors_of_missing_sessions_are_recognised_for_every_agent() {
         for error in [
             r#"{"code":-32603,"message":"thread not loaded: 0000"}"#,
             r#"{"code":-32002,"message":"Resource not found: 0000"}"#,

@@ -1,12 +1,14 @@
 //! The Agent Client Protocol, version 1, from the client's side: one agent process, many sessions.
 //!
-//! Owns the protocol ([`Client`]); the process, and which turns are open, is the SDK's ([`Live`]).
-//! The ways of a single agent stand behind [`Agent`]. Made and tested against claude-agent-acp
+//! This crate implements the protocol ([`Client`]). The SDK manages the process and the open turns
+//! ([`Live`]). [`Agent`] describes the differences between agents. Tested against claude-agent-acp
 //! 0.49.0, codex-acp 2.6.0 and 0.16.0, Gemini CLI 0.61.0, OpenCode 1.18.33 and Factory Droid
-//! 0.225.2, which differ in nearly everything the protocol leaves open: the comments say who does
-//! what. Must not: put a second prompt into a running turn unless the agent said that it takes one,
-//! answer a permission request with an error, choose a permission option by its id (`../tests`,
-//! with the backend `acp`).
+//! 0.225.2, which differ in nearly everything that the protocol leaves open: the comments name the
+//! agent that needs a special case.
+//!
+//! Three things must never happen (see `../tests` of the backend `acp`): a second prompt in a
+//! running turn unless the agent announced support for it, an error as the answer to a permission
+//! request, and a permission option that is chosen by its id.
 
 mod abilities;
 mod agent;

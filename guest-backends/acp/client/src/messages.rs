@@ -1,4 +1,4 @@
-//! The agent's messages: answers, requests, notifications.
+//! Handles the agent's answers, requests and notifications.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::{self, Value};
@@ -16,7 +16,8 @@ use crate::permission::{CANCELLED, Options};
 use crate::query;
 
 impl<A: Agent> Client<A> {
-    /// Takes a line of output in. Stderr is for logs: all agents put warnings and traces there.
+    /// Handles a line of output. Stderr is ignored, because all agents write only warnings and
+    /// traces to it.
     pub(crate) fn said(&mut self, line: &Line, context: &mut LinkContext) {
         let text = line.text.trim();
         if line.pipe == Pipe::Stderr || text.is_empty() {
@@ -72,7 +73,7 @@ impl<A: Agent> Client<A> {
             Call::Steer(message) => {
                 let outcome = match result.ok().and_then(|result| result.text("outcome")) {
                     Some("injected") => SteerOutcome::Injected,
-                    // It runs as a turn nobody waits for; not asked for by us.
+                    // The agent runs the message as a turn of its own.
                     Some("startedNewTurn") => SteerOutcome::Queued,
                     _ => SteerOutcome::NotNow,
                 };
@@ -147,8 +148,7 @@ impl<A: Agent> Client<A> {
         let tool = told.text("toolCallId").unwrap_or_default().to_owned();
         let key = turn.key;
         let start = turn.learn(&tool, told, &mut context.emit(key)).start.clone();
-        // Leaving the agent's plan mode is asked for as the use of a tool (claude-agent-acp
-        // 0.49.0).
+        // claude-agent-acp 0.49.0 asks for permission to leave its plan mode as a tool use.
         let plan =
             told["rawInput"].text("plan").filter(|_| told.text("kind") == Some("switch_mode"));
         let asked = Asked {
@@ -161,7 +161,7 @@ impl<A: Agent> Client<A> {
         let granted = turn.may_everything()
             || (turn.may_edit() && told.text("kind") == Some("edit") && within(told, cwd));
         if granted && asked.options.allows_once() {
-            // The agent has no mode for the level, or asks in it all the same.
+            // The agent has no mode for the level, or asks despite its mode.
             return self.calls.result(
                 proc,
                 id,
@@ -170,8 +170,8 @@ impl<A: Agent> Client<A> {
             );
         }
         if turn.only_looks() && !looks(told) && start.kind != "todo" {
-            // Not every agent keeps from it by itself: some have no mode for planning, or one that
-            // holds nothing back.
+            // Not every agent enforces this itself: some have no planning mode, or one without
+            // restrictions.
             turn.denied(&asked.tool);
             turn.held_back = true;
             context.emit(key).notice(format!("not done while only planning: {}", start.title));
@@ -202,13 +202,13 @@ impl<A: Agent> Client<A> {
                 };
                 let update = &params["update"];
                 session.update(update);
-                // Anything else is history, or about no turn.
+                // Other updates are history or do not belong to a turn.
                 if let Some(turn) = session.turn.as_mut().filter(|turn| turn.prompts > 0) {
                     turn.update(context.now(), update, &self.agent, &mut context.emit(turn.key));
                 }
             }
-            // Extensions (`_auth/status_update` of codex-acp 2.6.0) and matters of the protocol
-            // itself.
+            // Extensions (`_auth/status_update` of codex-acp 2.6.0) and protocol-level
+            // notifications.
             _ if method.starts_with('_') || method.starts_with("$/") => {}
             _ => {
                 let (what, raw) = (format!("notification {method:?}"), params.to_string());
@@ -223,13 +223,13 @@ impl<A: Agent> Client<A> {
     }
 }
 
-/// Whether what is asked for only looks, or asks to go on with a plan. Without a word of the agent
-/// about it, it may be anything.
+/// Returns whether a tool use only reads or leaves the plan mode. A tool use without a kind may do
+/// anything.
 fn looks(told: &Value) -> bool {
     matches!(told.text("kind"), Some("read" | "search" | "fetch" | "think" | "switch_mode"))
 }
 
-/// Whether all that is to be edited lies in a folder.
+/// Returns whether all files of an edit are in the folder `cwd`.
 fn within(told: &Value, cwd: &str) -> bool {
     let locations = told.list("locations").iter().map(|at| at.text("path"));
     let diffs = told

@@ -1,5 +1,5 @@
-//! From a turn that waits to its prompt: the session is opened, then what the turn's settings ask
-//! for is put, one thing after the other.
+//! Prepares a waiting turn: opens the session, applies the turn's settings one by one, and sends
+//! the prompt.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
@@ -18,7 +18,7 @@ use crate::session::{How, Stage};
 use crate::spent::Meter;
 
 impl<A: Agent> Client<A> {
-    /// Does the next thing a waiting turn needs.
+    /// Performs the next step of a waiting turn.
     pub(crate) fn advance(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let key = start.session;
         let Some(session) = self.sessions.get_mut(&key) else { return Step::Wait };
@@ -49,7 +49,7 @@ impl<A: Agent> Client<A> {
             Some(_) => {
                 return Step::Fail(failure(
                     FailureKind::SessionUnknown,
-                    "the agent keeps no sessions: this conversation begins anew",
+                    "the agent does not save sessions: this conversation starts again",
                 ));
             }
         };
@@ -85,8 +85,7 @@ impl<A: Agent> Client<A> {
         Step::Wait
     }
 
-    /// Puts the next thing the turn's settings ask for; when there is none left, hands the prompt
-    /// over.
+    /// Applies the next setting of the turn. If all settings are applied, sends the prompt.
     fn apply(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let (key, settings) = (start.session, &start.settings);
         let Some(session) = self.sessions.get_mut(&key) else { return Step::Wait };
@@ -127,7 +126,7 @@ impl<A: Agent> Client<A> {
                     if let Some(asked) = asked.filter(|_| !session.config.offers(what)) {
                         warn(
                             format!(
-                                "the agent lets nobody choose its {what}: {asked:?} is ignored"
+                                "the agent does not offer a choice of its {what}: {asked:?} is ignored"
                             ),
                             context,
                         );
@@ -143,7 +142,7 @@ impl<A: Agent> Client<A> {
         let system =
             wanted.filter(|text| session.system.as_deref() != Some(text)).map(str::to_owned);
         let standing = system.as_deref().map(prompt::standing);
-        // An agent in a mode of its own for planning knows already.
+        // An agent in its planning mode needs no instruction.
         let note =
             (settings.mode == Mode::Plan && !session.config.plans()).then_some(prompt::PLAN_ONLY);
         let before: Vec<&str> = standing.as_deref().into_iter().chain(note).collect();
@@ -180,7 +179,7 @@ impl<A: Agent> Client<A> {
             Err(error) if failure::wants_sign_in(error) => {
                 return self.sign_in(key, error, context);
             }
-            // It said that it can, and has no such method.
+            // The agent announced the ability but lacks the method.
             Err(error)
                 if how == How::Resume
                     && self.can.load
@@ -208,7 +207,7 @@ impl<A: Agent> Client<A> {
         if session.native.is_none() {
             return self.not_opened(
                 key,
-                failure(FailureKind::Protocol, "the agent opened a session without telling its id"),
+                failure(FailureKind::Protocol, "the agent opened a session without an id"),
                 context,
             );
         }
@@ -219,7 +218,8 @@ impl<A: Agent> Client<A> {
         session.stage = if how == How::Load { Stage::settling(context) } else { Stage::Ready };
     }
 
-    /// Signs in without a person where there is a way, once; else says what has to be done.
+    /// Authenticates once, if a method without user interaction is configured. Otherwise the turn
+    /// fails with instructions for the user.
     fn sign_in(&mut self, key: u32, error: &Value, context: &mut LinkContext) {
         if let (Some(session), Some(method), true) =
             (self.sessions.get_mut(&key), self.agent.sign_in(), context.is_ready())
@@ -248,7 +248,7 @@ impl<A: Agent> Client<A> {
         self.not_opened(key, failure(FailureKind::Authentication, message), context);
     }
 
-    /// It was signed in, or closed: it may be opened anew.
+    /// Lets a session be opened again, after it was closed or the agent was authenticated.
     pub(crate) fn reopen(&mut self, key: u32) {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.stage = Stage::Closed;
@@ -267,7 +267,7 @@ impl<A: Agent> Client<A> {
         }
     }
 
-    /// A setting was put, or was not.
+    /// Handles the answer to a request that set an option.
     pub(crate) fn set(
         &mut self,
         turn: TurnRef,
@@ -288,8 +288,8 @@ impl<A: Agent> Client<A> {
         let Some(open) = session.turn.as_ref().filter(|open| open.key == turn) else { return };
         let message =
             format!("the agent does not take {what} {value:?}: {}", failure::message(error));
-        // OpenCode 1.18.33 has other efforts with every model. Where everything is allowed,
-        // requests are granted in any mode.
+        // OpenCode 1.18.33 has different efforts for each model. If everything is allowed,
+        // permission requests are granted in any mode.
         if what == What::Effort || (what == What::Mode && open.may_everything()) {
             return warn(message, context);
         }
@@ -298,7 +298,8 @@ impl<A: Agent> Client<A> {
         self.finish(turn, Outcome::Failed(failure(kind, message)), context);
     }
 
-    /// A loaded session's history is told, if nothing more came.
+    /// Handles the timer of a session whose history was being sent: the history is complete if
+    /// nothing arrived since the timer was set.
     pub(crate) fn settled(&mut self, timer: u32, context: &mut LinkContext) {
         for session in self.sessions.values_mut() {
             if let Stage::Settling { timer: this, stirred } = session.stage

@@ -1,17 +1,17 @@
-//! Which option of a permission request a decision means.
+//! Maps decisions to the options of a permission request.
 //!
-//! Ids are the agent's own and differ (`allow`, `proceed_once`, `approved`, `once`); only `kind`
-//! says what one means.
+//! Option ids are specific to an agent (`allow`, `proceed_once`, `approved`, `once`). Only `kind`
+//! has a defined meaning.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{AskOption, Decision, Scope};
 use serde_json::json;
 
-/// The options of a request: kind, id, name.
+/// The options of a request, each with its kind, id and name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options(Vec<(String, String, String)>);
 
-/// The answer to a request that nobody decides any more.
+/// The answer to a request that no longer waits for a decision.
 pub(crate) const CANCELLED: &str = r#"{"outcome":{"outcome":"cancelled"}}"#;
 
 impl Options {
@@ -27,8 +27,8 @@ impl Options {
         Self(params.list("options").iter().filter_map(read).collect())
     }
 
-    /// The agent's own answers, where they are more than yes and no to this use. `always`: those
-    /// that allow later uses are offered.
+    /// Returns the agent's own options, if any of them covers more than this tool use. Options that
+    /// allow later uses are only included if `always` is true.
     pub(crate) fn offered(&self, always: bool) -> Vec<AskOption> {
         let of = |(kind, id, name): &(String, String, String)| {
             let (allows, scope) = match kind.as_str() {
@@ -49,7 +49,7 @@ impl Options {
         if all.iter().all(|option| option.scope == Scope::Once) { Vec::new() } else { all }
     }
 
-    /// Turns a decision into the one it means, whatever it is called here.
+    /// Converts a chosen option into the equivalent general decision.
     pub(crate) fn meaning(&self, decision: &Decision) -> Decision {
         let Decision::Chosen(chosen) = decision else { return decision.clone() };
         match self.0.iter().find(|(_, id, _)| id == chosen).map(|(kind, ..)| kind.as_str()) {
@@ -60,12 +60,12 @@ impl Options {
         }
     }
 
-    /// Returns the agent's words for "always"; none: it does not offer that.
+    /// Returns the agent's label for "always", or `None` if it does not offer that.
     pub(crate) fn always(&self) -> Option<String> {
         self.of_kind("allow_always").map(|(_, _, name)| name.clone())
     }
 
-    /// The option of a kind; of several that allow "always" the narrowest, and of those the first.
+    /// Returns the option of a kind. If there are several, returns the first of the narrowest ones.
     fn of_kind(&self, kind: &str) -> Option<&(String, String, String)> {
         self.0
             .iter()
@@ -73,12 +73,13 @@ impl Options {
             .min_by_key(|(_, id, name)| breadth(id, name))
     }
 
-    /// The result that tells a decision. "Deny and stop" is `cancelled`, told after the turn was
-    /// cancelled.
+    /// Returns the result for a decision. "Deny and stop" is `cancelled`, which is sent after the
+    /// turn was cancelled.
     ///
-    /// A refusal never is `reject_always` unless people chose that, for it would bind later uses
-    /// too, and never an error: Droid 0.225.2 and codex-acp 0.16.0 do not survive one. Where only
-    /// "always" is offered, a yes to this use is not made a yes to all.
+    /// A refusal is never `reject_always` unless the user chose that option, because it would also
+    /// apply to later uses. It is never an error, because Droid 0.225.2 and codex-acp 0.16.0 do not
+    /// survive one. If only "always" is offered, the permission for a single use is not extended to
+    /// all uses.
     pub(crate) fn result(&self, decision: &Decision) -> String {
         if let Decision::Chosen(id) = decision
             && self.0.iter().any(|(_, offered, _)| offered == id)
@@ -88,8 +89,8 @@ impl Options {
         let kinds: &[&str] = match decision {
             Decision::AllowOnce => &["allow_once", "reject_once"],
             Decision::AllowAlways => &["allow_always", "allow_once", "reject_once"],
-            // Mildest: claude-agent-acp and Gemini CLI go on after it; the others end the turn
-            // whatever is answered.
+            // `cancelled` is the mildest answer: claude-agent-acp and Gemini CLI continue after it.
+            // The other agents end the turn after any answer.
             Decision::DenyAndStop => &[],
             _ => &["reject_once"],
         };
@@ -101,14 +102,14 @@ impl Options {
         }
     }
 
-    /// Whether a use can be allowed without allowing later ones.
+    /// Returns whether a single use can be allowed.
     pub(crate) fn allows_once(&self) -> bool {
         self.0.iter().any(|(kind, ..)| kind == "allow_once")
     }
 }
 
-/// How much an option allows, as far as its words tell: Gemini CLI 0.61.0 offers a whole MCP server
-/// before the one tool, and with it for all sessions to come.
+/// Estimates how much an option allows from its wording. Gemini CLI 0.61.0 offers a whole MCP
+/// server before the single tool, and all future sessions as another option.
 fn breadth(id: &str, name: &str) -> u32 {
     let words = format!("{id} {name}").to_lowercase();
     let has = |any: &[&str]| u32::from(any.iter().any(|word| words.contains(word)));
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn always_is_the_narrowest_that_is_offered() {
+    fn always_selects_the_narrowest_offered_option() {
         // Gemini CLI 0.61.0, for the tool of an MCP server.
         let params = r#"{"options":[{"optionId":"proceed_always_server","name":"Allow all server tools for this session","kind":"allow_always"},
             {"optionId":"proceed_always_and_save","name":"Allow tool for all future sessions","kind":"allow_always"},
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(
             options.always().as_deref(),
             Some("Allow tool for this session"),
-            "what people read is what is chosen"
+            "the displayed label is the label of the chosen option"
         );
         let offered = |always| {
             options
@@ -143,7 +144,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(offered(true).len(), 5);
-        assert_eq!(offered(false), [], "nothing but yes and no to this use is left");
+        assert_eq!(offered(false), [], "only options for a single use are left");
         let chosen = Decision::Chosen("proceed_always_and_save".to_owned());
         assert_eq!(
             (options.meaning(&chosen), options.result(&chosen).contains("proceed_always_and_save")),
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_told_by_the_kind_of_the_option_and_never_by_its_id() {
+    fn an_option_is_chosen_by_its_kind_and_not_by_its_id() {
         let params = r#"{"options":[{"optionId":"reject","kind":"allow_once","name":"x"},{"optionId":"allow","kind":"reject_once","name":"y"},
             {"optionId":"once","kind":"allow_always","name":"Always z"},{"optionId":"always","kind":"reject_always","name":"w"}]}"#;
         let options = Options::read(&json::parse(params).expect("JSON"));

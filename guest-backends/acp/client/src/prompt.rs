@@ -1,19 +1,19 @@
-//! Prompts as content blocks.
+//! Converts prompts into content blocks.
 
 use aetheel_backend_sdk::wit::{Action, Attachment, Chunk, Part, Write};
 use serde_json::json;
 
-/// Stands for the bytes of a blob within parameters. JSON has no such character: it would be
-/// written as an escape.
+/// Marks the number of a blob within parameters. It cannot occur in JSON, which writes it as an
+/// escape.
 const MARK: char = '\0';
 
-/// Stands before a prompt that is to be planned only, where the agent has no mode for it.
+/// Precedes a prompt that must only be planned, if the agent has no planning mode.
 pub(crate) const PLAN_ONLY: &str = "<planning>\nThis message is for planning only. Look around, work out what is to be done, and answer with the \
     plan. Change no file and run no command that changes anything: it would be refused. Carry nothing out before a later message comes \
     without this note. It was not written by the people you talk with; their message follows.\n</planning>";
 
-/// Returns the content blocks of a prompt after these texts, as JSON with marks for blobs; see
-/// [`fill_blobs`].
+/// Returns the content blocks of a prompt as JSON, with the texts `before` first. Blobs are marked;
+/// see [`fill_blobs`].
 pub(crate) fn blocks(before: &[&str], parts: &[Part], images: bool) -> String {
     let before = before.iter().map(|text| text_block(text));
     let parts = parts.iter().map(|part| match part {
@@ -31,8 +31,8 @@ pub(crate) fn blocks(before: &[&str], parts: &[Part], images: bool) -> String {
     format!("[{}]", blocks.join(","))
 }
 
-/// Returns a system prompt as it goes before what people said, marked as what it is, for agents
-/// that have no other place for it: version 1 of the protocol has none.
+/// Returns a system prompt as text that precedes a user's message. It is for agents without a field
+/// for system prompts, because version 1 of the protocol has none.
 #[must_use]
 pub fn standing(text: &str) -> String {
     format!(
@@ -45,7 +45,7 @@ fn text_block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, json!(text))
 }
 
-/// A file the agent is told of by its path.
+/// Returns a text that refers to a file by its path.
 fn named(file: &Attachment) -> String {
     format!(
         "[Attached file: {} ({}, {} bytes) at {}]",
@@ -53,14 +53,14 @@ fn named(file: &Attachment) -> String {
     )
 }
 
-/// Replaces the marks in what was written last by the blobs they stand for.
+/// Replaces the marks in the last write action by the bytes of their blobs.
 pub(crate) fn fill_blobs(out: &mut [Action]) {
     let Some(Action::Write(Write { body, .. })) = out.last_mut() else { return };
     let [Chunk::Text(text)] = &body[..] else { return };
     if !text.contains(MARK) {
         return;
     }
-    // Every other piece is the number of a blob.
+    // Every second piece is the number of a blob.
     *body = text
         .split(MARK)
         .enumerate()

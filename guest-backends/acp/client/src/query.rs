@@ -1,4 +1,4 @@
-//! The host's questions beside turns.
+//! Answers the host's queries.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
@@ -11,7 +11,7 @@ use crate::client::{Call, Client};
 use crate::failure;
 
 impl<A: Agent> Client<A> {
-    /// Answers a question, or asks the agent. May start it.
+    /// Answers a query, or forwards it to the agent. Starts the agent if necessary.
     pub(crate) fn queried(&mut self, query: Query, context: &mut LinkContext) {
         let unsupported = |why| QueryResult::Failed(failure(FailureKind::Unsupported, why));
         let answer = match &query.kind {
@@ -28,7 +28,7 @@ impl<A: Agent> Client<A> {
                     .map(|session| session.config.models())
                     .find(|models| !models.is_empty());
                 models.map_or_else(
-                    || unsupported("the agent tells its models once a conversation is open"),
+                    || unsupported("the agent reports its models when a conversation is open"),
                     QueryResult::Models,
                 )
             }

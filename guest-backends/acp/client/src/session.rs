@@ -1,4 +1,4 @@
-//! A conversation: where it stands with the agent, and what the agent knows.
+//! The state of a conversation and of the agent's session for it.
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::Value;
@@ -8,29 +8,29 @@ use crate::config::Config;
 use crate::spent::Meter;
 use crate::turn::Turn;
 
-/// Milliseconds without a word after which a loaded session's history is taken to be told: Gemini
-/// CLI 0.61.0 tells it within two.
+/// Milliseconds without an update after which the history of a loaded session is complete. Gemini
+/// CLI 0.61.0 sends the history within two milliseconds.
 const SETTLE_MS: u32 = 250;
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The agent has not opened it.
     #[default]
     Closed,
-    /// Asked to be closed, to be opened anew.
+    /// A request to close it is open. It is opened again afterwards.
     Closing,
-    /// Asked to be opened.
+    /// A request to open it is open.
     Opening,
-    /// Opened from the agent's store. Gemini CLI 0.61.0 tells the history after it said so: it is
-    /// over when nothing came for the time of this timer.
+    /// Opened from the agent's store. Gemini CLI 0.61.0 sends the history after it answered the
+    /// request. The history is complete if nothing arrives before the timer fires.
     Settling { timer: u32, stirred: bool },
-    /// It takes prompts from now on.
+    /// It accepts prompts.
     Ready,
 }
 
 impl Stage {
-    /// Waits for the history to be told.
+    /// Starts to wait for the end of the history.
     pub(crate) fn settling(context: &mut LinkContext) -> Self {
         Self::Settling { timer: context.set_timer(SETTLE_MS), stirred: false }
     }
@@ -40,9 +40,9 @@ impl Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     New,
-    /// With its history told again.
+    /// Loads a session. The agent sends its history again.
     Load,
-    /// Its history stays untold.
+    /// Resumes a session without its history.
     Resume,
     Fork,
 }
@@ -53,32 +53,32 @@ pub(crate) struct Session {
     pub(crate) stage: Stage,
     /// The agent's id, once known.
     pub(crate) native: Option<String>,
-    /// The id by which the running agent knows it: that one, but for a load of Gemini CLI (see
+    /// The id that the running agent uses: the same id, except after a load by Gemini CLI (see
     /// [`Abilities::spaced`]).
     ///
     /// [`Abilities::spaced`]: crate::abilities::Abilities::spaced
     pub(crate) called: String,
-    /// The host knows that id.
+    /// Whether the agent's id was reported to the host.
     pub(crate) told: bool,
-    /// The next opening makes a copy.
+    /// Whether the next request to open it makes a copy.
     pub(crate) fork: bool,
     pub(crate) cwd: String,
     pub(crate) turn: Option<Turn>,
     pub(crate) config: Config,
-    /// The system prompt the agent has.
+    /// The agent's current system prompt.
     pub(crate) system: Option<String>,
     pub(crate) meter: Meter,
-    /// Something was allowed for the session. The agent alone knows its reach and its length.
+    /// Whether something was allowed for the session. Only the agent knows the scope and duration.
     pub(crate) grants: Grants<()>,
-    /// The agent is to forget that before the next prompt.
+    /// Whether the agent must forget its grants before the next prompt.
     pub(crate) lowered: bool,
-    /// Signing in was tried for this opening.
+    /// Whether authentication was tried for the current attempt to open the session.
     pub(crate) signed_in: bool,
 }
 
 impl Session {
-    /// Prepares for a turn that continues `native`: another session than this one is opened
-    /// instead.
+    /// Prepares for a turn that continues the session `native`. If that is another session, it
+    /// replaces this one.
     pub(crate) fn continues(&mut self, native: Option<String>, fork: bool) {
         let same = native == self.native || (native.is_none() && !self.told);
         if fork || !same {
@@ -87,7 +87,7 @@ impl Session {
         }
     }
 
-    /// Keeps what holds whatever process the agent is.
+    /// Resets everything that does not survive a restart of the agent.
     pub(crate) fn forget(&mut self) {
         let Self { native, fork, cwd, turn, .. } = std::mem::take(self);
         *self = Self { native, fork, cwd, turn, ..Self::default() };
@@ -96,11 +96,11 @@ impl Session {
         }
     }
 
-    /// Takes in what changes what is known of the session, turn or not.
+    /// Handles updates of the session's state, which can also arrive between turns.
     pub(crate) fn update(&mut self, update: &Value) {
         let kind = update.text("sessionUpdate");
         if let Stage::Settling { stirred, .. } = &mut self.stage {
-            // Other updates follow opening a session anyhow.
+            // Opening a session also causes other updates.
             *stirred |= kind.is_some_and(|kind| {
                 kind.ends_with("_chunk") || kind.starts_with("tool_call") || kind == "plan"
             });

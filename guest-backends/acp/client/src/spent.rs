@@ -1,31 +1,31 @@
-//! Tokens and money of a turn.
+//! Token usage and cost of a turn.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
 
-/// The figures an agent told of a session: cost counts from the session's beginning (OpenCode) or
-/// the process' (claude-agent-acp).
+/// The usage figures of a session. The cost is counted from the beginning of the session (OpenCode)
+/// or of the process (claude-agent-acp).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     cost: Option<f64>,
     context: Option<(u32, Option<u32>)>,
-    /// The cost when the turn began; none where it is not known, as in the first turn of a resumed
-    /// session.
+    /// The cost at the beginning of the turn, or `None` if it is unknown, as in the first turn of a
+    /// resumed session.
     before: Option<f64>,
 }
 
 impl Meter {
-    /// The meter of a session that begins now.
+    /// Returns the meter of a new session.
     pub(crate) fn new() -> Self {
         Self { cost: Some(0.0), ..Self::default() }
     }
 
-    /// Begins a turn: the cost so far belongs to those before.
+    /// Begins a turn. The current cost belongs to earlier turns.
     pub(crate) fn begin(&mut self) {
         self.before = self.cost;
     }
 
-    /// Takes in the session update `usage_update`: context window and cost.
+    /// Handles the session update `usage_update`, which reports the context window and the cost.
     pub(crate) fn update(&mut self, update: &Value) {
         if let Some(used) = update.count("used") {
             self.context = Some((used, update.count("size").filter(|size| *size > 0)));
@@ -38,8 +38,8 @@ impl Meter {
         }
     }
 
-    /// Returns the usage of the turn from what its prompts' answers told; none where no tokens are
-    /// told (Droid 0.225.2).
+    /// Returns the usage of a turn. Returns `None` if the agent did not report tokens (Droid
+    /// 0.225.2).
     pub(crate) fn usage(&self, spent: Option<Spent>) -> Option<Usage> {
         let spent = spent?;
         let cost = match (self.cost, self.before) {
@@ -60,7 +60,7 @@ impl Meter {
     }
 }
 
-/// Tokens told with the answer to a prompt.
+/// The token counts in the answer to a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     input: u32,
@@ -70,15 +70,15 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Reads the answer to a prompt.
+    /// Reads the token counts from the answer to a prompt.
     pub(crate) fn of(result: &Value) -> Option<Self> {
         let usage = &result["usage"];
         if let Some(input) = usage.count("inputTokens") {
             let count = |key| usage.count(key).unwrap_or_default();
             let (output, thought) = (count("outputTokens"), count("thoughtTokens"));
             let (read, written) = (count("cachedReadTokens"), count("cachedWriteTokens"));
-            // OpenCode counts thinking beside the output, codex-acp as a part of it: the sum says
-            // which.
+            // OpenCode counts thinking tokens in addition to the output, codex-acp as part of it.
+            // The total shows which.
             let beside = usage.number("totalTokens")
                 == Some([input, output, thought, read, written].map(f64::from).iter().sum());
             let output = if beside { output.saturating_add(thought) } else { output };

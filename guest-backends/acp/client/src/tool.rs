@@ -1,17 +1,17 @@
-//! The names of tools, what they are about, and how their uses ended.
+//! Tool calls: names, targets and results.
 //!
-//! The protocol tells a coarse kind (`edit`, `execute`, …); the tool's own name says more and
-//! stands in other places with every agent, if anywhere.
+//! The protocol reports only a coarse kind (`edit`, `execute`, …). The tool's own name is more
+//! precise, but each agent reports it in a different place or not at all.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::tool::title;
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 
-/// Returns the unified kind of a tool by the name an agent gives it; none for unknown names.
+/// Returns the unified kind of a tool by the agent's name for it, or `None` for an unknown name.
 ///
-/// Names of Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0, OpenCode 1.18.33, Factory Droid
-/// 0.225.2, Copilot CLI 1.0.102 and Qwen Code 0.24.4.
+/// The names are from Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0, OpenCode 1.18.33,
+/// Factory Droid 0.225.2, Copilot CLI 1.0.102 and Qwen Code 0.24.4.
 #[must_use]
 pub fn kind_of_name(name: &str) -> Option<&'static str> {
     Some(match name {
@@ -58,17 +58,17 @@ fn kind_of_protocol(kind: &str) -> &'static str {
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) start: ToolStart,
-    /// Output told so far.
+    /// The output that was reported so far.
     output: String,
     pub(crate) diffs: Vec<FileDiff>,
-    /// The agent said that it runs.
+    /// Whether the agent reported that it runs.
     pub(crate) runs: bool,
     pub(crate) denied: bool,
     pub(crate) ended: bool,
 }
 
 impl Tool {
-    /// A use that nothing is known of but its id.
+    /// Creates a tool use of which only the id is known.
     pub(crate) fn new(id: &str) -> Self {
         let start = ToolStart {
             id: id.to_owned(),
@@ -89,8 +89,8 @@ impl Tool {
         }
     }
 
-    /// Reads what a `tool_call`, an update of one or a permission request says of the use itself.
-    /// Returns whether that was news.
+    /// Updates the description of the use from a `tool_call`, its update, or a permission request.
+    /// Returns whether the description changed.
     pub(crate) fn learn(&mut self, told: &Value) -> bool {
         let was = self.start.clone();
         self.runs |= told.text("status") == Some("in_progress");
@@ -105,7 +105,7 @@ impl Tool {
                     .map(|(name, _)| name)
                     .filter(|name| kind_of_name(name).is_some())
             })
-            // OpenCode 1.18.33 calls a use by the tool until it knows more.
+            // OpenCode 1.18.33 uses the tool's name as the title until it has a better one.
             .or_else(|| said.filter(|title| kind_of_name(title).is_some()));
         if let Some(name) = name {
             name.clone_into(&mut self.start.native_name);
@@ -148,7 +148,7 @@ impl Tool {
         self.start != was
     }
 
-    /// Reads output that came while the tool runs.
+    /// Handles output of a running tool.
     pub(crate) fn run(&mut self, told: &Value, emit: &mut Emit) {
         // codex-acp 2.6.0
         if let Some(more) =
@@ -157,8 +157,8 @@ impl Tool {
             self.output.push_str(more);
             emit.tool_output(&self.start.id, more);
         }
-        // OpenCode 1.18.33 tells all of the output again each time; others tell here what is going
-        // to be done, before it runs.
+        // OpenCode 1.18.33 repeats the whole output in each update. Other agents use this field for
+        // a description before the tool runs.
         let running = told.text("sessionUpdate") == Some("tool_call_update")
             && told.text("status") == Some("in_progress");
         if running && self.start.kind == "bash" {
@@ -172,7 +172,8 @@ impl Tool {
         }
     }
 
-    /// Reads the end of the use, if this is it. `stopping`: the turn was interrupted.
+    /// Handles the end of the use. Returns `None` if the update is not its end. `stopping` is true
+    /// if the turn was interrupted.
     pub(crate) fn end(&mut self, told: &Value, stopping: bool) -> Option<ToolEnd> {
         let raw = &told["rawOutput"];
         let status = match told.text("status")? {
@@ -198,7 +199,7 @@ impl Tool {
                 .find_map(|field| raw.text(field))
         });
         let text = text.map_or_else(|| unfenced(&content_text(told)).to_owned(), str::to_owned);
-        // What was told live is not told again.
+        // Output that was already streamed is not repeated.
         let output = Some(text).filter(|text| !text.is_empty() && *text != self.output);
         let diffs =
             if status == ToolStatus::Ok { std::mem::take(&mut self.diffs) } else { Vec::new() };
@@ -206,7 +207,7 @@ impl Tool {
     }
 }
 
-/// Returns what a use of a tool is about, from the tool's input.
+/// Returns the target of a tool use from the tool's input.
 #[must_use]
 pub fn target(input: &Value, kind: &str) -> Option<String> {
     if let Some(words) = input["command"].as_array() {
@@ -224,21 +225,23 @@ pub fn target(input: &Value, kind: &str) -> Option<String> {
     fields.iter().find_map(|field| input.text(field)).map(str::to_owned)
 }
 
-/// The same where no input is told (Gemini CLI 0.61.0): a command is the title, a file the place.
+/// Returns the target of a tool use without an input (Gemini CLI 0.61.0): the title of a command,
+/// or the first location of another tool.
 fn place(told: &Value, kind: &str, title: Option<&str>) -> Option<String> {
     let place = || told.list("locations").first().and_then(|at| at.text("path"));
     let place = if kind == "bash" { title.filter(|_| told["rawInput"].is_null()) } else { place() };
     place.map(str::to_owned)
 }
 
-/// The exit code of a command where that is all there is to tell of it: Gemini CLI 0.61.0 calls
-/// such a use a good one. If a command wrote something, it tells that, and nothing else.
+/// Returns the exit code of a command that wrote nothing. Gemini CLI 0.61.0 reports such a use as
+/// successful, with the exit code as its text. If a command wrote output, only the output is
+/// reported.
 fn exit_code_in(text: &str) -> Option<u32> {
     text.trim().strip_prefix("Command exited with code: ")?.parse().ok().filter(|code| *code != 0)
 }
 
-/// The arguments of a use that waits for leave, where they are told as a text: so does Gemini CLI
-/// 0.61.0 with tools of MCP servers.
+/// Returns the arguments of a tool use that waits for permission, if they are sent as text. Gemini
+/// CLI 0.61.0 does that for tools of MCP servers.
 fn arguments(told: &Value) -> Option<String> {
     let said = Some(content_text(told)).filter(|_| told.text("status") == Some("pending"))?;
     json::parse(said.trim())
@@ -252,7 +255,7 @@ fn content_text(told: &Value) -> String {
     pieces.filter_map(|piece| piece["content"].text("text")).collect::<Vec<_>>().join("\n")
 }
 
-/// The text within a fence the agent put around the whole of it.
+/// Removes a code fence around the whole text.
 fn unfenced(text: &str) -> &str {
     let inner = text
         .trim()

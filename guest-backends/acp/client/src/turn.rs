@@ -1,5 +1,4 @@
-//! One prompt until the agent is done with it, and what the agent says meanwhile
-//! (`session/update`).
+//! A turn from its prompt to its end, with the updates of its session (`session/update`).
 
 use std::collections::BTreeMap;
 
@@ -17,32 +16,32 @@ use crate::failure;
 use crate::spent::{Meter, Spent};
 use crate::tool::Tool;
 
-/// Updates that say nothing a turn needs: they change what is known of the session, repeat people's
-/// words, or are for editors.
+/// Updates that are not relevant for a turn: changes of the session's state, repeated user
+/// messages, and information for editors.
 const IGNORED: [&str; 3] =
     ["available_commands_update", "config_option_update", "user_message_chunk"];
 
-/// A turn from its prompt to its end, with the answer so far.
+/// A turn and its partial answer.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) key: TurnRef,
     mode: Mode,
     safety: Safety,
-    /// A person agreed to the plan: what it needs is asked for from then on.
+    /// Whether a user approved the plan. From then on its actions need permissions as usual.
     pub(crate) agreed: bool,
-    /// Something was refused because it only plans.
+    /// Whether something was refused because the turn must only plan.
     pub(crate) held_back: bool,
-    /// Settings that were applied, or tried in vain.
+    /// Settings that were applied, or that the agent refused.
     pub(crate) applied: Vec<What>,
-    /// Prompts the agent has not answered; the turn ends with the last.
+    /// The number of unanswered prompts. The turn ends with the answer to the last one.
     pub(crate) prompts: u32,
-    /// The agent was asked to stop.
+    /// Whether the agent was asked to stop.
     pub(crate) stopping: bool,
     answer: Answer,
     tools: BTreeMap<String, Tool>,
     spent: Option<Spent>,
-    /// codex-acp 2.6.0 tells an error of the model as text of the answer, and the end as a good
-    /// one.
+    /// Whether the thread failed. codex-acp 2.6.0 reports an error of the model as text of the
+    /// answer, and a normal end.
     broken: bool,
 }
 
@@ -64,27 +63,27 @@ impl Turn {
         }
     }
 
-    /// Whether the agent works on it, and is to.
+    /// Returns whether the agent works on the turn and was not asked to stop.
     pub(crate) fn runs(&self) -> bool {
         self.prompts > 0 && !self.stopping
     }
 
-    /// Whether nobody need be asked about anything.
+    /// Returns whether all actions are allowed without asking.
     pub(crate) fn may_everything(&self) -> bool {
         self.mode == Mode::Build && self.safety == Safety::Danger
     }
 
-    /// Whether nobody need be asked about edits in its folder.
+    /// Returns whether edits in the working directory are allowed without asking.
     pub(crate) fn may_edit(&self) -> bool {
         self.mode == Mode::Build && self.safety != Safety::Default
     }
 
-    /// Whether what changes something is to be refused, whoever would allow it.
+    /// Returns whether all changes are refused without asking.
     pub(crate) fn only_looks(&self) -> bool {
         self.mode == Mode::Plan && !self.agreed
     }
 
-    /// Takes in what the agent says in its session.
+    /// Handles an update of the turn's session.
     pub(crate) fn update(
         &mut self,
         at_ms: f64,
@@ -195,8 +194,8 @@ impl Turn {
         }
     }
 
-    /// Takes in what is said of a tool's use, also where that is only a request to be permitted
-    /// (Gemini CLI 0.61.0), and returns it.
+    /// Updates a tool use from an update or a permission request, and returns it. Gemini CLI 0.61.0
+    /// announces some uses only with the request.
     pub(crate) fn learn(&mut self, id: &str, told: &Value, emit: &mut Emit) -> &Tool {
         let fresh = !self.tools.contains_key(id);
         let tool = self.tools.entry(id.to_owned()).or_insert_with(|| Tool::new(id));
@@ -209,7 +208,8 @@ impl Turn {
         tool
     }
 
-    /// Whether it was stopped in a command that the agent told no end of.
+    /// Returns whether the turn was interrupted during a command whose end the agent did not
+    /// report.
     pub(crate) fn leaves_a_command(&self) -> bool {
         self.stopping
             && self
@@ -218,7 +218,6 @@ impl Turn {
                 .any(|tool| tool.start.kind == "bash" && tool.runs && !tool.ended && !tool.denied)
     }
 
-    /// A person refused a tool's use. Whether the agent says so, too, depends on the agent.
     pub(crate) fn used(&self, id: &str) -> Option<&Tool> {
         self.tools.get(id)
     }
@@ -228,8 +227,9 @@ impl Turn {
             tool.denied = true;
         }
     }
+/// Marks a tool use as refused by the user. Not every agent reports its end.
 
-    /// A prompt was answered; returns how the turn ends if it was the last.
+    /// Handles the answer to a prompt. Returns the outcome of the turn if it was the last prompt.
     pub(crate) fn answered(
         &mut self,
         answer: Result<&Value, &Value>,
@@ -248,7 +248,7 @@ impl Turn {
         (self.prompts == 0).then_some(outcome)
     }
 
-    /// Ends the turn: how, the whole answer where it is told, and tokens.
+    /// Ends the turn and returns its result, including the final answer and the usage.
     pub(crate) fn end(mut self, outcome: Outcome, meter: Meter, emit: &mut Emit) -> TurnResult {
         for (id, _) in self.tools.iter().filter(|(_, tool)| tool.denied && !tool.ended) {
             emit.tool_end(ToolEnd {
@@ -261,9 +261,10 @@ impl Turn {
         }
         let text = self.answer.finish();
         let outcome = match outcome {
-            // What an agent that was to stop calls a failure is what was asked of it.
+            // An agent that was asked to stop may report the interruption as a failure.
             Outcome::Failed(_) | Outcome::Lost(_) if self.stopping => Outcome::Interrupted,
-            // Some end their turn when something is refused (codex-acp 2.6.0): nobody stopped it.
+            // Some agents end their turn when a permission is refused (codex-acp 2.6.0). Such a
+            // turn was not interrupted.
             Outcome::Interrupted if self.held_back && !self.stopping => Outcome::Completed,
             Outcome::Completed if self.broken => {
                 let message = failure::words(
@@ -313,7 +314,7 @@ fn plan_entry(entry: &Value) -> PlanEntry {
     PlanEntry { text: entry.text("content").unwrap_or_default().to_owned(), status }
 }
 
-/// An image, a sound, a resource or the address of one, as part of the answer.
+/// Converts an image, an audio, a resource or a link to one into an artifact.
 fn artifact(content: &Value) -> Option<Artifact> {
     let inner =
         if content.text("type") == Some("resource") { &content["resource"] } else { content };
@@ -343,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_of_an_answer_is_handed_on_where_there_is_something_of_it() {
+    fn images_resources_and_links_become_artifacts() {
         let of = |text: &str| {
             artifact(&json::parse(text).expect("JSON"))
                 .map(|artifact| (artifact.name, artifact.media_type, artifact.body))
@@ -374,7 +375,7 @@ mod tests {
         assert_eq!(
             of(r#"{"type":"resource_link","uri":"file:///etc/passwd","name":"X"}"#),
             None,
-            "a place on this machine is no address"
+            "a path on this machine is not a public address"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The parts that the tests of the backend share.
+//! Functions that the tests share.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ pub fn play(name: &str) -> Play<Backend> {
     )
 }
 
-/// A turn as the host begins it, of an agent whose modes are not to be touched.
+/// Returns the start of a turn, for an agent whose modes are not changed.
 pub fn turn(number: u32) -> StartTurn {
     let mut start = fixture::start("hello");
     start.turn = number;
@@ -37,7 +37,7 @@ pub fn turn(number: u32) -> StartTurn {
     start
 }
 
-/// The turn after that, in the session the agent told.
+/// Returns the start of the next turn, in the session that the agent reported.
 pub fn next(play: &Play<Backend>, number: u32) -> StartTurn {
     let ready = play.actions.iter().rev().find_map(|action| {
         if let Action::SessionReady(ready) = action { Some(ready) } else { None }
@@ -50,7 +50,7 @@ pub fn with_modes(mut start: StartTurn, modes: &str) -> StartTurn {
     start
 }
 
-/// Lets a dialogue play until a person is asked.
+/// Plays the dialogue until the agent asks a question.
 pub fn asked(play: &mut Play<Backend>) -> Ask {
     match play.until(|action| matches!(action, Action::Ask(_))) {
         Action::Ask(ask) => ask,
@@ -62,7 +62,7 @@ pub fn answer(play: &mut Play<Backend>, ask: u32, decision: Decision) {
     play.command(Command::Answer(Answer { ask, decision }));
 }
 
-/// Lets a dialogue play to the end of a turn.
+/// Plays the dialogue to the end of a turn.
 pub fn done(play: &mut Play<Backend>) -> TurnDone {
     match play.until(is_done) {
         Action::TurnDone(done) => done,
@@ -70,7 +70,7 @@ pub fn done(play: &mut Play<Backend>) -> TurnDone {
     }
 }
 
-/// All text of a turn, in order.
+/// Returns the whole text of a turn.
 pub fn text(actions: &[Action], turn: u32) -> String {
     let piece = |action: &Action| match action {
         Action::Event(event) if event.turn == turn => match &event.kind {
