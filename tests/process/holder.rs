@@ -297,7 +297,7 @@ async fn only_one_gateway_is_let_in_and_only_with_the_key() {
     first.leave().await;
     fs::write(holder.state().join("holder.key"), "guessed").unwrap();
     let refused = HeldLauncher::connect(&holder.state(), Sandbox::Off).await.unwrap_err();
-    assert!(refused.to_string().contains("no gateway of the holder's"), "{refused}");
+    assert!(refused.to_string().contains("not a gateway of the holder's"), "{refused}");
     let second = hold(HoldOptions::new(holder.state()), CancellationToken::new()).await;
     assert!(matches!(second, Err(HolderError::Taken(_))), "{second:?}");
     holder.end().await;

@@ -1,4 +1,4 @@
-//! The launcher of one link, bound to the holder that runs when the link is opened.
+//! The launcher of one link, bound to the holder that ran when the link was opened.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use super::protocol::Request;
 use crate::Sandbox;
 use aetheel_turn::{Launch, LaunchError, Launcher, Process};
 
-/// Launches through one connection only. When that is lost, so is everything of the link, and
-/// nothing of it reaches a later holder.
+/// Launches agents through one connection only. If the connection is lost, all processes of the
+/// link are lost, and the link does not use a later holder.
 #[derive(Clone, Debug)]
 pub(super) struct BoundLauncher {
     pub(super) connection: Arc<Connection>,
-    /// Why no holder could be had, if the connection was lost already.
+    /// Why there was no holder, if the connection was already lost.
     pub(super) unavailable: Option<String>,
     pub(super) sandbox: Sandbox,
 }

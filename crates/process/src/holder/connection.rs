@@ -1,5 +1,5 @@
-//! The gateway's side of one connection to a holder: requests go out together, what comes back goes
-//! to the process it is about.
+//! The gateway's side of a connection to a holder: sends requests in batches, and passes each
+//! answer to its process.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -24,31 +24,31 @@ use super::wire::{Failure, Started, WireRun};
 use aetheel_model::agent::Exit;
 use aetheel_turn::{Process, ProcessCommand, ProcessEvent};
 
-/// How long a holder may take to say who it is; it may be sweeping.
+/// How long a holder may take to send its hello. It may be killing leftover processes.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long leaving may take.
+/// Limit for each step of leaving.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Events that may wait for a slow reader: more than a holder sends before they are recorded.
+/// Events that are buffered for a slow reader: more than a holder sends before they are recorded.
 const EVENTS: usize = 2048;
-/// Bytes read at once.
+/// Bytes of the read buffer.
 const READ: usize = 64 << 10;
-/// What is told of a process whose holder died.
+/// The stderr of a process whose holder was lost.
 const GONE: &str = "the process that holds agents is gone";
 
-/// See the module.
+/// A connection to a holder.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// What the holder said of itself.
+    /// The holder's hello.
     pub(super) hello: Hello,
     outbox: Outbox,
     routes: Mutex<Routes>,
     streams: AtomicU64,
     leaving: CancellationToken,
-    /// The holder has ended.
+    /// Cancelled when the holder has ended.
     lost: CancellationToken,
-    /// Passes commands on, a task for each process.
+    /// Tasks that forward commands, one for each process.
     forwarding: TaskTracker,
-    /// Everything that was to be written is.
+    /// Cancelled when everything in the outbox is written.
     written: CancellationToken,
 }
 
@@ -56,11 +56,11 @@ pub(super) struct Connection {
 struct Routes {
     processes: HashMap<u64, Route>,
     asking: VecDeque<oneshot::Sender<Vec<WireRun>>>,
-    /// The holder is.
+    /// Whether the holder has ended.
     gone: bool,
 }
 
-/// The way to one process.
+/// Channels to the reader of one process.
 #[derive(Debug)]
 struct Route {
     events: mpsc::Sender<ProcessEvent>,
@@ -68,12 +68,12 @@ struct Route {
     over: CancellationToken,
 }
 
-/// Why a process could not be had.
+/// Why a process was not started or adopted.
 #[derive(Debug)]
 pub(super) enum NoProcess {
-    /// The holder says so.
+    /// The holder reported an error.
     Failed(Failure),
-    /// There is no holder any more.
+    /// The holder has ended.
     Gone,
 }
 
@@ -81,12 +81,12 @@ impl Connection {
     /// Connects to the holder of a folder.
     ///
     /// # Errors
-    /// There is none, or it sends us away.
+    /// There is no holder, or it refuses the connection.
     pub(super) async fn open(folder: &Path) -> Result<Arc<Self>, Refused> {
         let stream = place::connect(folder).map_err(Refused::Other)?;
         let silent =
             |source| Refused::Other(HolderError::Silent { folder: folder.to_owned(), source });
-        // Read when it is known to be there: it writes the key before it listens.
+        // Read after connecting, because the holder writes the key before it listens.
         let key = place::key(folder).map_err(silent)?;
         let (hello, reader, mut writer) = match timeout(HELLO_TIMEOUT, greet(stream, key)).await {
             Ok(greeted) => greeted.map_err(silent)?,
@@ -125,7 +125,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Whether nothing comes of it any more.
+    /// Returns whether the holder has ended.
     pub(super) fn is_gone(&self) -> bool {
         self.routes.lock().gone
     }
@@ -135,12 +135,12 @@ impl Connection {
         self.lost.clone()
     }
 
-    /// Says something that has no answer.
+    /// Sends a request that has no answer.
     pub(super) fn say(&self, request: &Request) {
         self.outbox.put(|out| request.encode(out));
     }
 
-    /// Asks for the runs that nobody hears; none when the holder is gone.
+    /// Returns the runs without a reader, or an empty list if the holder has ended.
     pub(super) async fn survivors(&self) -> Vec<WireRun> {
         let (sender, answer) = oneshot::channel();
         {
@@ -149,13 +149,14 @@ impl Connection {
                 return Vec::new();
             }
             routes.asking.push_back(sender);
-            // Under the lock: answers come in the order of the questions.
+            // While the lock is held, because answers come in the order of the requests.
             self.say(&Request::Survivors);
         }
         answer.await.unwrap_or_default()
     }
 
-    /// Asks for a process and waits until it is there. Dropping the future ends it.
+    /// Requests a process and waits until it is started or adopted. Dropping the future ends the
+    /// process.
     ///
     /// # Errors
     /// [`NoProcess`]
@@ -180,7 +181,7 @@ impl Connection {
         let answer = answer.await.map_err(|_| NoProcess::Gone);
         asking.answered = true;
         let started = answer?.map_err(|failure| {
-            // The holder need not remember the stream.
+            // The holder can forget the stream.
             self.abandon(stream);
             NoProcess::Failed(failure)
         })?;
@@ -196,13 +197,13 @@ impl Connection {
         Ok(Process { events, commands, pid: started.pid, held: true })
     }
 
-    /// Writes what is to be written and goes; nothing is ended.
+    /// Sends all pending requests and disconnects. The processes continue.
     pub(super) async fn leave(&self) {
         self.leaving.cancel();
         self.forwarding.close();
         let _ = timeout(LEAVE_TIMEOUT, self.forwarding.wait()).await;
         self.outbox.close();
-        // A holder that does not read is left all the same.
+        // If the holder does not read, the connection is closed anyway.
         let _ = timeout(LEAVE_TIMEOUT, self.written.cancelled()).await;
     }
 
@@ -228,13 +229,13 @@ impl Connection {
         routes.asking.clear();
         self.outbox.close();
         if self.leaving.is_cancelled() {
-            // Whoever still listens hears nothing any more, not even an end: there was none.
+            // Readers get no exit event, because the processes have not ended.
             return;
         }
         tracing::error!(error = ended.err().map(tracing::field::display), "{GONE}");
         for (_, route) in routes.processes.drain() {
             let ended = ProcessEvent::Exited { how: Exit::Unknown, stderr_tail: GONE.to_owned() };
-            // Fails when nobody listens.
+            // Fails if the reader was dropped.
             let _ = route.events.try_send(ended);
             route.over.cancel();
         }
@@ -290,10 +291,10 @@ impl Connection {
     }
 }
 
-/// Why there is no connection.
+/// Why a connection was not established.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// Another gateway is there, perhaps for a moment only.
+    /// Another gateway is connected, which may be about to leave.
     Busy(String),
     Other(HolderError),
 }
@@ -320,11 +321,11 @@ async fn greet(stream: UnixStream, key: String) -> io::Result<Greeted> {
     match Answer::decode(kind, &body)? {
         Answer::Hello(hello) => Ok((Ok(hello), reader, writer)),
         Answer::Refused(refusal) => Ok((Err(refusal), reader, writer)),
-        _ => Err(io::Error::other("it does not speak the holder's protocol")),
+        _ => Err(io::Error::other("it does not use the holder's protocol")),
     }
 }
 
-/// A process that was asked for.
+/// A request for a process. Abandons the process if it is dropped before the answer.
 struct Asking<'a> {
     connection: &'a Connection,
     stream: u64,
@@ -339,13 +340,13 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Passes a process's commands on, and its end when nobody wants it any more.
+/// Forwards the commands to a process, and abandons the process when its [`Process`] is dropped.
 struct Forward {
     connection: Arc<Connection>,
     stream: u64,
-    /// Commands so far.
+    /// Number of commands so far, including those of previous gateways.
     count: u64,
-    /// None once it has ended.
+    /// `None` once the process has ended.
     events: Option<mpsc::Sender<ProcessEvent>>,
     over: CancellationToken,
 }
@@ -368,7 +369,7 @@ impl Forward {
                 },
                 () = self.over.cancelled(), if self.events.is_some() => self.events = None,
                 () = closed => break,
-                // After what was commanded until then.
+                // Last, so that commands that were sent before are forwarded.
                 () = self.connection.leaving.cancelled() => return,
             }
         }

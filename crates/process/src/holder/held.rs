@@ -1,4 +1,4 @@
-//! One process in the holder: the process itself, what is kept of it, and who hears it.
+//! One process in the holder, with its buffered output and its listener.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::Custody;
 use aetheel_model::agent::Signal;
 use aetheel_turn::{Launch, LaunchError, Launcher as _, Process, ProcessCommand, ProcessEvent};
 
-/// See the module.
+/// A process that the holder runs.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) run: String,
     pub(super) proc: u32,
     state: Mutex<State>,
-    /// There may be room again.
+    /// Notified when the output buffer may have space again.
     changed: Notify,
     commands: mpsc::UnboundedSender<ProcessCommand>,
     abandoned: CancellationToken,
@@ -36,23 +36,23 @@ struct State {
     pid: Option<u32>,
     commands: u64,
     listener: Option<Listener>,
-    /// It has ended, or never was.
+    /// Whether it has ended or was not started.
     over: bool,
 }
 
-/// Where what it says goes.
+/// The stream of a connected gateway to which the output is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
-    /// The gateway's number for it.
+    /// The gateway's number of the process.
     pub(super) stream: u64,
     pub(super) outbox: Arc<Outbox>,
 }
 
-/// Commands that wait for a process to be started.
+/// The commands for a process that is not yet started.
 pub(super) type Waiting = mpsc::UnboundedReceiver<ProcessCommand>;
 
 impl Held {
-    /// One that is to be started for a listener.
+    /// Creates a process that is not yet started, with its listener.
     pub(super) fn new(
         (run, proc): (String, u32),
         limits: HoldLimits,
@@ -79,10 +79,10 @@ impl Held {
         (Arc::new(held), waiting)
     }
 
-    /// Starts it and sees it through: until its end, whoever hears it.
+    /// Starts the process and drives it until its end, with or without a listener.
     ///
     /// # Errors
-    /// It did not start.
+    /// The process did not start.
     pub(super) async fn live(
         &self,
         custody: &Custody,
@@ -104,7 +104,7 @@ impl Held {
                     kill(&process);
                 }
                 Some(command) = commands.recv() => {
-                    // Fails when it has ended.
+                    // Fails if it has ended.
                     let _ = process.commands.send(command);
                 }
                 event = process.events.recv(), if abandoned || self.has_room() => match event {
@@ -137,7 +137,8 @@ impl Held {
         if abandoned && matches!(event, ProcessEvent::Lines(_)) {
             return;
         }
-        // The gateway must take this end for the holder's, not for the agent's own.
+        // The holder ends and killed the process. Without an exit event, the gateway reports the
+        // loss of the holder and not an exit of the agent.
         if self.closed.is_cancelled() && matches!(event, ProcessEvent::Exited { .. }) {
             return;
         }
@@ -146,7 +147,7 @@ impl Held {
         state.send();
     }
 
-    /// Does a command, unless it was done before.
+    /// Passes a command to the process, unless it was passed before.
     pub(super) fn command(&self, number: u64, command: ProcessCommand) {
         let mut state = self.state.lock();
         if number <= state.commands {
@@ -161,11 +162,11 @@ impl Held {
             return;
         }
         state.commands = number;
-        // Fails when the process has ended.
+        // Fails if the process has ended.
         let _ = self.commands.send(command);
     }
 
-    /// Forgets lines that are written down; true when its end is, too.
+    /// Drops lines that the gateway has recorded. Returns `true` if the exit is recorded too.
     pub(super) fn record(&self, lines: u64) -> bool {
         let mut state = self.state.lock();
         let over = state.kept.record(lines);
@@ -175,19 +176,17 @@ impl Held {
         over
     }
 
-    /// Has somebody hear it, from the line after the first `heard` ones.
+    /// Sets the listener, which gets the output after the first `lines` lines.
     ///
     /// # Errors
-    /// Why not, in words.
-    pub(super) fn listen(&self, listener: Listener, heard: u64) -> Result<(), String> {
+    /// A message for people: there is a listener already, or those lines are not buffered.
+    pub(super) fn listen(&self, listener: Listener, lines: u64) -> Result<(), String> {
         let mut state = self.state.lock();
         if state.listener.is_some() {
             return Err("it was taken over already".to_owned());
         }
-        state.kept.rewind(heard).map_err(|(least, most)| {
-            format!(
-                "{heard} of its lines were heard; the holder has those after {least}, up to {most}"
-            )
+        state.kept.rewind(lines).map_err(|(least, most)| {
+            format!("the gateway has {lines} of its lines; the holder has lines {least} to {most}")
         })?;
         let started = Started { pid: state.pid, commands: state.commands };
         let stream = listener.stream;
@@ -199,20 +198,20 @@ impl Held {
         Ok(())
     }
 
-    /// Nobody hears it any more; it goes on.
+    /// Removes the listener. The process continues.
     pub(super) fn unheard(&self) {
         self.state.lock().listener = None;
         self.changed.notify_one();
     }
 
-    /// Ends it; nobody wants what it says, except that it has ended.
+    /// Kills the process and drops its output. Only its exit is still reported.
     pub(super) fn abandon(&self) {
         self.state.lock().kept.discard();
         self.abandoned.cancel();
     }
 
-    /// Ends it because the holder ends. A gateway that is connected still gets its output, but no
-    /// exit: it learns from the end of the connection that the process was lost.
+    /// Kills the process because the holder ends. A connected gateway still gets the output, but no
+    /// exit: the end of the connection tells it that the process was lost.
     pub(super) fn close(&self) {
         if self.is_unheard() {
             self.abandon();
@@ -220,23 +219,23 @@ impl Held {
         self.closed.cancel();
     }
 
-    /// Whether nobody hears it.
+    /// Returns whether the process has no listener.
     pub(super) fn is_unheard(&self) -> bool {
         self.state.lock().listener.is_none()
     }
 
-    /// Whether it has ended.
+    /// Returns whether the process has ended.
     pub(super) fn is_over(&self) -> bool {
         self.state.lock().over
     }
 
-    /// Commands it was given, and lines that are written down.
+    /// Returns the number of commands so far and the number of recorded lines.
     pub(super) fn counts(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.commands, state.kept.recorded())
     }
 
-    /// Tells whoever hears it something else.
+    /// Sends an answer other than output to the listener.
     pub(super) fn tell(&self, answer: impl FnOnce(u64) -> Answer) {
         if let Some(Listener { stream, outbox }) = &self.state.lock().listener {
             outbox.put(|out| answer(*stream).encode(out));
@@ -246,12 +245,12 @@ impl Held {
 
 fn kill(process: &Process) {
     let kill = ProcessCommand::Stop { signal: Signal::Kill, grace: Duration::ZERO };
-    // Fails when it has ended.
+    // Fails if it has ended.
     let _ = process.commands.send(kill);
 }
 
 impl State {
-    /// Sends what may be sent.
+    /// Sends as much as the limits permit.
     fn send(&mut self) {
         let Some(Listener { stream, outbox }) = &self.listener else { return };
         let stream = *stream;

@@ -1,5 +1,7 @@
-//! What one process said and the gateway has not yet written down: in memory, and beyond that in a
-//! file. Nothing of it is dropped; where there is no more room, the process is not read.
+//! The output of one process that the gateway has not yet recorded, in memory and then in a file.
+//!
+//! No output is dropped. If there is no more space, the process is not read, so that it has to
+//! wait.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,31 +12,36 @@ use super::spool::{HoldLimits, Spool};
 use aetheel_model::agent::Exit;
 use aetheel_turn::{OutputLine, ProcessEvent};
 
-/// Pieces grow up to this many bytes, so that many short lines need few of them.
+/// Largest piece to which lines are appended, so that many short lines need few pieces.
 const PIECE: usize = 64 << 10;
 
-/// See the module.
+/// The buffered output of a process.
 #[derive(Debug)]
 pub(super) struct Kept {
     limits: HoldLimits,
     pieces: VecDeque<Piece>,
     spool: Spool,
-    /// Lines so far.
+    /// Lines that the process has printed.
     total: u64,
-    /// Lines the gateway was sent, and those it wrote down.
+    /// Lines that were sent to the gateway.
     sent: u64,
+    /// Lines that the gateway has recorded.
     recorded: u64,
-    /// Bytes of all pieces, of those in memory, of those that were sent as a whole.
+    /// Bytes of all pieces.
     bytes: usize,
+    /// Bytes of the pieces in memory.
     in_memory: usize,
+    /// Bytes of the pieces that were sent completely.
     bytes_sent: usize,
-    /// It said more than it may.
+    /// Whether the process exceeded its output limit.
     over: bool,
+    /// How the process ended, and the end of its stderr.
     end: Option<(Exit, String)>,
-    /// Of the two above.
+    /// Whether `over` was sent.
     over_sent: bool,
+    /// Whether `end` was sent.
     end_sent: bool,
-    /// The file takes nothing more.
+    /// Whether writing to the file failed. Until the file is empty, it is not written again.
     stuck: bool,
 }
 
@@ -45,7 +52,7 @@ struct Piece {
     count: u64,
     length: usize,
     place: Place,
-    /// As a whole.
+    /// Whether it was sent completely.
     sent: bool,
 }
 
@@ -55,7 +62,7 @@ enum Place {
     Spool(u64),
 }
 
-/// What is to be sent next.
+/// An event to send to the gateway.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Lines, encoded.
@@ -65,7 +72,7 @@ pub(super) enum Next {
 }
 
 impl Kept {
-    /// Nothing yet; `folder` is where the file would be.
+    /// Creates an empty buffer, whose file is created in `folder` when it is needed.
     pub(super) fn new(limits: HoldLimits, folder: &Path) -> Self {
         Self {
             limits,
@@ -85,7 +92,7 @@ impl Kept {
         }
     }
 
-    /// Whether there is room for more; `heard`: a gateway takes it.
+    /// Returns whether there is space for more output. `heard` is whether a gateway is connected.
     pub(super) fn has_room(&self, heard: bool) -> bool {
         if heard {
             return self.total - self.recorded < self.limits.window_lines
@@ -95,7 +102,7 @@ impl Kept {
             || (!self.stuck && self.spool.length < self.limits.spool)
     }
 
-    /// Takes what the process said.
+    /// Adds an event of the process.
     pub(super) fn take(&mut self, event: ProcessEvent, heard: bool) {
         match event {
             ProcessEvent::Lines(lines) => self.take_lines(&lines, heard),
@@ -122,7 +129,7 @@ impl Kept {
         }
     }
 
-    /// Appends to the file what is then there, and stays in memory where that fails.
+    /// Appends bytes to the file, or keeps them in memory if that fails.
     fn write(&mut self, bytes: Vec<u8>) -> Place {
         if self.stuck {
             return Place::Memory(bytes);
@@ -137,7 +144,7 @@ impl Kept {
         }
     }
 
-    /// Joins a piece with the last one; returns it where that cannot be.
+    /// Appends a piece to the last one, or returns it if that is impossible.
     fn join(&mut self, piece: Piece) -> Option<Piece> {
         let joined = self.pieces.back_mut().is_some_and(|last| {
             if last.sent || last.length + piece.length > PIECE {
@@ -155,7 +162,8 @@ impl Kept {
         (!joined).then_some(piece)
     }
 
-    /// What is to be sent next, if anything, within what may be sent and not yet recorded.
+    /// Returns the next event that may be sent. Lines wait while the window of unrecorded lines is
+    /// full.
     pub(super) fn next(&mut self) -> Option<Next> {
         if self.sent < self.total {
             return self.next_lines().unwrap_or_else(|error| {
@@ -205,7 +213,7 @@ impl Kept {
         Ok(Some(Next::Lines(lines)))
     }
 
-    /// Forgets lines that are written down; true when its end is, too.
+    /// Drops lines that the gateway has recorded. Returns `true` if the exit is recorded too.
     pub(super) fn record(&mut self, lines: u64) -> bool {
         let over = self.end_sent && lines > self.total;
         self.recorded = lines.min(self.sent).max(self.recorded);
@@ -229,11 +237,11 @@ impl Kept {
         over
     }
 
-    /// Sends everything after the first `heard` lines from now on, to somebody new; its end counts
-    /// as one more.
+    /// Continues after the first `heard` lines, for a new listener. The exit counts as one more
+    /// line.
     ///
     /// # Errors
-    /// How many lines would have to be heard at least, and may be heard at most.
+    /// The smallest and the largest possible value of `heard`.
     pub(super) fn rewind(&mut self, heard: u64) -> Result<(), (u64, u64)> {
         let most = self.total + u64::from(self.end.is_some());
         if heard < self.recorded || heard > most {
@@ -249,7 +257,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Drops all lines: nobody wants them.
+    /// Drops all lines.
     pub(super) fn discard(&mut self) {
         self.pieces.clear();
         self.spool.clear();
@@ -257,7 +265,7 @@ impl Kept {
         (self.sent, self.recorded) = (self.total, self.total);
     }
 
-    /// Lines that are written down, and its end as one more.
+    /// Returns the number of recorded lines.
     pub(super) fn recorded(&self) -> u64 {
         self.recorded
     }

@@ -1,4 +1,4 @@
-//! The name of the holder that keeps a gateway's agents, on disk.
+//! The file with the name of the holder that keeps a gateway's agents.
 //!
 //! The next gateway compares it with the holder it finds. If they differ, agents may have worked
 //! after the last gateway ended, and their output is lost. A holder that leaves without having lost

@@ -1,4 +1,4 @@
-//! The launcher of processes that a holder keeps.
+//! The launcher whose processes a holder keeps.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,22 +21,22 @@ use crate::Sandbox;
 use crate::gateway::Gateway;
 use aetheel_turn::{Launch, LaunchError, Launcher, Process, Survivor};
 
-/// How long another gateway may take to be gone: one that was killed a moment ago.
+/// How long another gateway may stay connected, for example one that was just killed.
 const BUSY_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a holder that was started may take to be there.
+/// How long a started holder may take to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often it is looked for.
+/// How often a connection is tried.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Time a service manager has to restart a lost holder before an idle gateway starts its own, and
 /// the delay before a failed attempt is repeated.
 const RENEW_DELAY: Duration = Duration::from_secs(2);
 
-/// How a holder is started where there is none.
+/// How a holder is started if none runs.
 #[derive(Clone, Debug, Default)]
 pub struct Holding {
     /// The program; none: the one that runs.
     pub program: Option<PathBuf>,
-    /// How long it keeps agents without a gateway.
+    /// How long the holder keeps agents without a gateway.
     pub claim_within: Duration,
 }
 
@@ -52,33 +52,33 @@ pub struct HeldLauncher(Arc<Inner>);
 struct Inner {
     state: PathBuf,
     sandbox: Sandbox,
-    /// None: a holder is somebody else's business.
+    /// `None` if this launcher must not start a holder.
     holding: Option<Holding>,
     connection: Mutex<Arc<Connection>>,
-    /// The last gateway had another holder.
+    /// Whether the last gateway had another holder.
     is_successor: bool,
     /// Held while a lost holder is replaced.
     renewing: tokio::sync::Mutex<()>,
     left: AtomicBool,
-    /// Until when agents may run, where that was said.
+    /// The time until which agents may run, if it was set.
     until_ms: Mutex<Option<u64>>,
 }
 
 impl HeldLauncher {
-    /// Connects to the holder that serves a state folder; what it starts is confined as `sandbox`
-    /// says. Within a Tokio runtime.
+    /// Connects to the holder of a state folder, for agents in this sandbox. Must be called within
+    /// a Tokio runtime.
     ///
     /// # Errors
-    /// None runs, or it sends us away.
+    /// No holder runs, or it refuses the connection.
     pub async fn connect(state: &Path, sandbox: Sandbox) -> Result<Self, HolderError> {
         Ok(Self::over(open(state).await?, state, sandbox, None, false))
     }
 
-    /// Connects to the holder that serves a state folder, and starts one where there is none; also
-    /// later, should it die.
+    /// Connects to the holder of a state folder, and starts one if none runs. A holder that is lost
+    /// later is replaced in the same way.
     ///
     /// # Errors
-    /// It sends us away, or none can be started.
+    /// The holder refuses the connection, or cannot be started.
     pub async fn start_or_connect(
         state: &Path,
         sandbox: Sandbox,
@@ -114,8 +114,8 @@ impl HeldLauncher {
         launcher
     }
 
-    /// Replaces a holder that is lost although nothing is launched: the next one ends the agents
-    /// that a killed holder left behind.
+    /// Replaces the holder if it is lost, even if nothing is launched, because the next holder
+    /// kills the agents that a killed holder left behind.
     fn renew_when_lost(&self, connection: &Arc<Connection>) {
         let (inner, lost) = (Arc::downgrade(&self.0), connection.lost());
         tokio::spawn(async move {
@@ -134,22 +134,22 @@ impl HeldLauncher {
         });
     }
 
-    /// Whether the last gateway had another holder: then its agents may have worked after it ended,
-    /// and their output is lost.
+    /// Returns whether the last gateway had another holder. Its agents may then have worked after
+    /// that gateway ended, and their output is lost.
     #[must_use]
     pub fn is_successor(&self) -> bool {
         self.0.is_successor
     }
 
-    /// Notes on disk that this holder keeps agents from now on. To be called once the events of the
-    /// last gateway are taken up, so that a gateway that dies before that leaves the next one to
-    /// find the holder changed.
+    /// Notes on disk that this holder keeps agents from now on. Must be called after the events of
+    /// the last gateway are recovered: if this gateway ends before, the next one still detects the
+    /// change of the holder.
     pub fn note_holder(&self) {
         latest::write(&self.0.state, &self.connection().hello.scratch);
     }
 
-    /// Notes on disk that the output of the held agents is lost, even if the holder then leaves
-    /// without agents. To be called before they are ended.
+    /// Notes on disk that the output of the held agents is lost, even if the holder then exits
+    /// without agents. Must be called before the agents are ended.
     pub fn note_lost_output(&self) {
         latest::keep(&self.0.state);
     }
@@ -161,14 +161,14 @@ impl HeldLauncher {
         latest::remove(state)
     }
 
-    /// The version of the holder's program.
+    /// Returns the version of the holder's program.
     #[must_use]
     pub fn version(&self) -> String {
         self.connection().hello.program.clone()
     }
 
-    /// Whether the holder stays when the gateway's service is stopped: nobody who ends the
-    /// gateway's whole cgroup, or its container, ends the holder with it.
+    /// Returns whether the holder continues when the gateway's service is stopped, because it is
+    /// not in the gateway's cgroup or container.
     #[must_use]
     pub fn is_apart(&self) -> bool {
         let scratch = self.connection().hello.scratch.clone();
@@ -180,23 +180,23 @@ impl HeldLauncher {
         own != 1 && !(managed && together)
     }
 
-    /// Whether the holder can end agents by itself ([`HeldLauncher::until`]); one of an earlier
-    /// version cannot.
+    /// Returns whether the holder can end agents at a given time ([`HeldLauncher::until`]). A
+    /// holder of an earlier version cannot.
     #[must_use]
     pub fn fences(&self) -> bool {
         self.connection().hello.fences
     }
 
-    /// Agents may run until this instant of [`boot_ms`](aetheel_model::lease::boot_ms), and longer if that
-    /// is said before. Then the holder ends them, whatever has become of the gateway.
+    /// Sets the time of [`boot_ms`](aetheel_model::lease::boot_ms) at which the holder ends all
+    /// agents, even without a gateway. A later call can extend the time.
     pub fn until(&self, until_ms: u64) {
         *self.0.until_ms.lock() = Some(until_ms);
         self.connection().say(&Request::Until(until_ms));
     }
 
-    /// Lets go of all processes: they go on in the holder, and nothing more is heard of them here.
-    /// To be called before anything drops a [`Process`] at shutdown; what was commanded and
-    /// recorded until then is passed on. Nothing can be launched any more.
+    /// Disconnects from the holder, in which all processes continue. Commands and acknowledgements
+    /// that were sent before are passed on. Must be called at shutdown before a [`Process`] is
+    /// dropped. Nothing can be launched after it.
     pub async fn leave(&self) {
         self.0.left.store(true, Ordering::SeqCst);
         let connection = self.connection();
@@ -242,7 +242,7 @@ impl HeldLauncher {
     }
 }
 
-/// Connects, and waits a moment where another gateway is just going.
+/// Connects, and waits up to [`BUSY_PATIENCE`] while another gateway is connected.
 async fn open(state: &Path) -> Result<Arc<Connection>, HolderError> {
     let until = Instant::now() + BUSY_PATIENCE;
     loop {
@@ -263,7 +263,7 @@ async fn open_or_start(state: &Path, holding: &Holding) -> Result<Arc<Connection
         .map_err(HolderError::Start)?;
     let until = Instant::now() + START_TIMEOUT;
     loop {
-        // Asked before: one that is not alone leaves the place to the other.
+        // Checked before connecting, because a holder that finds another one exits.
         let ended = started.has_ended();
         match open(state).await {
             Err(HolderError::Silent { .. }) if !ended && Instant::now() < until => {

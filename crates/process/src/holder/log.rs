@@ -1,5 +1,7 @@
-//! The log of a holder that a gateway started. It has a file of its own: through the gateway's
-//! stderr, whoever reads the gateway's log would wait for the holder's end too.
+//! The log of a holder that a gateway started.
+//!
+//! It is a separate file. If the holder inherited the gateway's stderr, a program that reads the
+//! gateway's log to its end would also wait for the end of the holder.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,10 +11,10 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "holder.log";
 /// The part of the log before the file was emptied last.
 const OLDER_FILE: &str = "holder.log.1";
-/// Bytes from which on the file is emptied.
+/// Size in bytes above which the file is emptied.
 const LIMIT: u64 = 256 << 10;
 
-/// Returns where the log is.
+/// Returns the path of the log.
 pub(super) fn path(state: &Path) -> PathBuf {
     state.join(FILE)
 }
@@ -20,14 +22,14 @@ pub(super) fn path(state: &Path) -> PathBuf {
 /// Opens the log for a holder that is about to start.
 ///
 /// # Errors
-/// The file cannot be made.
+/// The file cannot be created or opened.
 pub(super) fn open(state: &Path) -> io::Result<File> {
     truncate_long(state);
     OpenOptions::new().create(true).append(true).mode(0o600).open(path(state))
 }
 
-/// Moves the content of a long log to a second file, of which there is one. The holder appends, so
-/// it may go on writing meanwhile.
+/// Moves the content of a long log to a second file, which it replaces. The holder may continue to
+/// write, because it appends to the file.
 pub(super) fn truncate_long(state: &Path) {
     let (path, older) = (path(state), state.join(OLDER_FILE));
     if !path.metadata().is_ok_and(|log| log.len() > LIMIT) {

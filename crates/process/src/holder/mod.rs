@@ -1,12 +1,12 @@
-//! The holder: a small process of its own that starts agents and keeps them, so that they outlive
-//! the gateway.
+//! The holder: a separate small process that starts agents and keeps them running while the gateway
+//! restarts.
 //!
-//! It keeps their pipes, limits, cgroups and exit codes ([`super::Custody`] does that in it as it
-//! does in the gateway), and what they say, until the gateway has it written down. It knows nothing
-//! of Discord, guests and prompts. The gateway speaks to it over a Unix socket in its state folder.
+//! It keeps their pipes, limits, cgroups and exit codes, with the same [`super::Custody`] as the
+//! gateway, and buffers their output until the gateway has recorded it. It knows nothing of
+//! Discord, guests and prompts. The gateway connects to it over a Unix socket in the state folder.
 //!
-//! Pinned by `tests/process/holder.rs`: no line is lost, doubled or out of order, and no command
-//! done twice, whenever the gateway dies.
+//! Pinned by `tests/process/holder.rs`: whenever the gateway ends, no line is lost, repeated or out
+//! of order, and no command is executed twice.
 
 mod bound;
 mod connection;

@@ -1,4 +1,5 @@
-//! What is to be written to the other side: put down by anyone, written together by one task.
+//! A buffer of frames for the other side. Any task can add frames, and one task writes them in
+//! batches.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,10 +10,10 @@ use tokio::sync::Notify;
 
 use super::protocol::Request;
 
-/// What was once needed for much is not kept.
+/// Capacity in bytes that is kept between two writes.
 const ROOM: usize = 256 << 10;
 
-/// See the module. How much waits in it is bounded by whoever puts something down.
+/// A buffer of frames to write. Its size is limited by the callers.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: Mutex<Waiting>,
@@ -22,13 +23,13 @@ pub(super) struct Outbox {
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: Vec<u8>,
-    /// The last word for each stream says it all.
+    /// The number of recorded lines for each stream. Only the highest is sent.
     recorded: BTreeMap<u64, u64>,
     closed: bool,
 }
 
 impl Outbox {
-    /// Puts something down; nothing any more once it is closed.
+    /// Adds the frames that `write` appends. Does nothing if the outbox is closed.
     pub(super) fn put(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
@@ -39,7 +40,7 @@ impl Outbox {
         self.ready.notify_one();
     }
 
-    /// Puts down that so many lines of a stream are recorded.
+    /// Adds the number of recorded lines of a stream.
     pub(super) fn put_recorded(&self, stream: u64, lines: u64) {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
@@ -51,16 +52,16 @@ impl Outbox {
         self.ready.notify_one();
     }
 
-    /// Takes nothing more; what is there is still written.
+    /// Closes the outbox. Frames that were added before are still written.
     pub(super) fn close(&self) {
         self.waiting.lock().closed = true;
         self.ready.notify_one();
     }
 
-    /// Writes until it is closed and empty.
+    /// Writes frames until the outbox is closed and empty.
     ///
     /// # Errors
-    /// The other side is gone.
+    /// The connection is broken.
     pub(super) async fn write_to(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let mut bytes = Vec::new();
         loop {

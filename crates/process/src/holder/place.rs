@@ -1,4 +1,4 @@
-//! Where gateway and holder meet: a socket and a lock file in the gateway's state folder.
+//! The socket and the lock file of a holder, in the gateway's state folder.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
@@ -13,25 +13,25 @@ const SOCKET: &str = "holder.sock";
 const LOCK: &str = "holder.lock";
 /// Name of the state folder within `CONFIG_DIR`.
 const STATE: &str = "state";
-/// Holds what a gateway must know: agents may reach the socket, whatever confines them, but cannot
-/// read this.
+/// The file with the key that a gateway must send. Agents may be able to connect to the socket,
+/// even in a sandbox, but they cannot read this file.
 const KEY: &str = "holder.key";
 
-/// Why there is no holder to work with.
+/// Why a holder cannot serve or be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HolderError {
-    /// Another one serves the folder.
+    /// Another holder serves the folder.
     #[error("another holder serves `{}`; stop it first, or choose another folder with --state", .0.display())]
     Taken(PathBuf),
-    /// It sent us away, or we it.
+    /// The holder refused the gateway, or the gateway refused the holder.
     #[error("{0}")]
     Refused(String),
-    /// Somebody else's.
+    /// The holder runs as another user.
     #[error("the holder in `{}` runs as user {uid}, not as ours; stop it, and remove its files there", folder.display())]
     Foreign {
         /// The state folder.
         folder: PathBuf,
-        /// The user.
+        /// The holder's user.
         uid: u32,
     },
     /// The folder cannot be used.
@@ -39,18 +39,18 @@ pub enum HolderError {
     Folder {
         /// The state folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nobody answers there.
+    /// No holder answers.
     #[error("no holder answers in `{}`: {source}; start one with `aetheel hold`", folder.display())]
     Silent {
         /// The state folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It could not be started.
+    /// The holder could not be started.
     #[error("cannot start a holder: {0}; start one with `aetheel hold`")]
     Start(#[source] io::Error),
     /// `/proc` cannot be read.
@@ -58,27 +58,28 @@ pub enum HolderError {
     Custody(#[source] io::Error),
 }
 
-/// The right to be the holder of a folder; ends with the process.
+/// The locked state folder with the listening socket. The lock is released when this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) listener: UnixListener,
-    /// What a gateway must know.
+    /// The key that a gateway must send.
     pub(super) key: String,
     folder: PathBuf,
     _lock: File,
 }
 
 impl Place {
-    /// Takes it, and replaces the socket of one that is dead. Within a Tokio runtime.
+    /// Locks the folder and listens, replacing the socket of a dead holder. Must be called within a
+    /// Tokio runtime.
     ///
     /// # Errors
-    /// Another holder has it, or the folder cannot be used.
+    /// Another holder serves the folder, or the folder cannot be used.
     pub(super) fn take(folder: &Path) -> Result<Self, HolderError> {
         let failed = |source| HolderError::Folder { folder: folder.to_owned(), source };
         make(folder).map_err(failed)?;
         let lock = lock(folder).map_err(failed)?;
         let lock = lock.ok_or_else(|| HolderError::Taken(folder.to_owned()))?;
-        // Before anybody can connect.
+        // Before a gateway can connect.
         let key = make_key(folder).map_err(failed)?;
         let listener = bind(folder).map_err(failed)?;
         Ok(Self { listener, key, folder: folder.to_owned(), _lock: lock })
@@ -87,12 +88,12 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // While the lock is held nobody else's can be there.
+        // While the lock is held, the socket is ours.
         let _ = std::fs::remove_file(self.folder.join(SOCKET));
     }
 }
 
-/// Makes `CONFIG_DIR/state` if only that is missing. Any other missing folder is a mistake.
+/// Creates `CONFIG_DIR/state` if only that folder is missing. Any other missing folder is an error.
 fn make(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -103,7 +104,7 @@ fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// The lock; none where somebody has it.
+/// Locks the folder. Returns `None` if another process has locked it.
 fn lock(folder: &Path) -> io::Result<Option<File>> {
     let file = OpenOptions::new()
         .create(true)
@@ -130,15 +131,15 @@ fn make_key(folder: &Path) -> io::Result<String> {
     Ok(key)
 }
 
-/// What the holder of a folder wants to hear.
+/// Reads the key that the holder of a folder expects.
 ///
 /// # Errors
-/// There is none, or it is not ours.
+/// There is no key, or this user may not read it.
 pub(super) fn key(folder: &Path) -> io::Result<String> {
     std::fs::read_to_string(folder.join(KEY))
 }
 
-/// Calls something with the socket's path in a form that is never too long for an address.
+/// Calls `with` with a path of the socket that is never too long for a socket address.
 fn with_short_path<T>(folder: &Path, with: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let handle = File::open(folder)?;
     with(&PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", handle.as_raw_fd())))
@@ -150,7 +151,7 @@ fn bind(folder: &Path) -> io::Result<UnixListener> {
         _ => {}
     }
     let listener = with_short_path(folder, |path| net::UnixListener::bind(path))?;
-    // Until then whoever connects is told apart by their user.
+    // The holder also compares the user of each connection.
     std::fs::set_permissions(folder.join(SOCKET), Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)
@@ -159,10 +160,10 @@ fn bind(folder: &Path) -> io::Result<UnixListener> {
 /// Connects to the holder of a folder.
 ///
 /// # Errors
-/// Nobody is there, or somebody else's.
+/// No holder answers, or it runs as another user.
 pub(super) fn connect(folder: &Path) -> Result<UnixStream, HolderError> {
     let silent = |source| HolderError::Silent { folder: folder.to_owned(), source };
-    // Waits only where a holder is so busy that it takes nobody.
+    // Blocks only if the holder does not accept connections.
     let stream = with_short_path(folder, |path| net::UnixStream::connect(path)).map_err(silent)?;
     stream.set_nonblocking(true).map_err(silent)?;
     let stream = UnixStream::from_std(stream).map_err(silent)?;
@@ -172,7 +173,7 @@ pub(super) fn connect(folder: &Path) -> Result<UnixStream, HolderError> {
     }
 }
 
-/// Whether the other side runs as our user.
+/// Returns whether the other side runs as our user.
 pub(super) fn is_ours(stream: &UnixStream) -> bool {
     peer(stream).is_ok_and(|uid| uid == own())
 }

@@ -1,4 +1,5 @@
-//! What the holder has: runs with their processes, and at most one gateway.
+//! The runs in the holder with their processes, and the connected gateway, of which there is at
+//! most one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,27 +7,28 @@ use std::sync::Arc;
 use super::held::Held;
 use super::wire::WireRun;
 
-/// See the module.
+/// The runs and the connected gateway of a holder.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     runs: BTreeMap<String, Run>,
-    /// The number of the gateway that is here.
+    /// The number of the connected gateway.
     gateway: Option<u64>,
-    /// Gateways so far.
+    /// Number of gateways that have connected so far.
     pub(super) gateways: u64,
 }
 
 #[derive(Debug, Default)]
 struct Run {
     keepsake: Vec<u8>,
-    /// Lives of the gateway that asked for it, and the last of them.
+    /// How many gateways in a row have asked for this run without recording new output.
     asked: u32,
+    /// The number of the last gateway that asked for it.
     asked_by: u64,
     processes: BTreeMap<u32, Arc<Held>>,
 }
 
 impl Room {
-    /// Lets a gateway in; none where another one is.
+    /// Admits a gateway and returns its number, or `None` if another one is connected.
     pub(super) fn enter(&mut self) -> Option<u64> {
         if self.gateway.is_some() {
             return None;
@@ -36,28 +38,28 @@ impl Room {
         self.gateway
     }
 
-    /// The gateway is gone. A run without a process meant something to that one only.
+    /// Removes the gateway, and the runs without a process, which only that gateway used.
     pub(super) fn leave(&mut self) {
         self.gateway = None;
         self.runs.retain(|_, run| !run.processes.is_empty());
     }
 
-    /// Whether a gateway is here.
+    /// Returns whether a gateway is connected.
     pub(super) fn is_attended(&self) -> bool {
         self.gateway.is_some()
     }
 
-    /// Whether there is no process.
+    /// Returns whether there is no process.
     pub(super) fn is_empty(&self) -> bool {
         self.runs.values().all(|run| run.processes.is_empty())
     }
 
-    /// Processes there are.
+    /// Returns the number of processes.
     pub(super) fn processes(&self) -> usize {
         self.runs.values().map(|run| run.processes.len()).sum()
     }
 
-    /// Takes a process in; false where there is one of that name that lives.
+    /// Adds a process. Returns `false` if its run already has a running process with its number.
     pub(super) fn add(&mut self, held: &Arc<Held>) -> bool {
         let processes = &mut self.runs.entry(held.run.clone()).or_default().processes;
         if processes.get(&held.proc).is_some_and(|there| !there.is_over()) {
@@ -72,7 +74,7 @@ impl Room {
         self.runs.get(run)?.processes.get(&proc).cloned()
     }
 
-    /// Forgets a process.
+    /// Removes a process.
     pub(super) fn remove(&mut self, held: &Arc<Held>) {
         let Some(run) = self.runs.get_mut(&held.run) else { return };
         if run.processes.get(&held.proc).is_some_and(|there| Arc::ptr_eq(there, held)) {
@@ -83,30 +85,30 @@ impl Room {
         }
     }
 
-    /// Keeps something for a run.
+    /// Sets the keepsake of a run.
     pub(super) fn keep(&mut self, run: String, keepsake: Vec<u8>) {
         self.runs.entry(run).or_default().keepsake = keepsake;
     }
 
-    /// Something of a run was written down.
+    /// Notes that output of a run was recorded.
     pub(super) fn progressed(&mut self, run: &str) {
         if let Some(run) = self.runs.get_mut(run) {
             run.asked = 0;
         }
     }
 
-    /// Forgets a run and returns its processes.
+    /// Removes a run and returns its processes.
     pub(super) fn end(&mut self, run: &str) -> Vec<Arc<Held>> {
         self.runs.remove(run).into_iter().flat_map(|run| run.processes.into_values()).collect()
     }
 
-    /// Forgets everything and returns all processes.
+    /// Removes all runs and returns their processes.
     pub(super) fn end_all(&mut self) -> Vec<Arc<Held>> {
         let runs = std::mem::take(&mut self.runs);
         runs.into_values().flat_map(|run| run.processes.into_values()).collect()
     }
 
-    /// The runs with processes that nobody hears.
+    /// Returns the runs that have processes without a listener.
     pub(super) fn survivors(&mut self) -> Vec<WireRun> {
         let asking = self.gateways;
         self.runs.iter_mut().filter_map(|(name, run)| run.survivor(name, asking)).collect()

@@ -1,5 +1,5 @@
-//! The holder itself: takes one gateway at a time, does what it asks, and keeps its agents while it
-//! is away.
+//! The holder's server: serves one gateway at a time, and keeps its agents running between
+//! gateways.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,37 +29,37 @@ use crate::{Custody, Means, Sandbox};
 use aetheel_model::lease::Lease;
 use aetheel_turn::{Launch, LaunchError};
 
-/// How long whoever connects may take to say who it is.
+/// How long a gateway may take to send its hello after it has connected.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long killed agents may take to end, and the gateway to hear of it.
+/// How long killed agents may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
-/// Between two looks at the clock, where agents may run until an instant only. Not a timer: those
-/// stand still while the machine sleeps.
+/// How often the deadline of agents is checked. A timer is not sufficient, because timers stop
+/// while the machine is suspended.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes read at once.
+/// Bytes of the read buffer.
 const READ: usize = 64 << 10;
 
-/// How a holder serves.
+/// The options of a holder.
 #[derive(Clone, Debug)]
 pub struct HoldOptions {
     /// The gateway's state folder.
     pub state: PathBuf,
-    /// Without a gateway for so long, all agents are ended.
+    /// How long agents may run without a gateway.
     pub claim_within: Duration,
-    /// Leave when there is neither gateway nor agent.
+    /// Whether to exit when there is neither a gateway nor an agent.
     pub leave_when_empty: bool,
-    /// How much is kept.
+    /// How much output is buffered.
     pub limits: HoldLimits,
-    /// By what processes are found.
+    /// How the processes of runs are found.
     pub means: Means,
-    /// Nothing else in this process starts programs: see [`Custody::alone`].
+    /// Whether nothing else in this process starts programs: see [`Custody::alone`].
     pub alone: bool,
-    /// Called once gateways are let in.
+    /// Called once gateways can connect.
     pub ready: fn(),
 }
 
 impl HoldOptions {
-    /// Those of a holder that a service manager runs.
+    /// Returns the options of a holder that a service manager runs.
     #[must_use]
     pub fn new(state: PathBuf) -> Self {
         Self {
@@ -74,7 +74,8 @@ impl HoldOptions {
     }
 }
 
-/// Serves until told to stop, or until there is nothing to stay for. No agent is left then.
+/// Serves until `stop` is cancelled, or until there is neither a gateway nor an agent if
+/// [`HoldOptions::leave_when_empty`] is set. No agent is left then.
 ///
 /// # Errors
 /// Another holder serves the folder, or it cannot be used.
@@ -87,10 +88,10 @@ pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), H
     let is_empty = holder.serve(&place, &stop).await;
     holder.end_agents().await;
     if is_empty && !holder.ended_agents.load(Ordering::SeqCst) {
-        // The next gateway need not ask about turns that had begun: no agent worked on them.
+        // No agent is running, so the next gateway need not ask people about turns that had begun.
         latest::remove_own(&holder.options.state, &holder.custody.scratch());
     }
-    // Before a gateway loses its connection: it then looks for the next holder at once.
+    // Before the gateway's connection ends, because the gateway then looks for the next holder.
     drop(place);
     holder.close().await;
     tracing::info!("holder: done");
@@ -99,21 +100,22 @@ pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), H
 
 struct Holder {
     options: HoldOptions,
-    /// What a gateway must know.
+    /// The key that a gateway must send.
     key: String,
     room: Mutex<Room>,
-    /// Until when agents may run.
+    /// The time until which agents may run.
     lease: Lease,
-    /// A gateway came or went, or a process is gone, or agents have a time to end.
+    /// Notified when a gateway connects or disconnects, a process ends, or the lease changes.
     changed: Notify,
     custody: Custody,
-    /// Of the ways in which gateways confined so far.
+    /// Launchers for the sandboxes that gateways have used so far.
     confining: Mutex<Vec<Custody>>,
     agents: TaskTracker,
     gateways: TaskTracker,
-    /// Nothing is started or taken over any more.
+    /// Whether the holder is ending, so that no process is started or adopted.
     ending: AtomicBool,
-    /// Agents were ended because no gateway came or none may act, so output may be lost.
+    /// Whether agents were ended because no gateway connected or the lease ended, so that output
+    /// may be lost.
     ended_agents: AtomicBool,
     closing: CancellationToken,
 }
@@ -137,7 +139,8 @@ impl Holder {
         }))
     }
 
-    /// Ends what an earlier holder left behind when it was killed.
+    /// Kills the processes and removes the folders that an earlier holder left behind when it was
+    /// killed.
     fn sweep(&self) {
         let leftovers = self.custody.sweep_leftovers();
         if leftovers > 0 {
@@ -153,7 +156,7 @@ impl Holder {
         });
     }
 
-    /// Serves gateways. Returns whether it ended because there is neither gateway nor agent.
+    /// Accepts gateways. Returns whether it ended because there is neither a gateway nor an agent.
     async fn serve(self: &Arc<Self>, place: &Place, stop: &CancellationToken) -> bool {
         let mut alone_since = Instant::now();
         let mut given_up = false;
@@ -191,7 +194,7 @@ impl Holder {
         self.options.leave_when_empty && !attended && began && room.is_empty()
     }
 
-    /// Ends agents whose time is over.
+    /// Ends all agents if the lease is over.
     fn fence(&self) {
         if self.lease.lasts() {
             return;
@@ -205,7 +208,7 @@ impl Holder {
         left.iter().for_each(|held| held.abandon());
     }
 
-    /// No gateway came.
+    /// Ends all agents because no gateway connected in time.
     fn give_up(&self) {
         let left = self.room.lock().end_all();
         if !left.is_empty() {
@@ -220,7 +223,7 @@ impl Holder {
         left.iter().for_each(|held| held.abandon());
     }
 
-    /// Ends all agents and starts no more. A connected gateway gets what they said until then.
+    /// Ends all agents and starts no more. A connected gateway gets their output until then.
     async fn end_agents(&self) {
         self.ending.store(true, Ordering::SeqCst);
         let left = self.room.lock().end_all();
@@ -231,11 +234,11 @@ impl Holder {
         }
     }
 
-    /// Closes the connection to the gateway, which takes its agents for lost.
+    /// Closes the connection to the gateway, which then treats its agents as lost.
     async fn close(&self) {
         self.closing.cancel();
         self.gateways.close();
-        // One that does not read need not hear.
+        // A gateway that does not read is not waited for.
         let _ = timeout(Duration::from_secs(1), self.gateways.wait()).await;
     }
 
@@ -252,7 +255,7 @@ impl Holder {
         });
     }
 
-    /// Serves one gateway, until it is gone.
+    /// Serves one gateway until it disconnects.
     async fn attend(self: &Arc<Self>, stream: UnixStream) -> io::Result<()> {
         let (reader, mut writer) = stream.into_split();
         let mut reader = BufReader::with_capacity(READ, reader);
@@ -276,16 +279,16 @@ impl Holder {
         let mut writing = std::pin::pin!(outbox.write_to(&mut writer));
         tokio::select! {
             read = listening => return read,
-            // It is gone, or was sent away.
+            // The gateway has disconnected or was refused.
             _ = &mut writing => return Ok(()),
             () = self.closing.cancelled() => outbox.close(),
         }
-        // One that is gone need not hear.
+        // Fails if the gateway has disconnected.
         let _ = writing.await;
         Ok(())
     }
 
-    /// Hears who it is; none when it has nothing to say.
+    /// Reads the hello of a gateway and admits it. Returns `None` if it disconnects first.
     async fn greet(
         self: &Arc<Self>,
         reader: &mut BufReader<OwnedReadHalf>,
@@ -299,10 +302,7 @@ impl Holder {
         let hello = match Request::decode(kind, &body) {
             Ok(Request::Hello(hello)) => hello,
             _ => {
-                return refused(
-                    false,
-                    "what connects does not speak the holder's protocol".to_owned(),
-                );
+                return refused(false, "the client does not use the holder's protocol".to_owned());
             }
         };
         if hello.protocol != VERSION {
@@ -316,9 +316,9 @@ impl Holder {
             );
         }
         if hello.key != self.key {
-            // An agent may reach the socket, but not read the folder.
+            // An agent may be able to connect to the socket, but it cannot read the key.
             tracing::warn!("somebody without the key of the state folder was sent away");
-            return refused(false, "this is no gateway of the holder's state folder".to_owned());
+            return refused(false, "this is not a gateway of the holder's state folder".to_owned());
         }
         let Some(number) = self.room.lock().enter() else {
             return refused(true, "another gateway has the holder; stop that one first".to_owned());
@@ -371,12 +371,12 @@ fn custody(options: &HoldOptions, sandbox: Sandbox) -> io::Result<Custody> {
     Ok(if options.alone { custody.alone() } else { custody })
 }
 
-/// One gateway's time here.
+/// The connection of one gateway.
 struct Visit {
     holder: Arc<Holder>,
     number: u64,
     outbox: Arc<Outbox>,
-    /// The processes it hears, by its own numbers.
+    /// The processes to which the gateway listens, by stream.
     streams: HashMap<u64, Arc<Held>>,
 }
 
@@ -404,7 +404,7 @@ impl Visit {
 
     fn serve(&mut self, request: Request) {
         match request {
-            // Not refused: whoever asks finds the holder lost, and asks the next one.
+            // Without an answer, the gateway treats the holder as lost, and asks the next one.
             Request::Launch { .. } | Request::Adopt { .. }
                 if self.holder.ending.load(Ordering::SeqCst) => {}
             Request::Hello(_) => {}

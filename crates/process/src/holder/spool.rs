@@ -1,20 +1,20 @@
-//! A file for what does not fit into memory. It has no name: it is gone with the holder.
+//! An unnamed file for output that does not fit into memory. It disappears with the holder.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// How much is kept of a process.
+/// How much output of a process is buffered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldLimits {
-    /// Bytes in memory, while no gateway hears it.
+    /// Bytes in memory, while no gateway listens to it.
     pub memory: usize,
-    /// Bytes in a file beyond that; then its pipe slows it down.
+    /// Bytes in a file beyond that. When both are full, the process has to wait.
     pub spool: u64,
-    /// Bytes that a gateway was sent and did not yet write down.
+    /// Bytes that are sent to a gateway before it has recorded them.
     pub window_bytes: usize,
-    /// Lines of those.
+    /// Lines that are sent to a gateway before it has recorded them.
     pub window_lines: u64,
 }
 
@@ -24,7 +24,7 @@ impl Default for HoldLimits {
     }
 }
 
-/// See the module.
+/// An unnamed file to which output is appended.
 #[derive(Debug)]
 pub(super) struct Spool {
     folder: PathBuf,
@@ -34,15 +34,15 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// One in a folder; the file comes with the first bytes.
+    /// Creates a spool whose file is created in `folder` by the first [`append`](Self::append).
     pub(super) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), file: None, length: 0 }
     }
 
-    /// Appends; returns where.
+    /// Appends bytes and returns their offset.
     ///
     /// # Errors
-    /// What the system said, a full disk for one; nothing was appended then.
+    /// The system's error, for example for a full disk. Nothing is appended then.
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -54,10 +54,10 @@ impl Spool {
         Ok(place)
     }
 
-    /// Reads what was appended.
+    /// Reads bytes that were appended.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub(super) fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let mut bytes = vec![0; length];
@@ -65,7 +65,7 @@ impl Spool {
         Ok(bytes)
     }
 
-    /// Gives the room back.
+    /// Removes the file, which frees its disk space.
     pub(super) fn clear(&mut self) {
         *self = Self::new(&self.folder);
     }

@@ -1,4 +1,4 @@
-//! Starting a holder, and what it does to be nobody's child.
+//! Starts a holder, and detaches it from the process that started it.
 #![allow(unsafe_code, reason = "each use gives its reason")]
 
 use std::io;
@@ -15,16 +15,16 @@ use super::log;
 use crate::{cgroup, family};
 use aetheel_model::vigil;
 
-/// Variables a holder gets: those of a plain program, and how it logs.
+/// Variables that a holder gets.
 const VARIABLES: [&str; 9] =
     ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LOG_LEVEL", "LOG_FORMAT", "NO_COLOR"];
 
-/// A holder that was started.
+/// A started holder.
 #[derive(Debug)]
 pub(super) struct StartedHolder(Arc<AtomicBool>);
 
 impl StartedHolder {
-    /// Whether it has ended again.
+    /// Returns whether the holder has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -57,7 +57,7 @@ pub(super) fn start(
         .stdout(Stdio::null())
         .stderr(log::open(state)?);
     let mut child = {
-        // Searches for strays must not see it before they know it.
+        // While the lock is held, the new child is not mistaken for an orphan.
         let mut leaders = family::leaders();
         let child = command.spawn()?;
         leaders.spare(child.id() as i32);
@@ -66,7 +66,7 @@ pub(super) fn start(
     let ended = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&ended);
     let waiting = vigil::thread("holder", move || {
-        // Nobody else takes its status.
+        // Only this thread reaps it.
         let _ = child.wait();
         family::leaders().forget_spared(child.id() as i32);
         told.store(true, Ordering::SeqCst);
@@ -80,23 +80,23 @@ fn own_program() -> PathBuf {
     own.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
 }
 
-/// Leaves everything behind that ties this process to whoever started it: descriptors, session,
-/// cgroup. To be called before anything is opened and any other thread exists.
+/// Detaches this process from its parent: closes inherited descriptors and starts a new session.
+/// Must be called before anything is opened and before any other thread exists.
 ///
 /// # Errors
-/// The session cannot be left.
+/// A new session cannot be started.
 pub fn detach() -> io::Result<()> {
-    // SAFETY: nothing of this process has opened a descriptor yet but the first three; what is
-    // closed belongs to whoever started us. As a system call: musl has no function for it.
+    // SAFETY: this process has not opened a descriptor yet, so all descriptors above 2 are
+    // inherited ones that it does not use. A raw system call, because musl has no function for it.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     match rustix::process::setsid() {
-        // It leads a group already: a shell started it, and it is nobody's job then.
+        // A shell has already made it the leader of a process group.
         Ok(_) | Err(Errno::PERM) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Leaves the cgroup of whoever started this process, and says what it means where that cannot be.
+/// Moves this process out of the cgroup of its parent. Logs the consequences if that is impossible.
 pub fn leave_cgroup() {
     if let Err(error) = cgroup::step_aside() {
         tracing::info!(%error, "agents end with this service when a service manager stops it; to keep them over restarts, install the holder's unit: `aetheel init --yes --then install-unit`");

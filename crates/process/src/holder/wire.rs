@@ -1,4 +1,4 @@
-//! Requests, errors and survivors in the form in which they are sent.
+//! The serialized forms of requests, errors and surviving runs.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +11,7 @@ use crate::Sandbox;
 use aetheel_model::agent::descriptor::Framing;
 use aetheel_turn::{Launch, LaunchError, Reach, SurvivingProcess, Survivor};
 
-/// A path or an argument, which need not be UTF-8.
+/// A path or an argument, which may not be valid UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Raw {
@@ -57,7 +57,7 @@ fn paths(raws: Vec<Raw>) -> Vec<PathBuf> {
     raws.into_iter().map(PathBuf::from).collect()
 }
 
-/// [`Launch`].
+/// The serialized form of [`Launch`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WireLaunch {
     pub(super) run: String,
@@ -66,7 +66,7 @@ pub(super) struct WireLaunch {
     arguments: Vec<Raw>,
     environment: Vec<(String, String)>,
     cwd: Raw,
-    /// Sent apart: it may be long.
+    /// Sent separately, because it may be long.
     #[serde(skip)]
     pub(super) stdin: Vec<u8>,
     keep_open: bool,
@@ -140,7 +140,7 @@ impl From<WireLaunch> for Launch {
     }
 }
 
-/// [`Sandbox`].
+/// The serialized form of [`Sandbox`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum WireSandbox {
     Off,
@@ -172,15 +172,15 @@ impl From<WireSandbox> for Sandbox {
     }
 }
 
-/// A process that was started or taken over.
+/// A process that was started or adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Started {
     pub(super) pid: Option<u32>,
-    /// Commands it was given so far.
+    /// Number of commands so far.
     pub(super) commands: u64,
 }
 
-/// [`LaunchError`].
+/// The serialized form of [`LaunchError`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Failure {
     NotFound(Raw),
@@ -188,10 +188,10 @@ pub(super) enum Failure {
     Start { program: Raw, fault: Fault },
 }
 
-/// [`io::Error`].
+/// The serialized form of [`io::Error`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fault {
-    /// The system's number, where the error is the system's own.
+    /// The error number, if it is an error of the operating system.
     number: Option<i32>,
     kind: FaultKind,
     words: String,
@@ -240,7 +240,7 @@ impl From<&LaunchError> for Failure {
             LaunchError::Start { program, source } => {
                 Self::Start { program: program.as_path().into(), fault: source.into() }
             }
-            // Only a gateway finds that out.
+            // Only a gateway creates this error.
             LaunchError::HolderLost(program) => Self::Start {
                 program: program.as_path().into(),
                 fault: (&io::Error::other(error.to_string())).into(),
@@ -261,13 +261,13 @@ impl From<Failure> for LaunchError {
     }
 }
 
-/// [`Survivor`].
+/// The serialized form of [`Survivor`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WireRun {
     pub(super) run: String,
     pub(super) keepsake: Vec<u8>,
     pub(super) asked: u32,
-    /// Key, commands, recorded.
+    /// Number, commands and recorded lines of each process.
     pub(super) processes: Vec<(u32, u64, u64)>,
 }
 

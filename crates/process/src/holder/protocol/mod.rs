@@ -1,9 +1,9 @@
-//! What gateway and holder say to each other: frames of a length (four bytes, little-endian, of the
-//! body), a kind (one byte) and a body.
+//! The protocol between gateway and holder.
 //!
-//! Lines, commands and everything else that is frequent or large has a tight form; the rest is JSON.
-//! A peer is not trusted to be whole: what cannot be read is an error, never a panic, and nothing is
-//! allocated for bytes that did not come.
+//! A frame consists of the length of its body (four bytes, little-endian), a kind (one byte) and
+//! the body. Frequent or large data such as lines and commands has a compact form. The rest is
+//! JSON. The peer is not trusted: an invalid frame is an error and never a panic, and memory is
+//! allocated only for bytes that were received.
 
 use std::io;
 use std::time::Duration;
@@ -16,43 +16,43 @@ use super::wire::{Failure, Started, WireLaunch, WireRun, WireSandbox};
 use aetheel_model::agent::{Exit, Pipe, Signal};
 use aetheel_turn::{OutputLine, ProcessCommand};
 
-/// Goes up with every change that an older program cannot read.
+/// The version of the protocol. It increases with every change that an older program cannot read.
 pub(super) const VERSION: u32 = 1;
-/// Largest body of a frame, bytes: the longest line there may be, all of it replaced for want of UTF-8,
-/// and what came with it.
+/// Largest body of a frame in bytes: the longest possible line, if each of its bytes was replaced
+/// because it was not UTF-8, and its header.
 pub(super) const FRAME: usize = (3 << 30) + (16 << 20);
-/// Largest body before it is known who speaks.
+/// Largest body in bytes before the peer has identified itself.
 pub(super) const GREETING: usize = 4 << 10;
 
-/// Bytes before a body.
+/// Bytes of a frame before its body.
 const HEAD: usize = 5;
 
-/// What each side says first. Its form never changes.
+/// The first message of each side. Its form never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// [`VERSION`].
     pub(super) protocol: u32,
-    /// The program's version.
+    /// The version of the program.
     pub(super) program: String,
-    /// The beginning of the names of temporary folders that live as long as the holder; empty from a
+    /// The prefix of the names of temporary folders that are removed with the holder; empty from a
     /// gateway.
     #[serde(default)]
     pub(super) scratch: String,
-    /// What only those know who can read the state folder; empty from a holder.
+    /// The key in the state folder, which proves that the gateway can read it; empty from a holder.
     #[serde(default)]
     pub(super) key: String,
-    /// It ends agents at the instant that it is given for that ([`Request::Until`]).
+    /// Whether the holder ends agents at the time given by [`Request::Until`].
     #[serde(default)]
     pub(super) fences: bool,
 }
 
 impl Hello {
-    /// That of a gateway.
+    /// Returns the hello of a gateway.
     pub(super) fn gateway(key: String) -> Self {
         Self { protocol: VERSION, program: program(), scratch: String::new(), key, fences: false }
     }
 
-    /// That of a holder.
+    /// Returns the hello of a holder.
     pub(super) fn holder(scratch: String) -> Self {
         Self { protocol: VERSION, program: program(), scratch, key: String::new(), fences: true }
     }
@@ -62,16 +62,16 @@ fn program() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// Why a gateway is sent away.
+/// Why a holder refuses a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Refusal {
-    /// Another gateway has the place: it may be free in a moment.
+    /// Whether another gateway is connected, which may be about to leave.
     pub(super) busy: bool,
-    /// In words for people.
+    /// A message for people.
     pub(super) why: String,
 }
 
-/// What a gateway says. A stream is the gateway's number for one process on this connection.
+/// A message of a gateway. A stream is the gateway's number for one process on this connection.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Request {
     Hello(Hello),
@@ -87,7 +87,8 @@ pub(super) enum Request {
         heard: u64,
     },
     Survivors,
-    /// The number counts the commands to this process over all lives of the gateway, from 1.
+    /// A command to a process. `number` counts the commands to this process from 1, including those
+    /// of previous gateways.
     Command {
         stream: u64,
         number: u64,
@@ -97,7 +98,7 @@ pub(super) enum Request {
         stream: u64,
         lines: u64,
     },
-    /// Nobody wants the process any more.
+    /// Kills the process and forgets it.
     Abandon {
         stream: u64,
     },
@@ -108,12 +109,12 @@ pub(super) enum Request {
     End {
         run: String,
     },
-    /// Agents may run until this instant of [`boot_ms`](aetheel_model::lease::boot_ms), whatever becomes of
-    /// the gateway, and longer if it says so before.
+    /// Agents may run until this time of [`boot_ms`](aetheel_model::lease::boot_ms), also without a
+    /// gateway. A later request can extend the time.
     Until(u64),
 }
 
-/// What the holder says.
+/// A message of the holder.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer {
     Hello(Hello),
@@ -126,7 +127,7 @@ pub(super) enum Answer {
     Exited { stream: u64, how: Exit, stderr_tail: String },
 }
 
-/// Not what was agreed on.
+/// Returns the error for an invalid frame.
 fn garbled(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("garbled frame: {what}"))
 }
@@ -141,7 +142,7 @@ pub(super) fn frame(out: &mut Vec<u8>, kind: u8, write: impl FnOnce(&mut Vec<u8>
 }
 
 fn json(out: &mut Vec<u8>, value: &impl Serialize) {
-    // Fails for maps with keys that are no text; there are none.
+    // Fails only for maps whose keys are not strings, which these types do not contain.
     let _ = serde_json::to_writer(out, value);
 }
 
@@ -154,7 +155,7 @@ fn text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend(text);
 }
 
-/// Reads a body from its beginning.
+/// Reads the fields of a body in order.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
@@ -185,7 +186,7 @@ impl<'a> Body<'a> {
     }
 
     fn text(&mut self) -> io::Result<String> {
-        let text = str::from_utf8(self.bytes()?).map_err(|_| garbled("text that is no UTF-8"))?;
+        let text = str::from_utf8(self.bytes()?).map_err(|_| garbled("text that is not UTF-8"))?;
         Ok(text.to_owned())
     }
 
@@ -203,16 +204,16 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Appends a line in the form in which it is kept, spooled and sent.
+/// Appends a line in the form in which it is buffered and sent.
 pub(super) fn encode_line(out: &mut Vec<u8>, line: &OutputLine) {
     out.push(u8::from(line.pipe == Pipe::Stderr) | u8::from(line.truncated) << 1);
     text(out, line.text.as_bytes());
 }
 
-/// Reads lines to the end.
+/// Reads lines until the end of `bytes`.
 ///
 /// # Errors
-/// They are not in that form.
+/// The bytes are invalid.
 pub(super) fn decode_lines(bytes: &[u8]) -> io::Result<Vec<OutputLine>> {
     let (mut body, mut lines) = (Body(bytes), Vec::new());
     while !body.0.is_empty() {
@@ -223,7 +224,7 @@ pub(super) fn decode_lines(bytes: &[u8]) -> io::Result<Vec<OutputLine>> {
     Ok(lines)
 }
 
-/// The bytes of so many lines after the first `skip` ones, fewer where there are not so many.
+/// Returns the bytes of at most `most` lines after the first `skip` lines.
 pub(super) fn lines_between(bytes: &[u8], skip: u64, most: u64) -> &[u8] {
     let place = |from: usize, count: u64| {
         let mut at = from;
@@ -240,7 +241,7 @@ pub(super) fn lines_between(bytes: &[u8], skip: u64, most: u64) -> &[u8] {
     &bytes[begin..place(begin, most)]
 }
 
-/// Appends lines that are encoded already.
+/// Appends a frame with lines that are already encoded.
 pub(super) fn encode_lines(out: &mut Vec<u8>, stream: u64, lines: &[u8]) {
     frame(out, kind::LINES, |out| {
         number(out, stream);
@@ -268,7 +269,7 @@ mod kind {
 }
 
 impl Request {
-    /// Appends its frame.
+    /// Appends the frame of this request.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Hello(hello) => frame(out, kind::HELLO, |out| json(out, hello)),
@@ -300,10 +301,10 @@ impl Request {
         }
     }
 
-    /// Reads one.
+    /// Reads a request from the body of a frame.
     ///
     /// # Errors
-    /// It is none.
+    /// The body is invalid.
     pub(super) fn decode(kind: u8, body: &[u8]) -> io::Result<Self> {
         let mut body = Body(body);
         let request = match kind {
@@ -372,7 +373,7 @@ fn decode_command(body: &mut Body<'_>) -> io::Result<ProcessCommand> {
 }
 
 impl Answer {
-    /// Appends its frame.
+    /// Appends the frame of this answer.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Hello(hello) => frame(out, kind::HELLO, |out| json(out, hello)),
@@ -397,10 +398,10 @@ impl Answer {
         }
     }
 
-    /// Reads one.
+    /// Reads an answer from the body of a frame.
     ///
     /// # Errors
-    /// It is none.
+    /// The body is invalid.
     pub(super) fn decode(kind: u8, body: &[u8]) -> io::Result<Self> {
         let mut body = Body(body);
         let answer = match kind {
@@ -432,7 +433,7 @@ impl Answer {
     }
 }
 
-/// Reads the next frame into `body` and returns its kind; none at the end.
+/// Reads the next frame into `body` and returns its kind, or `None` at the end of the connection.
 ///
 /// # Errors
 /// The connection is broken, it ends within a frame, or a body is longer than `most`.
@@ -452,9 +453,9 @@ pub(super) async fn read_frame(
         return Err(garbled("it is too long"));
     }
     body.clear();
-    // What was once needed for a large one is not kept.
+    // Free the memory of a large body.
     body.shrink_to(64 << 10);
-    // Grows with what comes.
+    // The body grows with the received bytes.
     if from.take(length as u64).read_to_end(body).await? < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
