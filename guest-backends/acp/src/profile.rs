@@ -25,9 +25,9 @@ impl Agent for Profile {
             let options = json::parse(&settings.options).unwrap_or_default();
             self.read(&options)?;
         }
-        self.launch.clone().ok_or_else(|| {
-            failure("the agent to start is not known yet; send it a message first")
-        })
+        self.launch
+            .clone()
+            .ok_or_else(|| failure("the agent to start is not known yet; send it a message first"))
     }
 
     fn modes(&self) -> &Modes {

@@ -156,8 +156,7 @@ fn an_interrupt_during_a_tool_use_ends_the_turn() {
 }
 
 #[test]
-fn a_session_that_was_interrupted_in_a_command_is_closed_and_opened_again_for_the_next_prompt()
- {
+fn a_session_that_was_interrupted_in_a_command_is_closed_and_opened_again_for_the_next_prompt() {
     let mut play = play("codex-interrupt-mid-tool");
     play.start(with_modes(turn(1), r#"{"default":"agent"}"#)).until_host("session/cancel");
     assert!(play.written_with("session/close").is_empty());
@@ -257,11 +256,7 @@ fn a_session_is_resumed_without_its_history_if_the_agent_supports_it() {
     let first = done(&mut play);
     assert_eq!(first.outcome, Outcome::Completed);
     assert!(first.text.unwrap().starts_with("History: "), "the model knows the earlier messages");
-    assert_eq!(
-        first.usage.clone().unwrap().cost_usd,
-        None,
-        "the cost of earlier turns is unknown"
-    );
+    assert_eq!(first.usage.clone().unwrap().cost_usd, None, "the cost of earlier turns is unknown");
     assert!(play.written_with("session/load").is_empty());
     let mut copy = turn(2);
     copy.native_id = Some("68bfe30c-a51e-49e7-87f3-68dc8719301b".to_owned());

@@ -254,7 +254,10 @@ fn authentication_is_tried_once_as_configured_and_otherwise_fails_with_instructi
         "{}",
         failed.message
     );
-    assert!(agent.0.id_of("authenticate").is_none(), "the agent could discard its existing sign-in");
+    assert!(
+        agent.0.id_of("authenticate").is_none(),
+        "the agent could discard its existing sign-in"
+    );
     start.settings.options = r#"{"program":"acp-agent","sign-in":"api-key"}"#.to_owned();
     let mut agent = Agent::greeted(start, methods);
     agent.refuses("session/new", -32000, "Authentication required");
@@ -399,8 +402,7 @@ fn a_question_that_is_open_at_the_end_of_the_turn_is_cancelled() {
 }
 
 #[test]
-fn arguments_that_are_sent_as_text_are_read_from_permission_requests_but_not_from_output()
- {
+fn arguments_that_are_sent_as_text_are_read_from_permission_requests_but_not_from_output() {
     let mut agent = Agent::opened(turn(1), NOTHING, "");
     let call = |status: &str| {
         let text = r#"{\"where\":\"/etc/x\",\"n\":3}"#;
@@ -629,15 +631,15 @@ fn changes_during_planning_are_refused_without_asking() {
         !agent.0.actions.iter().any(|action| matches!(action, Action::Ask(_))),
         "no question is asked"
     );
-    assert_eq!(notices(&agent.0.actions).len(), changing.len(), "users see a notice for each refusal");
+    assert_eq!(
+        notices(&agent.0.actions).len(),
+        changing.len(),
+        "users see a notice for each refusal"
+    );
     wants(&mut agent, "6", r#"{"toolCallId":"f","kind":"read","title":"Read"}"#);
     assert!(matches!(agent.0.actions.last(), Some(Action::Ask(_))), "reading may be allowed");
     agent.answers("session/prompt", r#"{"stopReason":"cancelled"}"#);
-    assert_eq!(
-        agent.outcome(),
-        &Outcome::Completed,
-        "some agents end their turn after a refusal"
-    );
+    assert_eq!(agent.outcome(), &Outcome::Completed, "some agents end their turn after a refusal");
 }
 
 #[test]

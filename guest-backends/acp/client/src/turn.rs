@@ -222,12 +222,12 @@ impl Turn {
         self.tools.get(id)
     }
 
+    /// Marks a tool use as refused by the user. Not every agent reports its end.
     pub(crate) fn denied(&mut self, id: &str) {
         if let Some(tool) = self.tools.get_mut(id) {
             tool.denied = true;
         }
     }
-/// Marks a tool use as refused by the user. Not every agent reports its end.
 
     /// Handles the answer to a prompt. Returns the outcome of the turn if it was the last prompt.
     pub(crate) fn answered(
