@@ -1,21 +1,21 @@
-//! The rules for who may use the bot, pure, over the operator's lists.
+//! The rules for who may use the bot, as pure functions of the operator's lists.
 //!
-//! Owns the decision only; asking Discord for roles, parents and owners is the adapter's affair,
-//! and so is how a refusal is told.
+//! Owns only the decision. The adapter asks Discord for roles, parents and owners, and reports a
+//! refusal.
 
 use crate::agent::Safety;
 use crate::config::AllowLists;
 
-/// Somebody wanting something, as Discord tells it.
+/// A request, as Discord describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The Discord id of the author.
     pub author: u64,
-    /// The bot itself wrote.
+    /// Whether the bot itself wrote it.
     pub is_self: bool,
-    /// Another application's bot wrote.
+    /// Whether the bot of another application wrote it.
     pub is_bot: bool,
-    /// An integration wrote through a Discord webhook.
+    /// Whether an integration wrote it through a Discord webhook.
     pub is_webhook: bool,
     /// The author's roles in the guild.
     pub roles: &'a [u64],
@@ -23,24 +23,25 @@ pub struct Request<'a> {
     pub channel: u64,
     /// The channel a thread belongs to.
     pub parent_channel: Option<u64>,
-    /// None: a direct message.
+    /// The guild, or `None` for a direct message.
     pub guild: Option<u64>,
     /// The owner of the Discord application, or the members of the team that owns it.
     pub owners: &'a [u64],
 }
 
-/// The answer of the rules to a request.
+/// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The request may go on to the dispatcher.
     Allowed,
-    /// Not a person: no answer of any kind, or two bots talk for ever.
+    /// The author is not a person. The bot must not answer at all, or two bots would talk for ever.
     Ignored(Ignored),
-    /// A person who may not. To be logged; told only to somebody who used a command.
+    /// The author is a person without access. The refusal is logged, and shown only in reply to a
+    /// command.
     Refused(Refused),
 }
 
-/// An author that is never answered, whatever the lists say.
+/// The kind of author that is never answered, whatever the lists contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
     /// The bot wrote it itself.
@@ -54,48 +55,49 @@ pub enum Ignored {
     Webhook,
 }
 
-/// Why a person may not.
+/// The reason why a person has no access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Not one of `ALLOWED_GUILDS`.
+    /// The guild is not in `ALLOWED_GUILDS`.
     #[error("this bot is not open to this server")]
     Guild,
-    /// Neither the channel nor its parent is one of `ALLOWED_CHANNELS`.
+    /// Neither the channel nor its parent is in `ALLOWED_CHANNELS`.
     #[error("this bot does not answer in this channel")]
     Channel,
-    /// Neither in `ALLOWED_USERS` nor with one of `ALLOWED_ROLES`.
+    /// The person is neither in `ALLOWED_USERS` nor has one of `ALLOWED_ROLES`.
     #[error("you may not use this bot")]
     Member,
-    /// A direct message of somebody who is neither the owner nor in `ALLOWED_USERS`.
+    /// It is a direct message from a user who is neither an owner nor in `ALLOWED_USERS`.
     #[error("this bot takes direct messages only from its owner")]
     Direct,
 }
 
-/// What somebody may in a place, as Discord and the operator's lists have it now.
+/// The permissions of a person in a place, according to Discord and the operator's lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// May read what is said and done there.
+    /// Whether the person may read messages and activities there.
     pub sees: bool,
-    /// May write there.
+    /// Whether the person may write there.
     pub acts: bool,
-    /// Owns the Discord application, alone or in a team, or has an owner's rights.
+    /// Whether the person owns the Discord application, alone or in a team, or has the rights of an
+    /// owner.
     pub owner: bool,
     /// The user's roles in the guild, and the guild's own id, which is the role of everyone there.
     pub roles: Vec<u64>,
-    /// The channel that the place, a thread, belongs to.
+    /// The channel of the place, if it is a thread.
     pub parent: Option<u64>,
-    /// The guild that the place belongs to; none: direct messages, or no place in Discord.
+    /// The guild of the place, or `None` for direct messages and places outside Discord.
     pub guild: Option<u64>,
     /// The name of the place, for people.
     pub place: String,
 }
 
-/// Somebody who asked in Discord for a way into the dashboard.
+/// A person who asked in Discord for a link to the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visitor {
     /// The Discord id of the user.
     pub user: u64,
-    /// The name people know, in one line.
+    /// The person's name, on one line.
     pub name: String,
     /// The channel or thread in which the user asked.
     pub channel: u64,
@@ -103,9 +105,10 @@ pub struct Visitor {
 
 /// Decides about a request.
 ///
-/// An empty list leaves everybody in. In a guild, the guild, the channel (or its parent) and the
-/// member (by id or by role; a guild's own id is its `@everyone` role) all have to fit. Direct
-/// messages are for the owners and for listed users, wherever guilds and channels are limited to.
+/// An empty list admits everybody. In a guild, the guild, the channel (or its parent) and the
+/// member (by id or by role; a guild's own id is its `@everyone` role) must all be admitted. Direct
+/// messages are only for owners and listed users; lists of guilds and channels do not apply to
+/// them.
 #[must_use]
 pub fn decide(lists: &AllowLists, request: &Request<'_>) -> Access {
     if request.is_self {
@@ -136,8 +139,8 @@ pub fn decide(lists: &AllowLists, request: &Request<'_>) -> Access {
     if open || listed || has_role { Access::Allowed } else { Access::Refused(Refused::Member) }
 }
 
-/// A warning for the operator at start: who may use the bot, and what they can do with it; none
-/// when people or roles are listed.
+/// Returns a warning for the operator at the start about who may use the bot and what they can do
+/// with it. Returns `None` if people or roles are listed.
 #[must_use]
 pub fn warning(lists: &AllowLists, safety: Safety) -> Option<String> {
     if !lists.users.is_empty() || !lists.roles.is_empty() {
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_let_in_by_every_list_that_is_not_empty() {
+    fn people_must_be_admitted_by_every_list_that_is_not_empty() {
         let with_role = Request { roles: &[ROLE], ..member(BOB) };
         let in_thread = Request { channel: THREAD, parent_channel: Some(CHANNEL), ..member(ANN) };
         use Access::{Allowed, Refused as No};
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_person_is_ignored_even_when_listed() {
+    fn authors_that_are_not_people_are_ignored_even_if_listed() {
         let lists = lists(&[ANN], &[], &[], &[]);
         for (request, reason) in [
             (Request { is_self: true, is_bot: true, ..member(ANN) }, Ignored::Own),
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn open_access_is_said_with_what_it_means() {
+    fn open_access_causes_a_warning_with_its_consequences() {
         let open = AllowLists::default();
         let text = warning(&open, Safety::Danger).expect("a warning");
         assert!(

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-/// Stands for the version of an agent that is not known. It may be another one in each turn, so
-/// that no positions are learned for it.
+/// Replaces the version of an agent if that is unknown. The version may differ in each turn, so no
+/// positions are learned for it.
 pub const UNKNOWN_VERSION: &str = "unknown";
-/// Answered turns of a version from which positions are learned.
+/// Number of answered turns of a version after which no more positions are learned.
 const LEARNING_TURNS: u32 = 50;
-/// Turns in which a position must hold text beside the answer before it is ignored.
+/// Number of turns in which a position must contain text beside the answer before it is ignored.
 const CONFIRMATIONS: u32 = 3;
-/// Positions kept for a version, and bytes of each.
+/// Most positions that are kept for a version, and the longest of them in bytes.
 const POSITION_LIMIT: usize = 100;
 const POSITION_LENGTH: usize = 400;
-/// Answered turns of a backend after which a turn without an answer is suspicious.
+/// Number of answered turns of a backend after which a turn without an answer is suspicious.
 const USUAL_TURNS: u32 = 20;
-/// Versions of an agent that are kept, and bytes of the name of each.
+/// Most versions of an agent that are kept, and the longest of their names in bytes.
 const VERSION_LIMIT: usize = 3;
 const VERSION_LENGTH: usize = 80;
 
@@ -83,7 +83,7 @@ pub struct Success<'a> {
 }
 
 impl Baseline {
-    /// Makes one of the values that were saved.
+    /// Makes a baseline from saved values.
     #[must_use]
     pub fn saved(
         answered: u32,
@@ -94,19 +94,19 @@ impl Baseline {
         Self { answered, silent, last, positions, pending: Default::default() }
     }
 
-    /// Whether positions are still learned.
+    /// Returns whether positions are still learned.
     #[must_use]
     pub fn is_learning(&self) -> bool {
         self.answered < LEARNING_TURNS
     }
 
-    /// Whether text at a position is known to be no part of an answer.
+    /// Returns whether text at a position is known not to be part of an answer.
     #[must_use]
     pub fn ignores(&self, position: &str) -> bool {
         self.positions.get(position).is_some_and(Position::is_confirmed)
     }
 
-    /// Takes a turn into account. Returns whether something changed that must be saved.
+    /// Adds a turn. Returns whether something changed that must be saved.
     fn add(&mut self, turn: Success<'_>) -> bool {
         self.last = turn.at;
         let (component, count) = &mut self.pending;
@@ -117,7 +117,7 @@ impl Baseline {
             self.pending.1 += 1;
             return false;
         }
-        // Another component may have lost those answers.
+        // Answers that were missing with another component may have been lost by it.
         let silent = if component == turn.component { *count } else { 0 };
         *count = 0;
         self.silent = self.silent.saturating_add(silent);
@@ -174,7 +174,7 @@ impl Baselines {
         Some(self.0.lock().get(&version).cloned().unwrap_or_default())
     }
 
-    /// Takes a turn into account. Returns the baseline if it must be saved.
+    /// Adds a turn. Returns the baseline if it must be saved.
     pub fn add(
         &self,
         backend: &str,
@@ -189,7 +189,7 @@ impl Baselines {
         changed
     }
 
-    /// Whether many turns of a backend had an answer and none had nothing.
+    /// Returns whether many turns of a backend had an answer and no turn lacked one.
     #[must_use]
     pub fn always_answers(&self, backend: &str) -> bool {
         let all = self.0.lock();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_unusual_after_many_answers_and_usual_once_answers_follow_it() {
+    fn a_missing_answer_is_unusual_after_many_answers_and_usual_once_answers_follow_it() {
         let all = Baselines::default();
         for _ in 0..USUAL_TURNS {
             assert!(!all.always_answers("b"));

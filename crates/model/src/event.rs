@@ -1,28 +1,29 @@
-//! The events that enter the queue, and the lanes they wait in.
+//! The events that enter the queue, and the lanes in which they wait.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Position in the order of acceptance; increasing over the life of the program.
+/// Position in the order of acceptance. It increases while the program runs.
 pub type Sequence = u64;
 
-/// Where the numbers of events begin that nothing keeps; no other is as high.
+/// The start of the numbers of events that are not saved. No other number is as high.
 pub const ASIDE: Sequence = u64::MAX / 2;
 
-/// Bits of a number that count within one block. Several machines that share a bot give numbers of
-/// blocks of their own; the bits above these are the block.
+/// Bits of a number that count within one block. Machines that share a bot assign numbers from
+/// blocks of their own; the higher bits are the block.
 pub const BLOCK_BITS: u32 = 32;
 
-/// Whether a number is of the block that begins with `first`; zero: this gateway serves alone, and
-/// all numbers are its own.
+/// Returns whether a number is in the block that begins with `first`. If `first` is zero, the
+/// gateway serves alone and all numbers are its own.
 #[must_use]
 pub fn is_of_block(number: Sequence, first: Sequence) -> bool {
     first == 0 || number >> BLOCK_BITS == first >> BLOCK_BITS
 }
 
-/// The ordered line an event waits in. Within one, strict order; lanes run side by side.
+/// The queue in which an event waits. Events of one lane run in strict order; lanes run in
+/// parallel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lane {
@@ -41,14 +42,14 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// Whether what happens in it never goes to another machine.
+    /// Returns whether its events never move to another machine.
     #[must_use]
     pub fn stays(&self) -> bool {
         matches!(self, Self::Console | Self::Hook(_))
     }
 }
 
-/// Tells which lanes are meant.
+/// Selects lanes.
 pub type Lanes = Arc<dyn Fn(&Lane) -> bool + Send + Sync>;
 
 impl fmt::Display for Lane {
@@ -67,7 +68,7 @@ impl fmt::Display for Lane {
 impl std::str::FromStr for Lane {
     type Err = String;
 
-    /// Reads what `Display` writes.
+    /// Parses the text that `Display` writes.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "console" {
             return Ok(Self::Console);
@@ -93,23 +94,23 @@ impl std::str::FromStr for Lane {
     }
 }
 
-/// The kind of thing that asked for a turn.
+/// The kind of source that asked for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// A person wrote it, in Discord or at the terminal.
     Message,
-    /// A timer of `heartbeat.md`.
+    /// A check of `heartbeat.md` was due.
     Heartbeat,
-    /// A cron job of `agents.md` came round.
+    /// A cron job of `agents.md` was due.
     Cron,
-    /// The gateway's own life: startup, shutdown.
+    /// The gateway itself, for example at startup or shutdown.
     Hook,
     /// Another system called one of the webhooks.
     Webhook,
 }
 
-/// Where an event came from, so that its answer finds the way back.
+/// The origin of an event, to which its answer is delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -117,7 +118,7 @@ pub enum Origin {
     Console,
     /// A message that somebody wrote in Discord.
     Message {
-        /// The channel or thread it stands in.
+        /// The channel or thread that contains it.
         channel: u64,
         /// The Discord id of the message.
         message: u64,
@@ -128,19 +129,20 @@ pub enum Origin {
         channel: u64,
         /// The Discord id of the interaction.
         interaction: u64,
-        /// The way back to the command's own message.
+        /// The token for editing the command's own message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pass: Option<Pass>,
     },
     /// The gateway itself: a heartbeat, a cron job, a hook or a webhook.
     Internal {
-        /// Where the answer goes; none: the operator's output channel, if there is one.
+        /// The channel for the answer, or `None` for the operator's output channel, if there is
+        /// one.
         channel: Option<u64>,
     },
 }
 
-/// The token of a slash command: good for its own message, for fifteen minutes. Not shown by
-/// `Debug`.
+/// The token of a slash command. It is valid for the command's own message for fifteen minutes.
+/// `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pass(pub String);
@@ -151,17 +153,17 @@ impl fmt::Debug for Pass {
     }
 }
 
-/// A file that came with a prompt; its bytes are fetched when its turn begins.
+/// A file that came with a prompt. Its content is downloaded when the turn begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Attached {
-    /// The sender's name of it: shown, never used as a path.
+    /// The sender's name of the file, which is shown but never used as a path.
     pub name: String,
-    /// The type its sender claims, for example `image/png`.
+    /// The media type that the sender claims, for example `image/png`.
     pub media_type: Option<String>,
-    /// Its size in bytes, as announced.
+    /// Its announced size in bytes.
     pub size: u64,
-    /// Where the outlet finds it.
+    /// The URL or path from which the outlet gets it.
     pub source: String,
 }
 
@@ -169,13 +171,14 @@ pub struct Attached {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Quoted {
-    /// The name of its author; none: forwarded, and Discord does not say who wrote it.
+    /// The name of its author, or `None` if it was forwarded, because Discord does not name the
+    /// author then.
     pub author: Option<String>,
     /// The text of the message.
     pub text: String,
 }
 
-/// Something to do a turn for.
+/// A request for a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Event {
@@ -183,15 +186,15 @@ pub struct Event {
     pub sequence: Sequence,
     /// When it was accepted, milliseconds since 1970.
     pub accepted_ms: i64,
-    /// The kind of thing that asked.
+    /// The kind of source that asked for it.
     pub kind: EventKind,
     /// The lane it waits in.
     pub lane: Lane,
-    /// Where its answer goes.
+    /// The origin, to which its answer is delivered.
     pub origin: Origin,
-    /// The name of the prompt's author, for multi-user channels; a single line.
+    /// The name of the prompt's author, on one line, for channels with several users.
     pub author: Option<String>,
-    /// The Discord user who asked and may answer the agent's questions; none: nobody there.
+    /// The Discord user who asked and may answer the agent's questions, or `None` if no user did.
     #[serde(default)]
     pub asker: Option<u64>,
     /// The text for the agent, verbatim.
@@ -205,35 +208,37 @@ pub struct Event {
     /// The message it replies to or forwards, as in [`NewEvent::quoted`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
-    /// The same for the same thing happening twice, as in [`NewEvent::key`].
+    /// The key that is the same if the same thing happens twice, as in [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
-    /// See [`NewEvent::opens_thread`]; no longer, once there is one.
+    /// Whether a thread must be opened first, as in [`NewEvent::opens_thread`]. It is false once
+    /// the thread exists.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_thread: bool,
-    /// Whether its author is told that it was taken late, as in [`NewEvent::late`].
+    /// Whether its author is notified of the delay, as in [`NewEvent::late`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
 }
 
 impl Event {
-    /// Whether it is about one life of the gateway: the next one does not take it up again. An
-    /// event with a key happens once in all lives, as the instructions of the first start do.
+    /// Returns whether the event ends with this gateway process, so that the next process does not
+    /// continue it. An event with a key happens only once in all processes, such as the
+    /// instructions of the first start.
     #[must_use]
     pub fn of_one_life(&self) -> bool {
         matches!(self.lane, Lane::Hook(_)) && self.key.is_none()
     }
 }
 
-/// An event before it was accepted, as it also goes from one machine to another.
+/// An event before it is accepted, also when it is sent to another machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NewEvent {
-    /// The kind of thing that asks, as in [`Event::kind`].
+    /// The kind of source that asks for it, as in [`Event::kind`].
     pub kind: EventKind,
-    /// The lane it is to wait in, as in [`Event::lane`].
+    /// The lane in which it must wait, as in [`Event::lane`].
     pub lane: Lane,
-    /// Where its answer goes, as in [`Event::origin`].
+    /// The origin, as in [`Event::origin`].
     pub origin: Origin,
     /// The name of the prompt's author, as in [`Event::author`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -243,33 +248,34 @@ pub struct NewEvent {
     pub asker: Option<u64>,
     /// The text for the agent, as in [`Event::prompt`].
     pub prompt: String,
-    /// The channel that the lane's thread belongs to, whose settings hold where the thread has
-    /// none.
+    /// The channel of the lane's thread. Its settings apply if the thread has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u64>,
-    /// Files that came with the prompt, or with what it replies to or forwards.
+    /// The files that came with the prompt or with the message that it quotes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<Attached>,
     /// The message that the prompt replies to or forwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
-    /// The same for the same thing happening twice (`discord:…`, `cron:backup:…`): a second one is
-    /// not taken.
+    /// A key that is the same if the same thing happens twice (`discord:…`, `cron:backup:…`). A
+    /// second event with the same key is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// A thread is opened first, and it is answered there. Until then it waits in no lane.
+    /// Whether a thread must be opened first, in which it is answered. Until then it waits in no
+    /// lane.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_thread: bool,
-    /// It was written while nobody could take it: how fast its author may ask is no matter.
+    /// Whether it was written while the gateway could not receive it. Limits on the rate of prompts
+    /// then do not apply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missed: bool,
-    /// It was written so long before it could be taken that its author is told so.
+    /// Whether it was written so long before it was accepted that its author is notified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
 }
 
 impl NewEvent {
-    /// Makes one that nobody in particular asked for, with nothing attached.
+    /// Makes an event without an author and attachments.
     #[must_use]
     pub fn new(kind: EventKind, lane: Lane, origin: Origin, prompt: impl Into<String>) -> Self {
         let prompt = prompt.into();
@@ -290,7 +296,7 @@ impl NewEvent {
         }
     }
 
-    /// Returns it as it was accepted.
+    /// Returns the accepted event.
     #[must_use]
     pub fn accepted(self, sequence: Sequence, accepted_ms: i64) -> Event {
         let Self {
@@ -332,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_reads_back_what_it_writes() {
+    fn a_lane_is_parsed_back_from_its_text() {
         for lane in [
             Lane::Console,
             Lane::Channel(7),
@@ -342,7 +348,7 @@ mod tests {
             assert_eq!(lane.to_string().parse::<Lane>(), Ok(lane));
         }
         for bad in ["", "channel:x", "cron:", "nonsense:1", "channel"] {
-            assert!(bad.parse::<Lane>().is_err(), "{bad:?} was taken");
+            assert!(bad.parse::<Lane>().is_err(), "{bad:?} was accepted");
         }
     }
 }

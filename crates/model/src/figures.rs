@@ -1,12 +1,11 @@
-//! Every figure the program keeps of itself: names, labels, meanings, and the one way to count
-//! each.
+//! The metrics of the program: names, labels and meanings, and one function to record each.
 //!
-//! The rest of the program calls the functions here where things happen; nobody else names the
-//! `metrics` facade. Without a recorder (`STATUS_ADDRESS` is empty) each call costs next to
-//! nothing. Label values are ours or the operator's (names of backends), never ids and never
-//! people's text, so that there are only so many. `docs/operating.md` lists [`FIGURES`];
-//! `architecture::the_documentation_lists_every_figure` compares them, `gateway::status` what is
-//! really counted.
+//! The rest of the program calls these functions and never names the `metrics` facade. Without a
+//! recorder (`STATUS_ADDRESS` is empty) a call costs next to nothing. Label values come from the
+//! program or the operator (names of backends), never from ids or people's text, so that their
+//! number is limited. `docs/operating.md` lists [`FIGURES`];
+//! `architecture::the_documentation_lists_every_figure` compares them, and `gateway::status` checks
+//! what is recorded.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +13,19 @@ use metrics::{counter, gauge, histogram};
 
 use crate::event::EventKind;
 
-/// The type of a figure, as Prometheus has it.
+/// The type of a metric in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Only grows while the program runs.
+    /// A value that only grows while the program runs.
     Counter,
-    /// As it is now.
+    /// A present value.
     Gauge,
     /// Seconds, counted in these buckets.
     Histogram(&'static [f64]),
 }
 
 impl Kind {
-    /// Its name in Prometheus' text.
+    /// Returns its name in Prometheus' text format.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -37,16 +36,16 @@ impl Kind {
     }
 }
 
-/// One figure of the status page, as documented and exported.
+/// A metric of the status page.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Its name; the unit is its end.
+    /// Its name, which ends with the unit.
     pub name: &'static str,
-    /// The type it is exported with.
+    /// The type with which it is exported.
     pub kind: Kind,
-    /// By what it is told apart.
+    /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// One line for the operator.
+    /// A description for the operator, on one line.
     pub meaning: &'static str,
 }
 
@@ -61,11 +60,11 @@ const fn f(
 
 use Kind::{Counter, Gauge, Histogram};
 
-/// From a syllable to the longest turn.
+/// From a short answer to the longest turn, in seconds.
 const TURN: Kind = Histogram(&[
     0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1_800.0, 3_600.0,
 ]);
-/// From a call of nothing to twice the limit of one.
+/// From an empty call to twice the time limit of a call, in seconds.
 const CALL: Kind = Histogram(&[
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0,
 ]);
@@ -117,49 +116,49 @@ const DESCRIPTORS: &str = "process_open_fds";
 const STARTED: &str = "process_start_time_seconds";
 const BUILD: &str = "aetheel_build_info";
 
-/// Every figure, in the order of the documentation.
-#[rustfmt::skip] // A line each, as in the documentation.
+/// All metrics, in the order of the documentation.
+#[rustfmt::skip] // One line for each, as in the documentation.
 pub const FIGURES: &[Figure] = &[
     f(EVENTS, Counter, &["type", "outcome"], "Events: `accepted`, `refused`, then `delivered`, `undelivered` or `withdrawn` (no turn was begun)"),
     f(WAIT, TURN, &["type"], "Time from the acceptance of an event to the beginning of its turn"),
-    f(DEPTH, Gauge, &[], "Events that wait"),
-    f(OLDEST, Gauge, &[], "Age of the event that waits longest; 0: none waits"),
-    f(RUNNING, Gauge, &[], "Events whose turns run"),
+    f(DEPTH, Gauge, &[], "Number of waiting events"),
+    f(OLDEST, Gauge, &[], "Age of the event that has waited longest; 0 if no event waits"),
+    f(RUNNING, Gauge, &[], "Number of events whose turns run"),
     f(FIRED, Counter, &["type"], "Ticks of heartbeats and cron jobs that became events"),
-    f(SKIPPED, Counter, &["type", "reason"], "Ticks that became no event: `busy` (the one before still ran), `missed` or `refused`"),
+    f(SKIPPED, Counter, &["type", "reason"], "Ticks that did not become events: `busy` (the previous one still ran), `missed` or `refused`"),
     f(TURNS, Counter, &["backend", "ending"], "Turns by how they ended"),
     f(TURN_SECONDS, TURN, &["backend"], "Time from the beginning of a turn to its end"),
     f(FIRST_TEXT, TURN, &["backend"], "Time from the beginning of a turn to the agent's first text"),
-    f(LINKS, Gauge, &[], "Links that are open: agents at work, and those kept warm"),
+    f(LINKS, Gauge, &[], "Open links: working agents, and those kept warm"),
     f(KILLS, Counter, &[], "Agents that were killed (SIGKILL), because they did not end by themselves"),
-    f(ORPHANS, Counter, &[], "Processes an earlier gateway had left behind, killed at the start"),
+    f(ORPHANS, Counter, &[], "Processes of an earlier gateway that were killed at the start"),
     f(TRUNCATED, Counter, &["backend"], "Lines of agents cut at `LINE_LIMIT_BYTES`"),
     f(CALLS, CALL, &["backend"], "Run time of one call into a backend"),
     f(GUEST_FAILURES, Counter, &["backend", "kind"], "Failures of backends: `refused`, `trapped` or `cut-off`"),
     f(UNRECOGNISED, Counter, &["backend", "agent_version", "generation"], "Output of agents that their backend does not know; `docs/drift.md`"),
-    f(LOST, Counter, &["backend", "outcome"], "Replies no backend could read: `lost`, then `delivered` or `given-up`; `docs/recovery.md`"),
+    f(LOST, Counter, &["backend", "outcome"], "Replies that no backend could read: `lost`, then `delivered` or `given-up`; `docs/recovery.md`"),
     f(ROLLBACKS, Counter, &["backend", "result"], "Backends found to parse worse than before: `done`, `failed` or `off` (not rolled back)"),
     f(RELOADS, Counter, &["result"], "Loads of backend files: `loaded`, `refused`, `unchanged`, `stands-by` or `vanished`"),
-    f(GENERATION, Gauge, &["backend"], "Which load of a backend serves"),
+    f(GENERATION, Gauge, &["backend"], "Generation of a backend that serves"),
     f(QUESTIONS, Counter, &["outcome"], "Questions of agents: `opened`, then `answered`, `expired`, `withdrawn`, `turn-ended` or `unseen`"),
-    f(QUESTIONS_OPEN, Gauge, &[], "Questions that wait for people"),
+    f(QUESTIONS_OPEN, Gauge, &[], "Open questions to people"),
     f(CONNECTED, Gauge, &[], "Shards that are connected to Discord's gateway"),
-    f(SHARDS, Gauge, &[], "Shards that this node is to have connected; 0: another node has them"),
+    f(SHARDS, Gauge, &[], "Shards that this node should have connected; 0 if another node has them"),
     f(LOGINS, Counter, &[], "Logins to Discord's gateway; 1,000 a day are allowed"),
     f(LOGINS_LEFT, Gauge, &[], "Logins left today, as of the last one"),
-    f(CLUSTER_LEASE, Gauge, &[], "For how long this node may still speak without reaching the database of its cluster"),
-    f(CLUSTER_NODES, Gauge, &[], "Nodes of the cluster that live"),
+    f(CLUSTER_LEASE, Gauge, &[], "How long this node may still write to Discord without reaching the cluster's database"),
+    f(CLUSTER_NODES, Gauge, &[], "Nodes of the cluster that are alive"),
     f(CLUSTER_SEAT, Gauge, &[], "1 on the node of the cluster that is logged in to Discord"),
-    f(CLUSTER_TAKEOVERS, Counter, &[], "How often this node took over what another one had left"),
+    f(CLUSTER_TAKEOVERS, Counter, &[], "How often this node took over from another one"),
     f(CLUSTER_INTERRUPTED, Counter, &[], "Turns that another node had begun when this one took over; they were fenced there"),
-    f(REQUESTS, Counter, &["status"], "Answers of Discord by HTTP status; `none`: no answer came"),
-    f(INVALID, Gauge, &[], "Answers of 401, 403 and 429 in the last ten minutes; Discord bans at 10,000"),
+    f(REQUESTS, Counter, &["status"], "Responses of Discord by HTTP status; `none` if there was no response"),
+    f(INVALID, Gauge, &[], "Responses with 401, 403 and 429 in the last ten minutes; Discord bans at 10,000"),
     f(MESSAGES, Counter, &["stage", "how"], "Messages of answers: `draft` or `final`, a `post` or an `edit`"),
     f(SEND_FAILURES, Counter, &[], "Answers that could not be sent to Discord"),
-    f(WEBHOOKS, Counter, &["webhook", "status"], "Calls of webhooks by HTTP status; `-`: no such webhook"),
-    f(HEARTBEAT_AGE, Gauge, &[], "Seconds since the last heartbeat came through intake, queue and reply; above 60, prompts may not come through either"),
+    f(WEBHOOKS, Counter, &["webhook", "status"], "Calls of webhooks by HTTP status; `-` for an unknown webhook"),
+    f(HEARTBEAT_AGE, Gauge, &[], "Seconds since a test event last passed intake, queue and reply; above 60, prompts may not pass either"),
     f(RECORDING_DROPPED, Counter, &[], "Bytes of recordings lost because the disk was too slow"),
-    f(RECORDING_CUT, Counter, &[], "Bytes not recorded because there was no room for them"),
+    f(RECORDING_CUT, Counter, &[], "Bytes not recorded because there was no space for them"),
     f(UNWRITTEN, Counter, &[], "Turns that are missing in `state/turns`, because the disk was full or too slow"),
     f(LEFT_OUT, Counter, &[], "Repeated warnings left out of the log"),
     f(MEMORY, Gauge, &[], "Resident memory of the gateway, without its agents"),
@@ -168,8 +167,8 @@ pub const FIGURES: &[Figure] = &[
     f(BUILD, Gauge, &["version"], "1, with the version that runs"),
 ];
 
-/// Tells the recorder what there is, and counters without labels that they are at zero. Call it
-/// once there is one.
+/// Describes all metrics to the recorder, and sets counters without labels to zero. Call it once
+/// there is a recorder.
 pub fn describe() {
     for figure in FIGURES {
         let Figure { name, meaning, .. } = *figure;
@@ -187,22 +186,22 @@ pub fn describe() {
     gauge!(CONNECTED).set(0.0);
 }
 
-/// The fate of an event.
+/// The outcome of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was taken into the queue.
+    /// It was accepted into the queue.
     Accepted,
-    /// It was not taken.
+    /// It was not accepted.
     Refused,
     /// Its answer reached people.
     Delivered,
     /// Its answer reached nobody.
     Undelivered,
-    /// It was taken, and is over without a turn.
+    /// It was accepted, but ended without a turn.
     Withdrawn,
 }
 
-/// Something became of an event.
+/// Counts the outcome of an event.
 pub fn event(kind: EventKind, outcome: Outcome) {
     let outcome = match outcome {
         Outcome::Accepted => "accepted",
@@ -214,30 +213,30 @@ pub fn event(kind: EventKind, outcome: Outcome) {
     counter!(EVENTS, "type" => type_of(kind), "outcome" => outcome).increment(1);
 }
 
-/// An event waited so long for its turn.
+/// Records how long an event waited for its turn.
 pub fn waited(kind: EventKind, accepted_ms: i64) {
     let waited = jiff::Timestamp::now().as_millisecond().saturating_sub(accepted_ms).max(0);
     histogram!(WAIT, "type" => type_of(kind)).record(waited as f64 / 1_000.0);
 }
 
-/// The queue as it is; the age in milliseconds.
+/// Sets the state of the queue. The age is in milliseconds.
 pub fn queue(waiting: usize, oldest_ms: Option<i64>, running: usize) {
     gauge!(DEPTH).set(waiting as f64);
     gauge!(OLDEST).set(oldest_ms.unwrap_or(0).max(0) as f64 / 1_000.0);
     gauge!(RUNNING).set(running as f64);
 }
 
-/// A tick of a heartbeat or cron job became an event.
+/// Counts a tick of a heartbeat or cron job that became an event.
 pub fn schedule_fired(kind: EventKind) {
     counter!(FIRED, "type" => type_of(kind)).increment(1);
 }
 
-/// Ticks of a heartbeat or cron job became nothing.
+/// Counts ticks of a heartbeat or cron job that became no event.
 pub fn schedule_skipped(kind: EventKind, reason: &'static str, ticks: u32) {
     counter!(SKIPPED, "type" => type_of(kind), "reason" => reason).increment(ticks.into());
 }
 
-/// Links and questions that are open.
+/// Sets the number of open links and questions.
 pub fn open(links: usize, questions: usize) {
     gauge!(LINKS).set(links as f64);
     gauge!(QUESTIONS_OPEN).set(questions as f64);
@@ -249,165 +248,165 @@ pub fn turn_ended(backend: &str, ending: &'static str, took: Duration) {
     histogram!(TURN_SECONDS, "backend" => backend.to_owned()).record(took);
 }
 
-/// The first text of a turn came.
+/// Records the time until the first text of a turn.
 pub fn first_text(backend: &str, after: Duration) {
     histogram!(FIRST_TEXT, "backend" => backend.to_owned()).record(after);
 }
 
-/// An agent of this version said what this load of its backend does not know.
+/// Counts output that this generation of a backend does not know, for this version of the agent.
 pub fn unrecognised(backend: &str, agent_version: &str, generation: &str) {
     let (backend, agent_version, generation) =
         (backend.to_owned(), agent_version.to_owned(), generation.to_owned());
     counter!(UNRECOGNISED, "backend" => backend, "agent_version" => agent_version, "generation" => generation).increment(1);
 }
 
-/// A reply could not be read, or something became of one that could not; `outcome` is the word of
-/// its state.
+/// Counts a reply that could not be read, or a change of its state. `outcome` is the word of the
+/// state.
 pub fn lost_reply(backend: &str, outcome: &'static str) {
     counter!(LOST, "backend" => backend.to_owned(), "outcome" => outcome).increment(1);
 }
 
-/// A backend read worse than the one before it; what became of it.
+/// Counts the result of rolling back a backend that parsed worse than the previous one.
 pub fn rolled_back(backend: &str, result: &'static str) {
     counter!(ROLLBACKS, "backend" => backend.to_owned(), "result" => result).increment(1);
 }
 
-/// Lines of an agent were cut.
+/// Counts lines of an agent that were cut.
 pub fn lines_truncated(backend: &str, count: u64) {
     if count > 0 {
         counter!(TRUNCATED, "backend" => backend.to_owned()).increment(count);
     }
 }
 
-/// An agent that still lived was killed.
+/// Counts an agent that was killed because it still ran.
 pub fn process_killed() {
     counter!(KILLS).increment(1);
 }
 
-/// Processes of an earlier gateway were killed.
+/// Counts processes of an earlier gateway that were killed.
 pub fn orphans_killed(count: usize) {
     counter!(ORPHANS).increment(count as u64);
 }
 
-/// Measures the calls into one guest; made once a guest, because a call may be shorter than finding
-/// the figure.
+/// Measures the calls into one guest. It is made once for each guest, because a call may be shorter
+/// than looking up the metric.
 pub struct Calls(metrics::Histogram);
 
 impl Calls {
-    /// For the guests of a backend.
+    /// Makes one for the guests of a backend.
     #[must_use]
     pub fn of(backend: &str) -> Self {
         Self(histogram!(CALLS, "backend" => backend.to_owned()))
     }
 
-    /// A call that began then has ended.
+    /// Records a call that began at this time and has ended.
     pub fn ended(&self, began: Instant) {
         self.0.record(began.elapsed());
     }
 }
 
-/// A backend failed; `kind` is a word of its failure.
+/// Counts a failure of a backend. `kind` is a word for the failure.
 pub fn guest_failed(backend: &str, kind: &'static str) {
     counter!(GUEST_FAILURES, "backend" => backend.to_owned(), "kind" => kind).increment(1);
 }
 
-/// A file of the backends folder was looked at.
+/// Counts the result of loading a file of the backends folder.
 pub fn reloaded(result: &'static str) {
     counter!(RELOADS, "result" => result).increment(1);
 }
 
-/// A generation begins to serve.
+/// Sets the generation of a backend that serves.
 pub fn generation(backend: &str, number: u32) {
     gauge!(GENERATION, "backend" => backend.to_owned()).set(number);
 }
 
-/// Something became of a question.
+/// Counts the outcome of a question.
 pub fn question(outcome: &'static str) {
     counter!(QUESTIONS, "outcome" => outcome).increment(1);
 }
 
-/// So many of so many shards are connected to Discord's gateway.
+/// Sets how many of how many shards are connected to Discord's gateway.
 pub fn discord_connected((connected, shards): (usize, usize)) {
     gauge!(CONNECTED).set(connected as f64);
     gauge!(SHARDS).set(shards as f64);
 }
 
-/// A login to Discord's gateway begins.
+/// Counts a login to Discord's gateway.
 pub fn discord_login() {
     counter!(LOGINS).increment(1);
 }
 
-/// So many logins are left today.
+/// Sets how many logins are left today.
 pub fn discord_logins_left(left: u64) {
     gauge!(LOGINS_LEFT).set(left as f64);
 }
 
-/// The node's place in its cluster: how long its lease lasts, how many nodes live, whether this one
-/// has the seat.
+/// Sets the state of the node in its cluster: how long its lease lasts, how many nodes are alive,
+/// and whether this one is the leader.
 pub fn cluster(lease_left: Duration, nodes: usize, seat: bool) {
     gauge!(CLUSTER_LEASE).set(lease_left.as_secs_f64());
     gauge!(CLUSTER_NODES).set(nodes as f64);
     gauge!(CLUSTER_SEAT).set(f64::from(u8::from(seat)));
 }
 
-/// This node took over what another one had left, with so many turns that had begun.
+/// Counts a takeover from another node, with the number of turns that it had begun.
 pub fn cluster_takeover(interrupted: usize) {
     counter!(CLUSTER_TAKEOVERS).increment(1);
     counter!(CLUSTER_INTERRUPTED).increment(interrupted as u64);
 }
 
-/// Discord answered; none: it did not.
+/// Counts a response of Discord, or `None` if there was no response.
 pub fn discord_answered(status: Option<u16>) {
     counter!(REQUESTS, "status" => status.map_or_else(|| "none".to_owned(), |status| status.to_string())).increment(1);
 }
 
-/// Requests Discord held against us lately.
+/// Sets the number of requests that Discord recently rejected as invalid.
 pub fn discord_invalid(lately: usize) {
     gauge!(INVALID).set(lately as f64);
 }
 
-/// A message of an answer was posted or edited.
+/// Counts a message of an answer that was posted or edited.
 pub fn discord_message(last: bool, posted: bool) {
     let (stage, how) = (if last { "final" } else { "draft" }, if posted { "post" } else { "edit" });
     counter!(MESSAGES, "stage" => stage, "how" => how).increment(1);
 }
 
-/// An answer was not sent.
+/// Counts an answer that was not sent.
 pub fn discord_send_failed() {
     counter!(SEND_FAILURES).increment(1);
 }
 
-/// A webhook was called; none: there is no such one.
+/// Counts a call of a webhook, or `None` if there is no such webhook.
 pub fn webhook_called(webhook: Option<&str>, status: u16) {
     counter!(WEBHOOKS, "webhook" => webhook.unwrap_or("-").to_owned(), "status" => status.to_string()).increment(1);
 }
 
-/// Nothing came through intake, queue and reply for so long.
+/// Sets the time since a heartbeat last passed intake, queue and reply.
 pub fn heartbeat(silence: Duration) {
     metrics::gauge!(HEARTBEAT_AGE).set(silence.as_secs_f64());
 }
 
-/// Bytes of a recording were not written, because there was no room for them.
+/// Counts bytes of a recording that were not written because there was no space for them.
 pub fn recording_cut(bytes: u64) {
     metrics::counter!(RECORDING_CUT).increment(bytes);
 }
 
-/// Bytes of a recording were lost.
+/// Counts bytes of a recording that were lost.
 pub fn recording_dropped(bytes: u64) {
     counter!(RECORDING_DROPPED).increment(bytes);
 }
 
-/// A turn was not written down.
+/// Counts a turn that was not saved.
 pub fn turn_unwritten() {
     counter!(UNWRITTEN).increment(1);
 }
 
-/// A line was left out of the log.
+/// Counts a line that was left out of the log.
 pub fn log_line_left_out() {
     counter!(LEFT_OUT).increment(1);
 }
 
-/// Sets the figures the system tells of this process; none where there is no `/proc`.
+/// Sets the metrics of this process that the system reports, or none without `/proc`.
 pub fn process(resident_bytes: Option<u64>, descriptors: Option<usize>) {
     if let Some(bytes) = resident_bytes {
         gauge!(MEMORY).set(bytes as f64);
@@ -432,11 +431,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_end_in_their_unit_and_stand_there_once() {
+    fn names_end_in_their_unit_and_are_unique() {
         for (at, figure) in FIGURES.iter().enumerate() {
             assert!(
                 FIGURES[..at].iter().all(|other| other.name != figure.name),
-                "{} stands there twice",
+                "{} occurs twice",
                 figure.name
             );
             match figure.kind {

@@ -1,8 +1,8 @@
-//! Folding agent-events into what a person should see at this moment.
+//! Folds agent events into the state that people should see.
 //!
-//! [`Transcript`] is the state of one turn as told so far. It owns no I/O and no clock, and how
-//! events were batched never changes it. Taking an event in costs as much as the event is long,
-//! however many came before it.
+//! [`Transcript`] is the present state of one turn. It has no I/O and no clock, and the way in
+//! which events were batched does not affect it. Applying an event costs time in proportion to its
+//! length, however many came before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,25 +11,25 @@ use crate::agent::{
     Unrecognised, Usage,
 };
 
-/// Artifacts of one turn that are kept.
+/// Most artifacts of one turn that are kept.
 const ARTIFACTS: usize = 10;
-/// Background tasks of one turn that are kept.
+/// Most background tasks of one turn that are kept.
 const TASKS: usize = 200;
-/// Quotas that are kept.
+/// Most quotas that are kept.
 const QUOTAS: usize = 20;
-/// Notices of one turn that are kept.
+/// Most notices of one turn that are kept.
 const NOTICES: usize = 50;
-/// Kinds of unknown output of one turn that are told apart.
+/// Most kinds of unknown output of one turn that are distinguished.
 const UNKNOWN_KINDS: usize = 200;
-/// Bytes of a running tool's output that are kept, from its end.
+/// Size, in bytes, of the end of a running tool's output that is kept.
 const TAIL: usize = 2 << 10;
 
-/// A tool use and how it stands.
+/// A tool use and its status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolUse {
-    /// The event with which it began.
+    /// The event with which it began, or the latest one with the same id.
     pub start: ToolStart,
-    /// None while it runs.
+    /// The result, or `None` while it runs.
     pub status: Option<ToolStatus>,
     /// The end of the output that was reported while it runs.
     tail: String,
@@ -54,15 +54,15 @@ impl ToolUse {
     }
 }
 
-/// A turn as told so far.
+/// The state of a turn so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
     text: BTreeMap<u32, String>,
     thinking: BTreeMap<u32, String>,
     tools: Vec<ToolUse>,
-    /// Where each tool use stands in `tools`, by its id.
+    /// The index of each tool use in `tools`, by its id.
     places: HashMap<String, usize>,
-    /// Which of `tools` are still running.
+    /// The indexes of the running `tools`.
     running: BTreeSet<usize>,
     plan: Vec<PlanEntry>,
     usage: Option<Usage>,
@@ -72,15 +72,15 @@ pub struct Transcript {
     notices: Vec<String>,
     retry: Option<String>,
     unrecognised: BTreeMap<String, u32>,
-    /// Something unknown came, and no tool began or ended after it.
+    /// Whether unknown output came after the last beginning and end of a tool.
     unknown_last: bool,
 }
 
 impl Transcript {
-    /// Takes one event in.
+    /// Applies an event.
     pub fn apply(&mut self, event: &EventKind) {
         match event {
-            // A sub-agent's words are no part of the answer.
+            // Text of a sub-agent is not part of the answer.
             EventKind::Text(text) | EventKind::Thinking(text) if text.parent.is_some() => {
                 self.retry = None
             }
@@ -94,7 +94,7 @@ impl Transcript {
             }
             EventKind::ToolStart(start) => {
                 self.unknown_last = false;
-                // Agents announce a tool first and tell its input later.
+                // Agents may announce a tool before its input is known.
                 if let Some(at) = self.places.get(&start.id) {
                     self.tools[*at].start = start.clone();
                 } else {
@@ -148,7 +148,7 @@ impl Transcript {
         }
     }
 
-    /// Ends a tool that the agent left open: the host says so, not the agent.
+    /// Ends a tool. The host calls this for a tool that the agent did not end.
     pub fn end_tool(&mut self, end: &ToolEnd) {
         if let Some(at) = self.places.get(&end.id) {
             self.tools[*at].status = Some(end.status);
@@ -157,92 +157,92 @@ impl Transcript {
         }
     }
 
-    /// The answer so far: the text parts in order, a blank line between them.
+    /// Returns the answer so far: the text parts in order, separated by blank lines.
     #[must_use]
     pub fn text(&self) -> String {
         joined(&self.text)
     }
 
-    /// Whether text came, and nothing of it can be seen.
+    /// Returns whether there is text, but only white space.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.text.values().any(|part| !part.is_empty())
             && self.text.values().all(|part| part.trim().is_empty())
     }
 
-    /// The thinking so far.
+    /// Returns the thinking so far.
     #[must_use]
     pub fn thinking(&self) -> String {
         joined(&self.thinking)
     }
 
-    /// The tool uses in the order they began.
+    /// Returns the tool uses in the order in which they began.
     #[must_use]
     pub fn tools(&self) -> &[ToolUse] {
         &self.tools
     }
 
-    /// A tool use, by its id.
+    /// Returns the tool use with this id.
     #[must_use]
     pub fn tool(&self, id: &str) -> Option<&ToolUse> {
         self.places.get(id).map(|at| &self.tools[*at])
     }
 
-    /// The tools that are still running, in the order they began.
+    /// Returns the running tools in the order in which they began.
     pub fn open_tools(&self) -> impl DoubleEndedIterator<Item = &ToolUse> {
         self.running.iter().map(|at| &self.tools[*at])
     }
 
-    /// The agent's plan as it last told it; empty: it told none.
+    /// Returns the latest plan of the agent. It is empty if the agent sent none.
     #[must_use]
     pub fn plan(&self) -> &[PlanEntry] {
         &self.plan
     }
 
-    /// The last usage told.
+    /// Returns the latest usage.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         self.usage.clone()
     }
 
-    /// Images and resources of the answer, in order.
+    /// Returns images and resources of the answer, in order.
     #[must_use]
     pub fn artifacts(&self) -> &[Artifact] {
         &self.artifacts
     }
 
-    /// Sub-agents and what goes on in the background, in the order they began.
+    /// Returns sub-agents and background tasks, in the order in which they began.
     #[must_use]
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
 
-    /// The allowances, as told last.
+    /// Returns the latest quotas.
     #[must_use]
     pub fn quota(&self) -> &[Quota] {
         &self.quota
     }
 
-    /// Notices for people, in order.
+    /// Returns notices for people, in order.
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// The failure the agent is retrying after, until something else happens.
+    /// Returns the failure after which the agent retries, until something else happens.
     #[must_use]
     pub fn retry(&self) -> Option<&str> {
         self.retry.as_deref()
     }
 
-    /// Whether the last thing told, tools and unknown things alone counted, was unknown: what the
-    /// agent said after its tools.
+    /// Returns whether unknown output came after the last tool began or ended, so that the agent's
+    /// final output may be unknown.
     #[must_use]
     pub fn ends_unknown(&self) -> bool {
         self.unknown_last
     }
 
-    /// The kinds of things the parser did not know, each with how often.
+    /// Returns the kinds of unknown output, each with its count.
     #[must_use]
     pub fn unrecognised(&self) -> &BTreeMap<String, u32> {
         &self.unrecognised
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_part_supersedes_its_pieces_and_an_empty_one_withdraws_it() {
+    fn a_complete_part_replaces_its_pieces_and_an_empty_one_removes_it() {
         let mut transcript = Transcript::default();
         for event in [text(0, "Hel", false), text(0, "lo", false), text(1, "there", false)] {
             transcript.apply(&event);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_flood_of_events_leaves_is_bounded() {
+    fn the_state_after_a_flood_of_events_is_bounded() {
         let mut transcript = Transcript::default();
         let task = |id: usize| Task {
             id: id.to_string(),
@@ -325,13 +325,13 @@ mod tests {
         assert_eq!(kept, (TASKS, QUOTAS));
         let kept = (transcript.notices().len(), transcript.unrecognised().len());
         assert_eq!(kept, (NOTICES, UNKNOWN_KINDS));
-        // A task that is known already still changes.
+        // A known task can still change.
         transcript.apply(&EventKind::Task(Task { title: "new".to_owned(), ..task(0) }));
         assert_eq!(transcript.tasks()[0].title, "new");
     }
 
     #[test]
-    fn a_tool_told_twice_is_one_tool() {
+    fn a_tool_announced_twice_is_one_tool() {
         let mut transcript = Transcript::default();
         let mut start = ToolStart {
             id: "t1".to_owned(),

@@ -1,23 +1,23 @@
-//! How messages are told apart on a pipe: by lines, or by a header before each, as language servers
-//! have it. Pure.
+//! Splits the bytes of a pipe into messages: at line ends, or by a header before each message as in
+//! the Language Server Protocol. Pure.
 
 use crate::agent::descriptor::Framing;
 use crate::lines::{FramedLine, LineSplitter};
 
-/// Longest header line that is kept, bytes.
+/// Longest header line that is kept, in bytes.
 const HEADER: usize = 8 << 10;
 
-/// Cuts bytes into messages, holding at most one message limit of them.
+/// Splits bytes into messages. Keeps at most as many bytes as one message may have.
 #[derive(Debug)]
 pub enum Splitter {
-    /// A message is a line.
+    /// Each message is a line.
     Lines(LineSplitter),
-    /// A message has a header.
+    /// Each message has a header.
     Messages(MessageSplitter),
 }
 
 impl Splitter {
-    /// Makes one that keeps `limit` bytes of a message.
+    /// Makes one that keeps up to `limit` bytes of a message.
     #[must_use]
     pub fn new(framing: Framing, limit: usize) -> Self {
         match framing {
@@ -26,7 +26,7 @@ impl Splitter {
         }
     }
 
-    /// Takes more bytes and calls `message` for each message they complete, in order.
+    /// Takes more bytes, and calls `message` for each message that they complete, in order.
     pub fn feed(&mut self, bytes: &[u8], message: impl FnMut(FramedLine)) {
         match self {
             Self::Lines(lines) => lines.feed(bytes, message),
@@ -34,7 +34,7 @@ impl Splitter {
         }
     }
 
-    /// Returns what has begun and is not complete.
+    /// Returns the last message if it is incomplete.
     pub fn finish(&mut self) -> Option<FramedLine> {
         match self {
             Self::Lines(lines) => lines.finish(),
@@ -43,7 +43,7 @@ impl Splitter {
     }
 }
 
-/// Returns a message as the other side wants it; nothing is no message.
+/// Returns a message in the form that the receiver expects. An empty message stays empty.
 #[must_use]
 pub fn framed(framing: Framing, message: Vec<u8>) -> Vec<u8> {
     match framing {
@@ -56,21 +56,21 @@ pub fn framed(framing: Framing, message: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Cuts bytes into messages that each have a `Content-Length` before them. A line before a message
-/// that is no header is a message of its own: agents print what nobody expects there.
+/// Splits bytes into messages that each follow a `Content-Length` header. A line before a message
+/// that is not a header is a message of its own, because agents print unexpected output there.
 #[derive(Debug)]
 pub struct MessageSplitter {
     limit: usize,
     headers: LineSplitter,
-    /// The length of the body, once a header told it.
+    /// The length of the next body, after its header was read.
     length: Option<usize>,
     body: Option<Body>,
 }
 
-/// A message that has begun.
+/// A message whose body has begun.
 #[derive(Debug)]
 struct Body {
-    /// Bytes still to come.
+    /// Number of missing bytes.
     left: usize,
     begun: Vec<u8>,
     dropped: bool,
@@ -106,12 +106,12 @@ impl MessageSplitter {
         }
     }
 
-    /// Takes a line before a message; returns it where it is none that belongs there.
+    /// Handles a line before a message. Returns it if it is not a header.
     fn header(&mut self, line: FramedLine) -> Option<FramedLine> {
         if line.text.is_empty() {
             self.body =
                 self.length.take().map(|left| Body { left, begun: Vec::new(), dropped: false });
-            // Of no bytes: there is nothing to wait for.
+            // A body without bytes is complete.
             return self.body.take_if(|body| body.left == 0).map(|body| body.told(false));
         }
         let (name, value) = line.text.split_once(':').unwrap_or_default();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_or_cut_off_or_too_long_is_told_as_such() {
+    fn other_lines_and_incomplete_or_long_messages_are_returned_as_such() {
         let told = |said: &str| messages(4, &[said.as_bytes()]);
         assert_eq!(
             told("warning: x\nContent-Length: 2\n\n{}"),

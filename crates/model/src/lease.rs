@@ -1,16 +1,16 @@
-//! Until when this gateway may act for its bot.
+//! The time until which this gateway may act for its bot.
 //!
-//! Where one machine serves the bot, always. In a cluster a node acts as long as it has the bot to
-//! itself: whoever sends or starts something looks here first, so that one that was paused for
-//! longer does nothing when it wakes up.
+//! On a single machine, the lease never ends. In a cluster, a node may act while no other node can
+//! have taken over. Code that sends or starts something checks the lease first, so that a machine
+//! that was paused for longer does nothing when it continues.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Instants of a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`), in milliseconds;
-/// the same for all processes of a machine.
+/// Returns the time of a clock that also runs while the machine sleeps (`CLOCK_BOOTTIME`), in
+/// milliseconds. It is the same for all processes of a machine.
 #[must_use]
 pub fn boot_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -18,36 +18,36 @@ pub fn boot_ms() -> u64 {
     seconds * 1_000 + nanoseconds / 1_000_000
 }
 
-/// The instant of what never ends.
+/// The time until which an endless lease lasts.
 pub const ENDLESS: u64 = u64::MAX;
-/// It is over for good.
+/// Marks a lease that has ended for good.
 const OVER: u64 = 0;
 
-/// Until when something may be done. Cheap to clone; clones are the same.
+/// The time until which something may be done. Cheap to clone; clones share the time.
 #[derive(Clone, Debug)]
 pub struct Lease(Arc<watch::Sender<u64>>);
 
 impl Lease {
-    /// One that never ends.
+    /// Makes a lease that never ends.
     #[must_use]
     pub fn endless() -> Self {
         Self(Arc::new(watch::Sender::new(ENDLESS)))
     }
 
-    /// One that lasts until an instant of [`boot_ms`].
+    /// Makes a lease that lasts until a time of [`boot_ms`].
     #[must_use]
     pub fn until(until_ms: u64) -> Self {
         Self(Arc::new(watch::Sender::new(until_ms)))
     }
 
-    /// Whether it lasts at this moment.
+    /// Returns whether it currently lasts.
     #[must_use]
     pub fn lasts(&self) -> bool {
         let until = *self.0.borrow();
         until == ENDLESS || boot_ms() < until
     }
 
-    /// How long it still lasts; zero: it is over.
+    /// Returns how long it still lasts; zero if it has run out.
     #[must_use]
     pub fn left(&self) -> Duration {
         match *self.0.borrow() {
@@ -56,7 +56,7 @@ impl Lease {
         }
     }
 
-    /// Lets it last until an instant of [`boot_ms`], if it lasts and that is later.
+    /// Extends it until a time of [`boot_ms`], unless it was ended or already lasts longer.
     pub fn extend(&self, until_ms: u64) {
         self.0.send_if_modified(|until| {
             let longer = *until != OVER && *until < until_ms;
@@ -67,12 +67,12 @@ impl Lease {
         });
     }
 
-    /// Lets it last until this instant of [`boot_ms`], be that sooner or later than before.
+    /// Sets the time of [`boot_ms`] until which it lasts, sooner or later than before.
     pub fn set(&self, until_ms: u64) {
         self.0.send_replace(until_ms);
     }
 
-    /// Whether it ends at all.
+    /// Returns whether it can end.
     #[must_use]
     pub fn ends(&self) -> bool {
         *self.0.borrow() != ENDLESS
@@ -83,29 +83,29 @@ impl Lease {
         self.0.send_replace(OVER);
     }
 
-    /// Whether it was ended for good.
+    /// Returns whether it was ended for good.
     #[must_use]
     pub fn is_over(&self) -> bool {
         *self.0.borrow() == OVER
     }
 
-    /// Returns once it lasts: at once, or when it is extended after it ran out. Never returns once
-    /// it was ended for good.
+    /// Waits until it lasts: returns at once, or when it is extended after it ran out. Never
+    /// returns if it was ended for good.
     pub async fn lasting(&self) {
         let mut until = self.0.subscribe();
         while !self.lasts() {
-            // The sender lives in `self`.
+            // `self` owns the sender.
             let _ = until.changed().await;
         }
     }
 
-    /// Returns when it was ended for good.
+    /// Waits until it is ended for good.
     pub async fn over(&self) {
-        // The sender lives in `self`.
+        // `self` owns the sender.
         let _ = self.0.subscribe().wait_for(|until| *until == OVER).await;
     }
 
-    /// The instant of [`boot_ms`] until which it lasts, each time that it is another one.
+    /// Returns a receiver of the time of [`boot_ms`] until which it lasts.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_extended_while_it_was_not_ended_and_never_shortened() {
+    fn a_lease_can_be_extended_until_it_is_ended_and_is_never_shortened() {
         let lease = Lease::until(boot_ms() + 60_000);
         assert!(lease.lasts() && lease.left() > Duration::from_secs(50));
         lease.extend(1);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ran_out_does_not_last_and_may_be_extended() {
+    fn a_lease_that_ran_out_can_be_extended() {
         let lease = Lease::until(1);
         assert!(!lease.lasts() && !lease.is_over());
         lease.extend(boot_ms() + 60_000);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_goes_on_when_one_that_ran_out_is_extended() {
+    async fn waiting_ends_when_a_lease_that_ran_out_is_extended() {
         let lease = Lease::until(1);
         let waiting = tokio::spawn({
             let lease = lease.clone();

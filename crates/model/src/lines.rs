@@ -1,37 +1,38 @@
-//! Cutting a stream of bytes into lines. Pure: no I/O, and how the bytes were cut never changes the
-//! lines.
+//! Splits a stream of bytes into lines. Pure: the way in which the bytes were cut does not affect
+//! the lines.
 //!
-//! Pinned by `any_split_of_the_bytes_gives_the_same_lines`.
+//! Tested by `any_split_of_the_bytes_gives_the_same_lines`.
 
-/// A line of output, cut out and decoded.
+/// A decoded line of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FramedLine {
-    /// Without terminator; invalid UTF-8 replaced by U+FFFD.
+    /// The text without line end; invalid UTF-8 is replaced by U+FFFD.
     pub text: String,
-    /// Longer than the limit; the rest is gone.
+    /// Whether the line was longer than the limit, so that its end is missing.
     pub truncated: bool,
 }
 
-/// Cuts bytes into lines ended by `\n` or `\r\n`, holding at most one line limit of them.
+/// Splits bytes into lines that end with `\n` or `\r\n`. Keeps at most as many bytes as one line
+/// may have.
 #[derive(Debug)]
 pub struct LineSplitter {
-    /// Bytes of a line that are kept.
+    /// Most bytes of a line that are kept.
     limit: usize,
-    /// The line so far: its first `limit + 1` bytes, the one more for a `\r` that belongs to the
-    /// terminator.
+    /// The beginning of the line: up to `limit + 1` bytes, because a `\r` may belong to the line
+    /// end.
     begun: Vec<u8>,
-    /// Bytes of the line beyond those.
+    /// Whether the line has more bytes than these.
     dropped: bool,
 }
 
 impl LineSplitter {
-    /// Makes one that keeps `limit` bytes of a line.
+    /// Makes one that keeps up to `limit` bytes of a line.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, begun: Vec::new(), dropped: false }
     }
 
-    /// Takes more bytes and calls `line` for each line they complete, in order.
+    /// Takes more bytes, and calls `line` for each line that they complete, in order.
     pub fn feed(&mut self, mut bytes: &[u8], mut line: impl FnMut(FramedLine)) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (head, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -46,7 +47,7 @@ impl LineSplitter {
         self.keep(bytes);
     }
 
-    /// Returns the last line when it had no terminator.
+    /// Returns the last line if it has no line end.
     pub fn finish(&mut self) -> Option<FramedLine> {
         (!self.begun.is_empty() || self.dropped).then(|| self.take(false))
     }
@@ -66,7 +67,7 @@ impl LineSplitter {
             _ => &begun,
         };
         let framed = self.cut(content, dropped);
-        // The allocation serves the next line, unless it was an uncommonly long one.
+        // The allocation is reused for the next line, unless it is unusually large.
         if begun.capacity() <= 64 << 10 {
             self.begun = begun;
             self.begun.clear();
@@ -82,7 +83,7 @@ impl LineSplitter {
             };
         }
         let mut head = &content[..self.limit.min(content.len())];
-        // Our cut, not the program, may have broken the last character: it goes.
+        // A last character that this cut broke is removed, but not one that the program broke.
         if let Some(last) = head.utf8_chunks().last().filter(|chunk| is_beginning(chunk.invalid()))
         {
             head = &head[..head.len() - last.invalid().len()];
@@ -91,7 +92,7 @@ impl LineSplitter {
     }
 }
 
-/// Whether the bytes begin a character and only lack its end.
+/// Returns whether the bytes are the incomplete beginning of a character.
 fn is_beginning(bytes: &[u8]) -> bool {
     !bytes.is_empty()
         && std::str::from_utf8(bytes)
@@ -114,7 +115,7 @@ mod tests {
         all
     }
 
-    /// The same by the plainest means.
+    /// A naive implementation of the same.
     fn model(limit: usize, bytes: &[u8]) -> Vec<(String, bool)> {
         let mut pieces: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
         let last = pieces.pop().expect("split gives at least one piece");
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn both_terminators_empty_lines_and_an_unterminated_end_are_understood() {
+    fn both_line_ends_empty_lines_and_a_missing_line_end_are_supported() {
         let wanted = [("a", false), ("", false), ("b\rc", false), ("d\r", false)]
             .map(|(text, cut)| (text.to_owned(), cut));
         assert_eq!(lines(10, &[b"a\r\n\nb\rc\r\nd\r"]), wanted);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_as_long_as_the_limit_is_whole_and_one_byte_more_is_cut() {
+    fn a_line_as_long_as_the_limit_is_complete_and_a_longer_one_is_cut() {
         assert_eq!(
             lines(4, &[b"abcd\r\nabcd\nabcde\nabcd"]).iter().map(|line| line.1).collect::<Vec<_>>(),
             [false, false, true, false]
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_cut_between_reads_is_whole_and_one_cut_by_the_limit_is_dropped() {
+    fn a_character_cut_between_reads_is_complete_and_one_cut_by_the_limit_is_dropped() {
         assert_eq!(lines(10, &[b"\xe6\xbc", b"\xa2\n"]), [("漢".to_owned(), false)]);
         assert_eq!(lines(5, &["漢字漢".as_bytes()]), [("漢".to_owned(), true)]);
         assert_eq!(
