@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::script::{Player, Said, Script, Way};
 
-/// Before and after the first text of a turn, so that it comes alone.
+/// Pauses before and after the first text of a turn, so that it is delivered alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pauses {
     pub before: Duration,
@@ -30,9 +30,9 @@ pub struct Pauses {
 pub struct Agents {
     pub script: Arc<Script>,
     pub pauses: Pauses,
-    /// When the first text of the latest turn was handed over.
+    /// When the latest turn's first text was passed to the gateway.
     pub spoke: Arc<Mutex<Option<Instant>>>,
-    /// When anything was, last.
+    /// When any output was last passed to the gateway.
     pub ended: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -40,7 +40,7 @@ pub struct Agents {
 impl Launcher for Agents {
     async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
         let (events, received) = mpsc::channel(16);
-        let (commands, told) = mpsc::unbounded_channel();
+        let (commands, input) = mpsc::unbounded_channel();
         let agent = Arc::new(Agent {
             player: Mutex::new(Player::new(Arc::clone(&self.script))),
             events,
@@ -50,7 +50,7 @@ impl Launcher for Agents {
             ended: Arc::clone(&self.ended),
         });
         let listens = self.script.listens();
-        tokio::spawn(agent.live(launch, told, listens));
+        tokio::spawn(agent.run(launch, input, listens));
         Ok(Process { events: received, commands, pid: None, held: false })
     }
 }
@@ -66,24 +66,24 @@ struct Agent {
 }
 
 impl Agent {
-    /// Until it is told to leave.
-    async fn live(
+    /// Runs the agent until it is stopped.
+    async fn run(
         self: Arc<Self>,
         launch: Launch,
-        mut told: mpsc::UnboundedReceiver<ProcessCommand>,
+        mut input: mpsc::UnboundedReceiver<ProcessCommand>,
         listens: bool,
     ) {
         let server = if listens { Some(Arc::clone(&self).serve(&launch).await) } else { None };
         let begins = self.player.lock().unwrap().begins();
         self.say(begins).await;
         self.hear(&launch.stdin).await;
-        while let Some(ProcessCommand::Write(bytes)) = told.recv().await {
+        while let Some(ProcessCommand::Write(bytes)) = input.recv().await {
             self.hear(&bytes).await;
         }
         if let Some(server) = server {
             server.abort();
         }
-        // The link may have let go of it already.
+        // The link may have been closed already.
         let _ = self
             .events
             .send(ProcessEvent::Exited { how: Exit::Code(0), stderr_tail: String::new() })
@@ -92,7 +92,7 @@ impl Agent {
 
     async fn hear(&self, bytes: &[u8]) {
         for line in String::from_utf8_lossy(bytes).lines() {
-            let says = self.player.lock().unwrap().hears(line);
+            let says = self.player.lock().unwrap().respond(line);
             self.say(says).await;
         }
     }
@@ -130,7 +130,7 @@ impl Agent {
         }
     }
 
-    /// Answers on the port among its arguments.
+    /// Answers HTTP requests on the port among its arguments.
     async fn serve(self: Arc<Self>, launch: &Launch) -> tokio::task::JoinHandle<()> {
         let port: u16 = launch
             .arguments
@@ -140,7 +140,7 @@ impl Agent {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
         let answer =
             move |method: Method, uri: Uri| async move { self.respond(&format!("{method} {uri}")) };
-        // As servers of agents do; otherwise the kernel keeps small pieces back for 40 ms.
+        // As real agent servers do. Otherwise the kernel holds small pieces back for 40 ms.
         let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
         tokio::spawn(
             async move { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() },
@@ -148,7 +148,7 @@ impl Agent {
     }
 
     fn respond(self: Arc<Self>, request: &str) -> Response {
-        let says = self.player.lock().unwrap().hears(request);
+        let says = self.player.lock().unwrap().respond(request);
         let answer = says.iter().find_map(|said| {
             if let Way::Response(status) = said.way {
                 Some((status, said.text.clone()))
@@ -174,14 +174,14 @@ impl Agent {
     }
 }
 
-/// The same as a program that reads stdin and writes stdout: `gateway replay-agent SCRIPT`,
-/// whatever comes after that.
+/// Runs the same agent as a program that reads stdin and writes stdout: `gateway replay-agent
+/// SCRIPT`. Further arguments are ignored.
 pub fn replay(script: &str) {
     let script: Script = serde_json::from_slice(&std::fs::read(script).unwrap()).unwrap();
     let mut player = Player::new(Arc::new(script));
     say(&player.begins());
     for line in std::io::stdin().lock().lines() {
-        say(&player.hears(&line.unwrap()));
+        say(&player.respond(&line.unwrap()));
     }
 }
 
@@ -192,6 +192,6 @@ fn say(says: &[Said]) {
         to.extend([said.text.as_bytes(), b"\n"].concat());
     }
     std::io::stderr().write_all(&error).unwrap();
-    // Not there any more when the gateway has gone.
+    // Fails when the gateway has ended.
     let _ = std::io::stdout().write_all(&out).and_then(|()| std::io::stdout().flush());
 }

@@ -1,10 +1,12 @@
-//! When answers are there, for every backend with an agent that needs no time: at the turn's own
-//! boundary, and in Discord.
+//! The time until answers arrive, for every backend with an agent that needs no time: at the
+//! boundary of the turn, and in Discord.
 //!
-//! At the boundary: from the prompt to the first text, to the last and to the end of the turn, and
-//! from the agent's last word to that end. In Discord: the same from a person's message on, as
-//! people see it, of an answer that is there at once and of one that goes on for a while after its
-//! first text, which is gathered until it is more than a syllable.
+//! At the boundary: from the prompt to the first text, to the last text and to the end of the turn,
+//! and from the agent's last output to that end.
+//!
+//! In Discord: the same times, from a person's message on and as people see them, for an answer
+//! that is complete at once and for one that continues for a while after its first text. The first
+//! text is held back until it is more than a syllable.
 
 use std::time::Duration;
 
@@ -18,16 +20,16 @@ use crate::{report, times};
 const CONVERSATIONS: usize = 100;
 /// The same in Discord, where a streamed answer takes a second.
 const IN_DISCORD: usize = 20;
-/// The end of a turn after the agent's last word.
+/// Goal for the end of a turn after the agent's last output.
 const END: Duration = Duration::from_millis(20);
-/// The first text of an answer that goes on, on the screen.
+/// Goal for the first text of a streamed answer in Discord.
 const FIRST: Duration = Duration::from_millis(450);
-/// How long such an answer goes on: its first text is on the screen by then.
+/// How long a streamed answer continues. Its first text is visible before that.
 const STREAMING: Duration = Duration::from_millis(900);
-/// An agent that never says whether it is at rest.
+/// An agent that never reports whether it is idle.
 const SILENT: Measured = Measured { name: "claude", conversation: "live/no-state-events" };
 
-/// Measures how soon answers reach the audience, of agents in this process; prints the figures.
+/// Measures how soon answers of agents in this process reach the audience, and prints the figures.
 pub async fn measure() {
     let cache = tempfile::tempdir().unwrap();
     report::part(
@@ -50,16 +52,16 @@ pub async fn measure() {
 async fn at_the_boundary(measured: &Measured, talk: &Talk) {
     let (mut first, mut last, mut done, mut end) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..times(CONVERSATIONS) {
-        let room = talk.within(Duration::ZERO);
-        let cold = talk.cold(&room, 1).await;
-        let warm = talk.warm(&room, 1, &cold).await;
+        let pool = talk.within(Duration::ZERO);
+        let cold = talk.cold(&pool, 1).await;
+        let warm = talk.warm(&pool, 1, &cold).await;
         for turn in [cold, warm] {
             first.push(turn.to_first_text);
             last.push(turn.to_last_text);
             done.push(turn.took);
             end.extend(turn.end);
         }
-        room.close().await;
+        pool.close().await;
     }
     let name = format!("{} `{}`", measured.name, measured.conversation);
     for (what, times) in [("first text", &first), ("last text", &last), ("done", &done)] {
@@ -67,7 +69,7 @@ async fn at_the_boundary(measured: &Measured, talk: &Talk) {
     }
     let met = report::percentile(&end, 99) <= END;
     report::goal(
-        &format!("{name}: done after its last word"),
+        &format!("{name}: done after its last output"),
         &report::spread(&end),
         "p99 ≤ 20 ms",
         met,

@@ -1,4 +1,4 @@
-//! The backends that are measured, and what was recorded with their agents.
+//! The backends that are measured, and the recordings of their agents.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +13,11 @@ use crate::component;
 pub struct Measured {
     /// The name of the backend and of its folder.
     pub name: &'static str,
-    /// The recording whose first turn is played again and again: of a long-lived agent, in a new
-    /// session.
+    /// The recording whose first turn is replayed: of a long-lived agent, in a new session.
     pub conversation: &'static str,
 }
 
-/// A new backend is a line here.
+/// To add a backend, add a line here.
 pub const BACKENDS: &[Measured] = &[
     Measured { name: "acp", conversation: "claude-init-prompt-streaming" },
     Measured { name: "claude", conversation: "live/two-turns" },
@@ -28,7 +27,7 @@ pub const BACKENDS: &[Measured] = &[
     Measured { name: "opencode", conversation: "hello" },
 ];
 
-/// Finds the backend of this name; panics where there is none.
+/// Returns the backend with this name. Panics if it does not exist.
 pub fn named(name: &str) -> &'static Measured {
     BACKENDS.iter().find(|measured| measured.name == name).unwrap()
 }
@@ -38,7 +37,7 @@ pub async fn load(name: &str) -> Arc<ComponentBackend> {
     load_cached(name, None).await
 }
 
-/// The same with what was compiled for an earlier process.
+/// Like [`load`], but uses the compiled components in the folder `cache`.
 pub async fn load_cached(name: &str, cache: Option<&Path>) -> Arc<ComponentBackend> {
     let folder = tempfile::tempdir().unwrap();
     let file = component(name);

@@ -1,5 +1,5 @@
-//! A bot at a local Discord whose agents are in this process: dispatcher, journal, links and
-//! components as the program has them.
+//! A bot connected to a local Discord, with agents in this process. Dispatcher, journal, links and
+//! components are those of the program.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,10 +24,10 @@ use crate::host::host;
 use crate::local_discord::{ANN, CROWD, LocalDiscord, Message, TOKEN};
 use crate::talk::Talk;
 
-/// Discord lets a bot send about so much less; here nothing may wait for it.
+/// Requests per second. Discord allows about 50; here no request may wait.
 const UNLIMITED: u32 = 1_000_000;
 
-/// The Discord adapter before a local Discord, with a dispatcher behind it.
+/// The Discord adapter with a local Discord and a dispatcher.
 pub struct Bot {
     local: LocalDiscord,
     dispatcher: Dispatcher,
@@ -35,9 +35,9 @@ pub struct Bot {
     _folder: TempDir,
 }
 
-/// How long it took until people saw something.
+/// The times until people saw an answer.
 pub struct Shown {
-    /// From their message to the first text, to the last, and until nothing of it is open.
+    /// From the message to the first text, to the last text, and until nothing about it is pending.
     pub to_first_text: Duration,
     pub to_last_text: Duration,
     pub to_done: Duration,
@@ -46,7 +46,7 @@ pub struct Shown {
 }
 
 impl Bot {
-    /// Makes one whose agents have nothing to do but to pause.
+    /// Starts a bot whose agents only pause as given.
     pub async fn start(talk: &Talk, pauses: Pauses) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| {
@@ -103,7 +103,7 @@ impl Bot {
         Self { local, dispatcher, ended, _folder: folder }
     }
 
-    /// Has a prompt answered in one of its channels, and looks at what people saw when.
+    /// Posts a prompt in a channel, and measures when people see the answer.
     pub async fn ask(&self, channel: u64) -> Shown {
         let channel = CROWD + channel;
         let begun = Instant::now();
@@ -131,7 +131,7 @@ impl Bot {
         }
     }
 
-    /// Lets all agents leave.
+    /// Stops all agents.
     pub async fn close(self) {
         self.dispatcher.shutdown(Duration::ZERO).await;
     }
@@ -156,8 +156,8 @@ fn options(local: &LocalDiscord) -> Options {
     }
 }
 
-/// A component with what its recording was made with, which knows no system prompt and no limits:
-/// its agent would be told more than it has an answer to.
+/// A component that gets the settings of its recording, but no system prompt and no limits: the
+/// replayed agent has no recorded reply to these.
 #[derive(Clone)]
 struct Played {
     inner: Arc<ComponentBackend>,

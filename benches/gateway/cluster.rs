@@ -1,6 +1,7 @@
-//! What several nodes cost: the whole program without a cluster, and as one, two and four nodes of
-//! one, all on this machine and with as many turns at a time; with a PostgreSQL that waits for the
-//! disk. Measured as a whole in any profile, since it compares series of one run.
+//! The cost of several nodes: the whole program without a cluster, and as one, two and four nodes
+//! of a cluster, all on this machine and with the same total number of parallel turns. PostgreSQL
+//! syncs to disk. The counts are the same in every profile, since the series of one run are
+//! compared.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,12 +13,12 @@ use crate::postgres::Postgres;
 use crate::program::{Home, Running};
 use crate::{cpu, report};
 
-/// Nodes of each series; none: a machine that serves alone, without a database.
+/// Number of nodes of each series. 0 is a machine that serves alone, without a database.
 const SERIES: [usize; 4] = [0, 1, 2, 4];
 const CHANNELS: usize = 1_000;
-/// One after the other, in channels that have a session.
+/// Messages one after the other, in channels that have a session.
 const ALONE: usize = 100;
-/// Turns at a time, of all nodes together.
+/// Parallel turns of all nodes together.
 const SLOTS: usize = 16;
 
 struct Node {
@@ -44,7 +45,7 @@ async fn series(nodes: usize) {
     let started: Vec<Node> = (0..nodes.max(1))
         .map(|number| node(&local, postgres.as_ref(), &format!("node{number}"), &slots))
         .collect();
-    // What is said while nobody is logged in is read later, if at all.
+    // Messages that are posted before a login are read later, if at all.
     local.wait_for("a login", |local| (local.connections() > 0).then_some(())).await;
     let name = match nodes {
         0 => "alone".to_owned(),
@@ -63,15 +64,15 @@ async fn series(nodes: usize) {
     let each = |used: Duration| report::time(used / CHANNELS as u32);
     let rate = CHANNELS as f64 / took.as_secs_f64();
     report::figure(
-        &format!("{name}: messages a second, {CHANNELS} channels"),
+        &format!("{name}: messages per second, {CHANNELS} channels"),
         &format!("{rate:.0}/s"),
     );
     report::figure(
-        &format!("{name}: processor time a message, gateways + holders"),
+        &format!("{name}: processor time per message, gateways + holders"),
         &format!("{} + {}", each(gateways() - before.0), each(holders() - before.1)),
     );
     if let (Some(postgres), Some(before)) = (&postgres, before.2) {
-        before.tell(postgres, &name, CHANNELS);
+        before.print(postgres, &name, CHANNELS);
     }
 
     let before = postgres.as_ref().map(Spent::of);
@@ -86,7 +87,7 @@ async fn series(nodes: usize) {
     report::figure(&format!("{name}: from message to typing"), &report::spread(&typing));
     report::figure(&format!("{name}: from message to the whole answer"), &report::spread(&answers));
     if let (Some(postgres), Some(before)) = (&postgres, before) {
-        before.tell(postgres, &format!("{name}, one by one"), ALONE);
+        before.print(postgres, &format!("{name}, one by one"), ALONE);
     }
     for Node { running, holder, .. } in started {
         drop(running);
@@ -113,7 +114,7 @@ fn node(local: &LocalDiscord, postgres: Option<&Postgres>, name: &str, slots: &s
     Node { running, holder: Holder::of_program(&home), _home: home }
 }
 
-/// What a database has used up to now.
+/// The resources that a database has used so far.
 struct Spent {
     processor: Duration,
     /// Transactions that wrote something.
@@ -134,8 +135,8 @@ impl Spent {
         }
     }
 
-    /// Prints what was used since then, for each of so many messages.
-    fn tell(&self, postgres: &Postgres, what: &str, messages: usize) {
+    /// Prints the resources used since `self` was measured, per message.
+    fn print(&self, postgres: &Postgres, what: &str, messages: usize) {
         let now = Self::of(postgres);
         let each = now.processor.saturating_sub(self.processor) / messages as u32;
         report::figure(&format!("{what}: PostgreSQL's processor time"), &report::time(each));
@@ -149,7 +150,7 @@ impl Spent {
     }
 }
 
-/// Of a process with its children, those that have ended included.
+/// Returns the processor time of a process and its children, including those that have ended.
 fn processor_of(process: u32) -> Duration {
     let used = cpu::used_by(&process.to_string());
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();

@@ -1,8 +1,8 @@
-//! What pages cost the whole program: idle with and without a dashboard, a streaming turn with and
-//! without people who follow it, and the size and time of a page.
+//! The cost of dashboard pages for the whole program: idle with and without a dashboard, a
+//! streaming turn with and without viewers, and the size and time of a page.
 //!
-//! Processor time is that of the gateway alone, agents, local Discord and viewers apart, as Linux
-//! counts it: exact to 10 ms over all of a window.
+//! Processor time is that of the gateway alone, without agents, the local Discord and viewers.
+//! Linux counts it in steps of 10 ms, over a whole window.
 
 use std::time::{Duration, Instant};
 
@@ -12,20 +12,20 @@ use crate::local_discord::{ANN, BOB, CHANNEL, LocalDiscord, TOKEN};
 use crate::program::{Home, Running};
 use crate::{cpu, report};
 
-/// People who follow the turn.
+/// Viewers of the turn.
 const VIEWERS: usize = 10;
-/// Windows of each kind, which take turns.
+/// Measured windows of each kind, in alternation.
 const ROUNDS: usize = 4;
 const WINDOW: Duration = Duration::from_secs(10);
-/// The agent says something so often, as the fastest real ones do: pieces of 24 characters.
+/// The agent prints a piece of 24 characters at this interval, as the fastest real ones do.
 const PAUSE_MS: &str = "50";
-/// Pages that are asked for, one after the other.
+/// Pages that are requested one after the other.
 const PAGES: usize = 200;
 
 /// Measures, and prints the figures.
 pub async fn measure() {
     let local = LocalDiscord::start().await;
-    report::part("the whole program at rest, signed in, nobody looks");
+    report::part("the idle program, logged in, without viewers");
     for (what, address) in [("without a dashboard", ""), ("with one", "127.0.0.1:0")] {
         let home = Home::new();
         let mut running = start(&home, &local, address);
@@ -47,7 +47,7 @@ pub async fn measure() {
     };
     local.wait_within(Duration::from_secs(60), "a turn that streams", streams).await;
     report::part(&format!(
-        "a turn that says 24 characters each {PAUSE_MS} ms, seen by nobody and by {VIEWERS} in turn"
+        "a turn that prints 24 characters every {PAUSE_MS} ms, with 0 and {VIEWERS} viewers in alternation"
     ));
     let (mut alone, mut seen) = (Vec::new(), Vec::new());
     for _ in 0..crate::times(ROUNDS) {
@@ -64,16 +64,16 @@ pub async fn measure() {
         }
     }
     let median = |parts: &[f64]| report::percentile(parts, 50);
-    report::figure("processor time of the gateway, nobody looks", &percent(median(&alone)));
-    report::figure(&format!("the same, {VIEWERS} follow"), &percent(median(&seen)));
+    report::figure("processor time of the gateway, no viewers", &percent(median(&alone)));
+    report::figure(&format!("the same, {VIEWERS} viewers"), &percent(median(&seen)));
     let more = (median(&seen) - median(&alone)).max(0.0);
-    report::goal("what the viewers add", &percent(more), "≤ 2 %", more <= 0.02);
+    report::goal("added by the viewers", &percent(more), "≤ 2 %", more <= 0.02);
     let rounds =
         |parts: &[f64]| parts.iter().map(|part| percent(*part)).collect::<Vec<_>>().join(" ");
-    report::figure("rounds, nobody", &rounds(&alone));
-    report::figure("rounds, followed", &rounds(&seen));
+    report::figure("rounds, no viewers", &rounds(&alone));
+    report::figure("rounds, with viewers", &rounds(&seen));
 
-    report::part("the page of what runs, with that turn on it");
+    report::part("the page of running turns, with that turn");
     let (mut times, mut size) = (Vec::new(), 0);
     for _ in 0..crate::times(PAGES) {
         let begun = Instant::now();
@@ -98,7 +98,7 @@ fn start(home: &Home, local: &LocalDiscord, dashboard: &str) -> Running {
     home.start(&["run"], &environment)
 }
 
-/// The part of a processor that the gateway uses in a window.
+/// Returns the part of a processor that the gateway uses in a window.
 async fn spent_by(running: &Running, window: Duration) -> f64 {
     let process = running.id().to_string();
     let (before, begun) = (cpu::used_by(&process).own, Instant::now());
@@ -110,7 +110,7 @@ fn percent(part: f64) -> String {
     format!("{:.2} %", part * 100.0)
 }
 
-/// Somebody who is signed in.
+/// A person who is signed in.
 struct Viewer {
     client: Client,
     base: String,
@@ -144,12 +144,15 @@ impl Viewer {
 
     async fn follow(&self) -> Response {
         let mut stream = self.get("/live").await;
-        assert!(stream.chunk().await.unwrap().is_some(), "it says what there is");
+        assert!(
+            stream.chunk().await.unwrap().is_some(),
+            "the stream begins with the current state"
+        );
         stream
     }
 }
 
-/// Reads a stream until it ends, which it does not by itself.
+/// Reads a stream, which does not end on its own.
 async fn read(mut stream: Response) {
     while stream.chunk().await.unwrap().is_some() {}
 }

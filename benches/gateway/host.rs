@@ -1,4 +1,4 @@
-//! How agents are run here.
+//! The configuration with which agents run in benches.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use aetheel::config::Limits;
 use aetheel::turn::{Agents, Host};
 
-/// As `aetheel run` has it without any settings, in a working directory; change what matters.
+/// Returns the host as `aetheel run` configures it without any settings, with this working
+/// directory.
 pub fn host(cwd: &Path) -> Host {
     let bounds = Limits::default();
     Host {

@@ -1,5 +1,5 @@
-//! Letters between the nodes of a cluster: how many a second can be posted, and how long one is on
-//! its way. The server is the tests' own, which does not wait for the disk.
+//! Messages between the nodes of a cluster: how many can be posted per second, and their delay. The
+//! server is that of the tests, which does not sync to disk.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use crate::postgres::Postgres;
 use crate::report::{figure, part, spread};
 use crate::times;
 
-/// Letters of each figure.
+/// Messages for each figure.
 const LETTERS: usize = 2_000;
-/// Letters of a large batch, and lanes they are of.
+/// Messages of a large batch, and the number of lanes they belong to.
 const BATCH: usize = 100;
 
 async fn node(postgres: &Postgres, name: &str) -> Cluster {
@@ -41,40 +41,40 @@ fn letter(what: &str, number: usize) -> Letter {
 }
 
 pub async fn measure() {
-    part("Letters of a cluster, 1 kB each (PostgreSQL with fsync off)");
+    part("messages between nodes, 1 kB each (PostgreSQL with fsync off)");
     let postgres = Postgres::start();
-    let (hears, works) = (node(&postgres, "hears").await, node(&postgres, "works").await);
+    let (leader, worker) = (node(&postgres, "leader").await, node(&postgres, "worker").await);
     let roots: Vec<String> = (0..BATCH).map(|lane| format!("channel:{lane}")).collect();
-    works.claim(&roots).await.expect("its lanes");
+    worker.claim(&roots).await.expect("the lanes are free");
     let count = times(LETTERS / BATCH) * BATCH;
     for size in [1, BATCH] {
         let letters: Vec<Letter> =
             (0..count).map(|number| letter(&size.to_string(), number)).collect();
         let begun = Instant::now();
         for batch in letters.chunks(size) {
-            hears.post(batch).await.expect("posted");
+            leader.post(batch).await.expect("posted");
         }
         let rate = count as f64 / begun.elapsed().as_secs_f64();
         figure(&format!("posted, {size} at a time"), &format!("{rate:.0}/s"));
     }
-    let mut inbox = works.inbox();
+    let mut inbox = worker.inbox();
     let mut left = 2 * count;
     let begun = Instant::now();
     while left > 0 {
         let letters = inbox.next().await.expect("letters");
         let numbers: Vec<i64> = letters.iter().map(|letter| letter.number).collect();
-        works.done(&numbers).await.expect("checked off");
+        worker.done(&numbers).await.expect("acknowledged");
         left -= letters.len();
     }
     let rate = (2 * count) as f64 / begun.elapsed().as_secs_f64();
-    figure("taken and checked off", &format!("{rate:.0}/s"));
-    let mut on_their_way = Vec::new();
+    figure("received and acknowledged", &format!("{rate:.0}/s"));
+    let mut delays = Vec::new();
     for number in 0..times(500) {
         let begun = Instant::now();
-        hears.post(&[letter("alone", number)]).await.expect("posted");
+        leader.post(&[letter("alone", number)]).await.expect("posted");
         let letters = inbox.next().await.expect("the letter");
-        on_their_way.push(begun.elapsed());
-        works.done(&[letters[0].number]).await.expect("checked off");
+        delays.push(begun.elapsed());
+        worker.done(&[letters[0].number]).await.expect("acknowledged");
     }
-    figure("from posting one to the node that takes it", &spread(&on_their_way));
+    figure("from posting a message to the node that receives it", &spread(&delays));
 }

@@ -1,4 +1,4 @@
-//! The cost of a link: to compile its component, to open it, to call it, to keep it.
+//! The cost of a link: compiling its component, opening it, calling it and keeping it open.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::{backends, component, cpu, report};
 const CALLS: usize = 20_000;
 const OPENS: usize = 500;
 const COMPILES: usize = 10;
-/// Links kept open together.
+/// Links that are open at the same time.
 const KEPT: usize = 200;
 
 /// Measures links of the Claude backend, and prints the figures.
@@ -64,7 +64,7 @@ pub async fn measure() {
             cached.push(admit(name, cache.path()).await);
         }
         report::figure(
-            &format!("read, compile and try out `{name}`, empty cache"),
+            &format!("read, compile and test `{name}`, empty cache"),
             &report::spread(&cold),
         );
         report::figure(&format!("the same from the cache, `{name}`"), &report::spread(&cached));
@@ -78,7 +78,7 @@ async fn admit(name: &str, cache: &std::path::Path) -> Duration {
     begun.elapsed()
 }
 
-/// The beginning of any turn.
+/// Returns the first input of a turn.
 fn first_prompt() -> TimedInput {
     let start = StartTurn {
         cwd: "/srv/proj".to_owned(),

@@ -1,13 +1,15 @@
 //! The benches that need the sandbox, processes or the whole program: `cargo bench --bench
-//! gateway`, a part of it with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`, `--
-//! start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive`, `-- dashboard`, `--
-//! letters` or `-- cluster`; one backend's parser with `-- parse claude`.
+//! gateway`. Run a part of them with `-- parse`, `-- live`, `-- answers`, `-- links`, `-- swap`,
+//! `-- start`, `-- turns`, `-- messages`, `-- webhooks`, `-- output`, `-- outlive`, `-- dashboard`,
+//! `-- letters` or `-- cluster`, and one backend's parser with `-- parse claude`.
 //!
-//! Needs the components in `backends/` and, for `parse`, the examples of the guest workspace: `make
-//! bench` builds all of it. `letters` and `cluster` need a PostgreSQL server's programs, as the tests do. Without optimisation (`cargo test --bench gateway -- live`), `parse`
-//! and `live` do everything only a few times, to see that it works. Figures that stand against a
-//! goal are ratios where the machine's speed would decide, and what is compared is measured in
-//! turn, so that other work on the machine hits both.
+//! They need the components in `backends/` and, for `parse`, the examples of the guest workspace.
+//! `make bench` builds all of it. `letters` and `cluster` need the programs of a PostgreSQL server,
+//! as the tests do. Without optimisation (`cargo test --bench gateway -- live`), `parse` and `live`
+//! repeat everything only a few times, to check that they work.
+//!
+//! Figures with a goal are ratios if they depend on the machine's speed. Compared figures are
+//! measured in alternation, so that other work on the machine affects both.
 #![allow(unreachable_pub, reason = "a program exports nothing")]
 #![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 
@@ -52,7 +54,7 @@ use std::path::{Path, PathBuf};
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    // What the bench starts itself as.
+    // The bench also starts itself with these arguments.
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["replay-agent", script, ..] => return agent::replay(script),
         ["open-sessions", backend, cache] => {
@@ -108,17 +110,18 @@ fn main() {
     }
 }
 
-/// How often something is done; without optimisation nobody wants figures.
+/// Returns how often something is repeated: `count` times, or less without optimisation, where
+/// figures do not matter.
 fn times(count: usize) -> usize {
     if cfg!(debug_assertions) { count.min(3) } else { count }
 }
 
-/// A folder or file of the repository.
+/// Returns the path of a folder or file of the repository.
 fn repository(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Returns the path of a built component; panics where `make guests` did not build it.
+/// Returns the path of a built component. Panics if `make guests` did not build it.
 fn component(name: &str) -> PathBuf {
     let path = repository("backends").join(name).with_extension("wasm");
     assert!(path.exists(), "{} is missing; build it with `make guests`", path.display());

@@ -1,5 +1,5 @@
 //! The cost and delay of a message, through the whole program and a local Discord, with an agent
-//! that answers at once; and the room that many channels take up.
+//! that answers at once; also the memory that many channels use.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,15 +10,15 @@ use crate::local_discord::{ANN, CROWD, LocalDiscord, TOKEN};
 use crate::program::Home;
 use crate::{cpu, report, times};
 
-/// One after the other, for how long each step takes.
+/// Messages one after the other, to measure the time of each step.
 const ALONE: usize = 200;
-/// All at once, for how many there are in a second.
+/// Messages sent together, to measure the number per second.
 const CROWDED: usize = 2_000;
-/// Discord lets a bot send about so much less; here nothing may wait for it.
+/// Requests per second. Discord allows about 50; here no request may wait.
 const UNLIMITED: u32 = 1_000_000;
 const CHANNELS: usize = 1_000;
 
-/// Settings under which nothing waits for Discord's limits.
+/// Settings with which nothing waits for Discord's limits.
 pub const ENVIRONMENT: [(&str, &str); 6] = [
     ("DISCORD_BOT_TOKEN", TOKEN),
     ("DISCORD_REQUESTS_PER_SECOND", "0"),
@@ -53,7 +53,7 @@ pub async fn measure() {
     }
     report::figure("from message to typing", &report::spread(&typing));
     report::figure("from message to the agent's process", &report::spread(&starts(&home, &sent)));
-    report::figure("from message to the whole answer on the screen", &report::spread(&answers));
+    report::figure("from message to the complete answer in Discord", &report::spread(&answers));
 
     let (count, before, begun) = (times(CROWDED), cpu_of(id), Instant::now());
     let messages = (0..count)
@@ -64,14 +64,14 @@ pub async fn measure() {
     let each = used / u32::try_from(count).unwrap();
     let rate = count as f64 / took.as_secs_f64();
     report::goal(
-        &format!("messages a second, {CHANNELS} channels, 16 slots"),
+        &format!("messages per second, {CHANNELS} channels, 16 slots"),
         &format!("{rate:.0}/s"),
         "≥ 500/s",
         rate >= 500.0,
     );
     let met = each <= Duration::from_millis(2);
     report::goal(
-        "processor time of the gateway a message, agents apart",
+        "processor time of the gateway per message, without agents",
         &report::time(each),
         "≤ 2 ms",
         met,
@@ -85,7 +85,7 @@ pub async fn measure() {
     report::figure("the whole program then", &format!("{all:.1} MiB"));
 }
 
-/// Has the local Discord take as much as comes.
+/// Removes the rate limits of the local Discord.
 pub fn lift_limits(local: &LocalDiscord) {
     for route in ["POST messages", "PATCH message", "POST typing", "guilds", "channels"] {
         local.faults().limit(route, UNLIMITED, Duration::from_secs(1));
@@ -93,7 +93,7 @@ pub fn lift_limits(local: &LocalDiscord) {
     local.faults().most_per_second(usize::MAX);
 }
 
-/// Waits for the answer to a message to be whole.
+/// Waits until the answer to a message is complete.
 pub async fn answered(local: &LocalDiscord, channel: u64, message: u64) {
     let whole = |local: &LocalDiscord| {
         let found =
@@ -103,8 +103,8 @@ pub async fn answered(local: &LocalDiscord, channel: u64, message: u64) {
     local.wait_within(Duration::from_secs(300), "an answer", whole).await;
 }
 
-/// The same for many. Looks at them now and then: at every change, it would cost more than what is
-/// measured.
+/// Waits until all messages are answered. Polls at an interval: checking at every change would cost
+/// more than the measured work.
 pub async fn all_answered(local: &LocalDiscord, mut messages: Vec<u64>) {
     let begun = Instant::now();
     while !messages.is_empty() {
@@ -128,7 +128,7 @@ fn is_whole(answer: &str) -> bool {
     answer.ends_with("of our conversation.")
 }
 
-/// From the messages to the starts of their agents, as the recordings tell.
+/// Returns the delays from the messages to the starts of their agents, according to the recordings.
 fn starts(home: &Home, sent: &HashMap<String, SystemTime>) -> Vec<Duration> {
     let mut found = Vec::new();
     let days = std::fs::read_dir(home.path().join("recordings")).unwrap();
@@ -153,12 +153,12 @@ fn starts(home: &Home, sent: &HashMap<String, SystemTime>) -> Vec<Duration> {
     found
 }
 
-/// Processor time of a process, its children apart; exact to 10 ms.
+/// Returns the processor time of a process without its children, in steps of 10 ms.
 pub fn cpu_of(process: u32) -> Duration {
     cpu::used_by(&process.to_string()).own
 }
 
-/// Reads a log to its end, so that its writer is never held up.
+/// Reads a log to its end, so that its writer never blocks.
 pub fn drain(mut log: impl std::io::Read + Send + 'static) {
     std::thread::spawn(move || {
         let mut some = [0; 1 << 16];

@@ -1,4 +1,4 @@
-//! How fast the backends read what their agents said: as components, and the same code native.
+//! The speed at which backends parse the output of their agents: as components, and as native code.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::backends::{BACKENDS, Measured, load};
 use crate::recordings::{cases, inputs};
 use crate::{report, repository, times};
 
-/// Passes over all recordings, native and component in turn.
+/// Passes over all recordings, alternating between native code and component.
 const PASSES: usize = 15;
-/// Inputs a call: as many as a link hands over at most, and one.
+/// Inputs per call: the maximum that a link passes at once, and one.
 const BATCHES: [(usize, &str); 2] = [(1024, "all there is"), (1, "one input")];
 
-/// Measures the backends that are named, all where none is, and prints.
+/// Measures the named backends, or all if none is named, and prints the figures.
 pub async fn measure(named: &[&str]) {
     let some = BACKENDS.iter().any(|measured| named.contains(&measured.name));
     for measured in BACKENDS.iter().filter(|measured| !some || named.contains(&measured.name)) {
@@ -37,7 +37,7 @@ pub async fn measure(named: &[&str]) {
         ));
         for (batch, name) in BATCHES {
             let (mut natives, mut components) = (Vec::new(), Vec::new());
-            // The first pass warms caches up.
+            // The first pass warms up caches.
             for pass in 0..=times(PASSES) {
                 let (native_time, native_actions) = native.pass(batch);
                 let (component_time, component_actions) =
@@ -72,7 +72,7 @@ pub async fn measure(named: &[&str]) {
     }
 }
 
-/// Bytes of the agent in an input.
+/// Returns the number of bytes of agent output in an input.
 fn said(input: &TimedInput) -> usize {
     match &input.input {
         Input::Line(line) => line.text.len() + 1,
@@ -82,7 +82,7 @@ fn said(input: &TimedInput) -> usize {
     }
 }
 
-/// Writes recordings as the native form reads them.
+/// Writes recordings in the format that the native form reads.
 fn write(file: &Path, recorded: &[Vec<TimedInput>]) {
     let line =
         |input: &TimedInput| serde_json::json!({"t": input.at_ms, "in": input.input}).to_string();
@@ -116,7 +116,7 @@ async fn pass_component(
     (begun.elapsed(), answers.iter().map(Vec::len).sum())
 }
 
-/// The same parser as a program: plays all recordings for every line on its stdin.
+/// The same parser as a program. It parses all recordings for every line on its stdin.
 struct Native {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -152,7 +152,7 @@ impl Native {
 
 impl Drop for Native {
     fn drop(&mut self) {
-        // It ends with its stdin.
+        // The program ends when its stdin is closed.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

@@ -9,18 +9,18 @@ use tempfile::TempDir;
 
 use crate::component;
 
-/// Memory that is mounted as a folder, where there is any.
+/// A folder in memory, if the system has one.
 const MEMORY: &str = "/dev/shm";
 
-/// Folders for configuration, workspace, backends, cache and recordings; and what agents need for
-/// the moment, in memory as `/tmp` is on a system of today.
+/// Folders for configuration, workspace, backends, cache and recordings, and a temporary folder for
+/// agents, which is in memory as `/tmp` is on current systems.
 pub struct Home {
     folder: TempDir,
     temporary: TempDir,
 }
 
 impl Home {
-    /// Makes one with the demo and the Claude backend in it.
+    /// Creates a home with the demo and the Claude backend.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("backends")).unwrap();
@@ -43,13 +43,13 @@ impl Home {
         self.folder.path()
     }
 
-    /// Where agents have what they need for the moment.
+    /// Returns the temporary folder of agents.
     pub fn temporary(&self) -> &Path {
         self.temporary.path()
     }
 
-    /// Starts the program with little more environment than this; it runs until its stdin ends or
-    /// it is killed.
+    /// Starts the program with little more than this environment. It runs until its stdin is closed
+    /// or it is killed.
     pub fn start(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
         let mut child = Command::new(env!("CARGO_BIN_EXE_aetheel"))
             .args(arguments)
@@ -76,7 +76,7 @@ impl Home {
     }
 }
 
-/// The program while it runs; killed when this is dropped.
+/// The running program. It is killed when this is dropped.
 pub struct Running {
     child: Child,
     log: Option<BufReader<std::process::ChildStderr>>,
@@ -87,12 +87,12 @@ impl Running {
         self.child.id()
     }
 
-    /// The log from here on, for somebody else to read.
+    /// Returns the rest of the log, so that another thread can read it.
     pub fn log(&mut self) -> impl std::io::Read + Send + 'static {
         self.log.take().unwrap()
     }
 
-    /// Reads the log up to a line with this message and returns it.
+    /// Reads the log up to a line with this message and returns the line.
     pub fn until(&mut self, message: &str) -> Value {
         let mut log = String::new();
         loop {

@@ -1,6 +1,6 @@
-//! The first turn of a recording as a script: what the agent says when it is told something. Works
-//! for any agent that speaks JSON lines or HTTP, because the backend itself shows what it tells the
-//! agent and when.
+//! The first turn of a recording as a script: the agent's reply to each input. Works for any agent
+//! that speaks JSON lines or HTTP, because the backend itself shows its inputs to the agent and
+//! their times.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,49 +15,50 @@ use serde_json::Value;
 use crate::backends::Measured;
 use crate::recordings::{case, inputs};
 
-/// A thing the agent was told, and its words until it was told more.
+/// An input of the agent, and the agent's output until the next input.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Step {
-    /// Method, type, or method and path; empty: nothing yet.
+    /// Method, type, or method and path of the input. Empty before the first input.
     kind: String,
-    /// The id of the call, where it is one.
+    /// The id of the call, if it is one.
     id: Option<Value>,
     says: Vec<Said>,
-    /// The same with ids of its own: agents never use one twice, and backends know.
+    /// The same output with other ids, for a second turn. Agents never use an id twice, and
+    /// backends rely on that.
     again: Vec<Said>,
 }
 
-/// Something an agent says.
+/// One output of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Said {
     pub way: Way,
     pub text: String,
-    /// With this, people see the first text of the turn.
+    /// Whether people see the first text of the turn with this output.
     pub first_text: bool,
 }
 
-/// How it says it.
+/// The channel of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
     Line(Pipe),
-    /// In answer to a request, with this status.
+    /// The response to a request, with this status.
     Response(u32),
-    /// In a stream of server-sent events.
+    /// An event in a stream of server-sent events.
     Event,
 }
 
-/// The words of an agent in a recorded turn, in the order in which it was told things.
+/// The inputs and outputs of an agent in a recorded turn, in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Script {
     steps: Vec<Step>,
     /// The agent's id of the recorded session.
     native: String,
-    /// The kind of thing that makes a session, where one agent has several.
+    /// The kind of input that opens a session, if one agent has several sessions.
     opener: Option<String>,
 }
 
 impl Script {
-    /// Reads the conversation of a backend: what the agent says, and with what the turn was begun.
+    /// Reads the recorded conversation of a backend. Returns the script and the start of its turn.
     pub async fn load(measured: &Measured, backend: &ComponentBackend) -> (Arc<Self>, StartTurn) {
         let mut guest = backend.open_guest().await.unwrap();
         let mut script = Self { steps: vec![Step::default()], native: String::new(), opener: None };
@@ -90,15 +91,15 @@ impl Script {
             };
             for action in guest.handle(vec![input]).await.unwrap() {
                 match action {
-                    Action::Spawn(spawn) => script.told(&text(&spawn.stdin)),
-                    Action::Write(write) => script.told(&text(&write.body)),
+                    Action::Spawn(spawn) => script.add_steps(&text(&spawn.stdin)),
+                    Action::Write(write) => script.add_steps(&text(&write.body)),
                     Action::Http(http) => {
-                        script.told(&format!("{} {}", http.method, http.path));
+                        script.add_steps(&format!("{} {}", http.method, http.path));
                         requests.insert(http.request, script.steps.len() - 1);
                     }
-                    Action::OpenStream(stream) => script.told(&format!("GET {}", stream.path)),
+                    Action::OpenStream(stream) => script.add_steps(&format!("GET {}", stream.path)),
                     Action::SessionReady(ready) if script.native.is_empty() => {
-                        // Codex' backend appends a mark of its own to the agent's id.
+                        // Codex's backend appends a suffix to the agent's id.
                         script.native = ready.native_id.split('.').next().unwrap().to_owned();
                     }
                     Action::Event(event)
@@ -127,14 +128,14 @@ impl Script {
         (Arc::new(script), begun.expect("a turn"))
     }
 
-    fn told(&mut self, text: &str) {
+    fn add_steps(&mut self, text: &str) {
         for line in text.lines() {
-            let (kind, id) = told(line, &self.native);
+            let (kind, id) = classify(line, &self.native);
             self.steps.push(Step { kind, id, ..Step::default() });
         }
     }
 
-    /// Makes up what is said the second time.
+    /// Fills in the outputs of a second turn.
     fn renew(&mut self) {
         let mut known = BTreeSet::from([self.native.clone()]);
         for step in &mut self.steps {
@@ -152,7 +153,7 @@ impl Script {
         }
     }
 
-    /// The same with so many bytes more of text, in pieces.
+    /// Returns a copy with `bytes` more text in pieces.
     pub fn stretched(&self, bytes: usize) -> Self {
         let mut long = self.clone();
         for says in long.steps.iter_mut().flat_map(|step| [&mut step.says, &mut step.again]) {
@@ -164,7 +165,7 @@ impl Script {
         long
     }
 
-    /// Whether the agent is a server.
+    /// Returns whether the agent is a server.
     pub fn listens(&self) -> bool {
         self.steps
             .iter()
@@ -180,7 +181,7 @@ fn text(chunks: &[Chunk]) -> String {
         .collect()
 }
 
-/// Collects what looks like ids.
+/// Collects all values that look like ids.
 fn ids(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -198,8 +199,8 @@ fn ids(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the kind of thing an agent is told, and the id of a call.
-fn told(text: &str, native: &str) -> (String, Option<Value>) {
+/// Returns the kind of an agent's input, and the id if it is a call.
+fn classify(text: &str, native: &str) -> (String, Option<Value>) {
     let Ok(line) = serde_json::from_str::<Value>(text) else {
         let path = text.split('?').next().unwrap();
         return (if native.is_empty() { path.to_owned() } else { path.replace(native, "*") }, None);
@@ -212,9 +213,9 @@ fn told(text: &str, native: &str) -> (String, Option<Value>) {
 /// An agent that follows a script, in any number of sessions.
 pub struct Player {
     script: Arc<Script>,
-    /// Its ids of those it has.
+    /// The agent's ids of its sessions.
     sessions: Vec<String>,
-    /// The words said in each session.
+    /// Pairs of a session and a kind of input that was answered once.
     said: HashSet<(String, String)>,
 }
 
@@ -223,16 +224,16 @@ impl Player {
         Self { script, sessions: Vec::new(), said: HashSet::new() }
     }
 
-    /// Returns the agent's words by itself when it starts.
+    /// Returns the output that the agent prints when it starts.
     pub fn begins(&self) -> Vec<Said> {
         self.script.steps[0].says.clone()
     }
 
-    /// Returns the agent's answer to a line: its words to the first thing of that kind. Knows two
-    /// ways to say it, so a session has two turns.
-    pub fn hears(&mut self, text: &str) -> Vec<Said> {
+    /// Returns the agent's reply to an input: the output for the first input of this kind in the
+    /// script. There are two versions of it, so a session has two turns.
+    pub fn respond(&mut self, text: &str) -> Vec<Said> {
         let native = self.session(text);
-        let (kind, id) = told(text, &native);
+        let (kind, id) = classify(text, &native);
         let Some(step) = self.script.steps[1..].iter().find(|step| step.kind == kind) else {
             return Vec::new();
         };
@@ -249,14 +250,14 @@ impl Player {
         says
     }
 
-    /// The session a text is about: the one it names, one that it makes, or the only one.
+    /// Returns the session of an input: the one it names, one that it opens, or the only one.
     fn session(&mut self, text: &str) -> String {
         if let Some(named) = self.sessions.iter().find(|native| text.contains(native.as_str())) {
             return named.clone();
         }
         let recorded = &self.script.native;
         let mut native = recorded.clone();
-        if self.script.opener.as_ref().is_some_and(|opener| *opener == told(text, recorded).0) {
+        if self.script.opener.as_ref().is_some_and(|opener| *opener == classify(text, recorded).0) {
             let number = self.sessions.len();
             if number > 0 {
                 native.replace_range(recorded.len() - 3.., &format!("{number:03}"));
@@ -267,7 +268,7 @@ impl Player {
     }
 }
 
-/// Makes an answer to one call the answer to another.
+/// Replaces the id of the recorded call in a response by the id of the actual one.
 fn answer(said: &mut Said, recorded: Option<&Value>, asked: Option<&Value>) {
     let Ok(mut line) = serde_json::from_str::<Value>(&said.text) else { return };
     let (Some(asked), None) = (asked, line.get("method")) else { return };

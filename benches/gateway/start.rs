@@ -1,5 +1,5 @@
-//! From the start of the real program to ready, with its components in the cache, and what it takes
-//! up when idle.
+//! The time from the start of the real program until it is ready, with its components in the cache,
+//! and its memory when idle.
 
 use std::time::{Duration, Instant};
 
@@ -8,29 +8,29 @@ use crate::program::{Home, Running};
 use crate::{cpu, report};
 
 const STARTS: usize = 30;
-/// After which memory is looked at.
+/// How long the program is idle before its memory is measured.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Measures the start of the program and the memory it takes, and prints the figures.
+/// Measures the start of the program and the memory it uses, and prints the figures.
 pub async fn measure() {
     report::part("the program, demo and Claude backend in its folder");
     let home = Home::new();
     let console = || home.start(&["console", "--backend", "demo"], &[]);
     let ready = |mut running: Running, message: &str| {
         let line = running.until(message);
-        let told = line["ready_ms"].as_u64().or(line["fields"]["ready_ms"].as_u64()).unwrap();
-        (running, Duration::from_millis(told))
+        let reported = line["ready_ms"].as_u64().or(line["fields"]["ready_ms"].as_u64()).unwrap();
+        (running, Duration::from_millis(reported))
     };
     let begun = Instant::now();
     drop(ready(console(), "console ready"));
     report::figure("start to ready, empty cache", &report::time(begun.elapsed()));
     let mut starts = Vec::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..STARTS {
         let begun = Instant::now();
         let (running, inside) = ready(console(), "console ready");
         starts.push(begun.elapsed());
-        told.push(inside);
+        reported.push(inside);
         drop(running);
     }
     let median = report::percentile(&starts, 50);
@@ -40,7 +40,7 @@ pub async fn measure() {
         "≤ 150 ms",
         median <= Duration::from_millis(150),
     );
-    report::figure("the same, by its own clock", &report::spread(&told));
+    report::figure("the same, by its own clock", &report::spread(&reported));
 
     idle("idle `aetheel console`", &ready(console(), "console ready").0).await;
     let discord = LocalDiscord::start().await;
@@ -58,7 +58,7 @@ async fn idle(what: &str, running: &Running) {
     let (all, own) = (mib("VmRSS"), mib("RssAnon"));
     report::goal(
         what,
-        &format!("{all:.1} MiB ({own:.1} of it not files)"),
+        &format!("{all:.1} MiB ({own:.1} of it not backed by files)"),
         "≤ 40 MB",
         all * 1.048_576 <= 40.0,
     );

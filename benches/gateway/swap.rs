@@ -1,5 +1,5 @@
-//! From the moment a component's file is whole on disk to the moment its generation answers new
-//! turns.
+//! The time from the moment a component's file is completely on disk until its generation answers
+//! new turns.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::{component, report};
 
 const SWAPS: u32 = 60;
 
-/// Measures how long a new component takes until it serves, and prints the figures.
+/// Measures how long a new component needs until it serves, and prints the figures.
 pub async fn measure() {
     report::part(&format!("swap of the Claude backend, {SWAPS} each, every one with new content"));
     type Place = fn(&Path, &[u8]);
@@ -52,7 +52,7 @@ pub async fn measure() {
             "p99 ≤ 300 ms",
             p99 <= Duration::from_millis(300),
         );
-        report::figure("of that reading, compiling and trying out", &report::spread(&loading));
+        report::figure("of which: reading, compiling and testing", &report::spread(&loading));
     }
 }
 
@@ -66,11 +66,11 @@ fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// The same component with a custom section at its end, so that neither the gateway nor the cache
-/// knows it.
+/// Returns the component with an additional custom section, so that neither the gateway nor the
+/// cache knows it.
 fn with_section(component: &[u8], number: u32) -> Vec<u8> {
     let mut bytes = component.to_vec();
-    // Section id 0, its size, the length of its name, the name, anything.
+    // Section id 0, its size, the length of its name, the name, and any content.
     bytes.extend([0, 6, 1, b'n']);
     bytes.extend(number.to_le_bytes());
     bytes

@@ -1,4 +1,4 @@
-//! Recorded turns had anew, over links as the gateway has them.
+//! Recorded turns that are replayed over links, as the gateway has them.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -27,42 +27,42 @@ pub struct Talk {
     start: StartTurn,
 }
 
-/// Links without any history.
-pub struct Room {
+/// A pool of links without any history.
+pub struct Pool {
     links: Links,
     spoke: Arc<Mutex<Option<Instant>>>,
     ended: Arc<Mutex<Option<Instant>>>,
     _folder: TempDir,
 }
 
-/// How long things took.
+/// The times of a turn.
 pub struct Turn {
     /// The whole turn, from its start to its end.
     pub took: Duration,
-    /// Until people would see the first text, and the last.
+    /// From the start until people would see the first text, and the last.
     pub to_first_text: Duration,
     pub to_last_text: Duration,
-    /// From the agent's last word to the end of the turn, where the agent is in this process.
+    /// From the agent's last output to the end of the turn, if the agent is in this process.
     pub end: Option<Duration>,
-    /// From the agent's first text to the audience, where the agent is in this process.
+    /// From the agent's first text to the audience, if the agent is in this process.
     pub first_text: Option<Duration>,
     /// The agent's id of the session.
     pub native: Option<String>,
 }
 
 impl Talk {
-    /// Loads both; compiled components are kept in a folder.
+    /// Loads both, and caches the compiled component in a folder.
     pub async fn load(measured: &Measured, cache: &Path) -> Self {
         let backend = load_cached(measured.name, Some(cache)).await;
         let (script, mut start) = Script::load(measured, &backend).await;
-        // A launch profile of the operator's, whose words only the descriptor made from it would
+        // A launch profile of the operator, whose arguments only a descriptor made from it would
         // allow.
         start.settings.options = start.settings.options.replace(r#","arguments":["acp"]"#, "");
         Self { backend, script, start }
     }
 
-    /// Agents in this process, which pause before and after their first text.
-    pub fn within(&self, pause: Duration) -> Room {
+    /// Creates links to agents in this process, which pause before and after their first text.
+    pub fn within(&self, pause: Duration) -> Pool {
         let spoke: Arc<Mutex<Option<Instant>>> = Arc::default();
         let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
         let agents = self.agents(
@@ -70,14 +70,14 @@ impl Talk {
             Arc::clone(&spoke),
             Arc::clone(&ended),
         );
-        Room {
+        Pool {
             spoke,
             ended,
-            ..Room::new(tempfile::tempdir().unwrap(), Arc::new(agents), Vec::new())
+            ..Pool::new(tempfile::tempdir().unwrap(), Arc::new(agents), Vec::new())
         }
     }
 
-    /// Agents in this process, which say when they spoke first and last.
+    /// Creates agents in this process, which record when their first and last text was sent.
     pub fn agents(
         &self,
         pauses: Pauses,
@@ -87,41 +87,41 @@ impl Talk {
         Agents { script: Arc::clone(&self.script), pauses, spoke, ended }
     }
 
-    /// Returns the settings the turn was recorded with.
+    /// Returns the settings with which the turn was recorded.
     pub fn settings(&self) -> &Settings {
         &self.start.settings
     }
 
-    /// Agents that are processes.
-    pub fn processes(&self) -> Room {
+    /// Creates links to agents that are processes.
+    pub fn processes(&self) -> Pool {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script");
         std::fs::write(&script, serde_json::to_vec(&*self.script).unwrap()).unwrap();
         let program = std::env::current_exe().unwrap();
         let wrapper = [program.to_str().unwrap(), "replay-agent", script.to_str().unwrap()]
             .map(str::to_owned);
-        Room::new(folder, Arc::new(Custody::new(Means::Best).unwrap()), wrapper.into())
+        Pool::new(folder, Arc::new(Custody::new(Means::Best).unwrap()), wrapper.into())
     }
 
-    /// The turn as the first of a lane.
-    pub async fn cold(&self, room: &Room, lane: u64) -> Turn {
-        self.turn(room, lane, StartTurn { native_id: None, ..self.start.clone() }).await
+    /// Runs the turn as the first one of a lane.
+    pub async fn cold(&self, pool: &Pool, lane: u64) -> Turn {
+        self.turn(pool, lane, StartTurn { native_id: None, ..self.start.clone() }).await
     }
 
-    /// The same turn as the next one.
-    pub async fn warm(&self, room: &Room, lane: u64, cold: &Turn) -> Turn {
-        self.turn(room, lane, StartTurn { native_id: cold.native.clone(), ..self.start.clone() })
+    /// Runs the same turn as the next one of the lane.
+    pub async fn warm(&self, pool: &Pool, lane: u64, cold: &Turn) -> Turn {
+        self.turn(pool, lane, StartTurn { native_id: cold.native.clone(), ..self.start.clone() })
             .await
     }
 
-    async fn turn(&self, room: &Room, lane: u64, start: StartTurn) -> Turn {
+    async fn turn(&self, pool: &Pool, lane: u64, start: StartTurn) -> Turn {
         let (_stop, stop) = watch::channel(None);
         let request = TurnRequest {
             id: format!("bench{lane}"),
             event: 1,
             lane: Lane::Channel(lane),
             backend: Arc::clone(&self.backend) as _,
-            start: StartTurn { cwd: room.links.host().cwd.to_str().unwrap().to_owned(), ..start },
+            start: StartTurn { cwd: pool.links.host().cwd.to_str().unwrap().to_owned(), ..start },
             blobs: vec![],
             stop,
             steers: mpsc::unbounded_channel().1,
@@ -129,17 +129,17 @@ impl Talk {
         };
         let mut watcher = Watcher::default();
         let begun = Instant::now();
-        let result = run(request, &room.links, &mut watcher).await;
+        let result = run(request, &pool.links, &mut watcher).await;
         let over = Instant::now();
         assert_eq!(result.ending, Ending::Completed, "{:?}", result.transcript);
         let (shown, last) = watcher.shown.zip(watcher.last).expect("the agent says something");
-        let spoke = room.spoke.lock().unwrap().take();
-        let ended = room.ended.lock().unwrap().take();
+        let spoke = pool.spoke.lock().unwrap().take();
+        let ended = pool.ended.lock().unwrap().take();
         Turn {
             took: over - begun,
             to_first_text: shown - begun,
             to_last_text: last - begun,
-            // What it says after the end is of no account.
+            // Output after the end of the turn does not count.
             end: ended.map(|ended| over.saturating_duration_since(ended)),
             first_text: spoke.map(|spoke| shown - spoke),
             native: result.session.map(|session| session.native_id),
@@ -147,7 +147,7 @@ impl Talk {
     }
 }
 
-impl Room {
+impl Pool {
     fn new(folder: TempDir, launcher: Arc<dyn Launcher>, wrapper: Vec<String>) -> Self {
         let host = Host { wrapper, links_warm: 1000, ..host(folder.path()) };
         let recorder = Recorder::new(
@@ -165,18 +165,18 @@ impl Room {
         Self { links, spoke: Arc::default(), ended: Arc::default(), _folder: folder }
     }
 
-    /// The number of open links.
+    /// Returns the number of open links.
     pub fn count(&self) -> usize {
         self.links.count()
     }
 
-    /// Lets all agents leave.
+    /// Stops all agents.
     pub async fn close(self) {
         self.links.close().await;
     }
 }
 
-/// Looks at the clock when people would see the first text.
+/// Records when people would see the first text.
 #[derive(Default)]
 struct Watcher {
     shown: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Whole turns through dispatcher, files, component, custody and a real process, beside that
+//! Whole turns through dispatcher, files, component, custody and a real process, compared with that
 //! process alone.
 
 use std::io::{Read as _, Write as _};
@@ -32,8 +32,8 @@ use crate::program::Home;
 use crate::script::Script;
 use crate::{report, repository};
 
-/// Turns measured together, in so many lanes; and rounds, the process alone and whole turns in
-/// turn.
+/// Turns that are measured together, the number of their lanes, and the number of rounds, each of
+/// which measures the process alone and whole turns.
 const TURNS: usize = 300;
 const LANES: u64 = 20;
 const ROUNDS: usize = 3;
@@ -50,7 +50,7 @@ pub async fn measure() {
         Gateway::new(&home, "demo", PathBuf::from(env!("CARGO_BIN_EXE_aetheel")), slots).await;
     let alone = Alone { workspace: home.path().join("workspace"), home: home.path().join("alone") };
     report::part(&format!("turns of the demo agent without its pauses, {slots} at a time"));
-    // Sessions are made and saved in a lane's first turn.
+    // Sessions are created and saved in a lane's first turn.
     let begun = Instant::now();
     gateway.turns("Hello", LANES as usize).await;
     report::figure(
@@ -73,17 +73,17 @@ pub async fn measure() {
         children.push(used.children / TURNS as u32);
     }
     let (with, without) = (report::percentile(&with, 50), report::percentile(&without, 50));
-    report::figure("the agent's process alone", &format!("{without:.0} a second"));
+    report::figure("the agent's process alone", &format!("{without:.0} per second"));
     let met = with >= 500.0 || with >= without;
     report::goal(
         "whole turns",
-        &format!("{with:.0} a second ({:.2} of that)", with / without),
-        "≥ 500 a second, or as the process alone",
+        &format!("{with:.0} per second ({:.2} of that)", with / without),
+        "≥ 500 per second, or as fast as the process alone",
         met,
     );
     let own = report::percentile(&extra, 50);
     report::goal(
-        "processor time of the gateway a turn",
+        "processor time of the gateway per turn",
         &report::time(own),
         "≤ 3 ms",
         own <= Duration::from_millis(3),
@@ -93,7 +93,7 @@ pub async fn measure() {
         &report::time(report::percentile(&floor, 50)),
     );
     report::figure(
-        "processor time of the agent a turn",
+        "processor time of the agent per turn",
         &report::time(report::percentile(&children, 50)),
     );
 
@@ -123,7 +123,7 @@ pub async fn measure() {
     gateway.dispatcher.shutdown(Duration::ZERO).await;
 }
 
-/// Measures turns of Claude Code with much output, and prints.
+/// Measures turns of Claude Code with much output, and prints the figures.
 pub async fn long_output() {
     let (script, _) = Script::load(named("claude"), &*load("claude").await).await;
     let home = Home::new();
@@ -173,8 +173,8 @@ impl Gateway {
         Self::over(home, backend, program, slots, custody, false).await
     }
 
-    /// One whose agents somebody else starts, and which writes its events down where it keeps a
-    /// `journal`.
+    /// Creates a gateway with another launcher of agents. With `journal`, events are written to a
+    /// journal.
     pub async fn over(
         home: &Home,
         backend: &str,
@@ -255,7 +255,7 @@ impl Gateway {
         Self { dispatcher, failed, _registry: registry }
     }
 
-    /// So many turns, spread over the lanes.
+    /// Runs `count` turns, spread over the lanes.
     pub async fn turns(&self, prompt: &str, count: usize) {
         for number in 0..count as u64 {
             self.submit(number % LANES, prompt);
@@ -263,7 +263,7 @@ impl Gateway {
         self.idle().await;
     }
 
-    /// So many turns in one lane.
+    /// Runs `count` turns in one lane.
     pub async fn turns_in(&self, lane: u64, prompt: &str, count: usize) {
         for _ in 0..count {
             self.submit(lane, prompt);
@@ -291,7 +291,7 @@ impl Gateway {
     }
 }
 
-/// Counts failures; the recordings have the rest.
+/// Counts failures. The recordings have the details.
 struct Counter(Arc<AtomicUsize>);
 
 struct Count(Arc<AtomicUsize>);
@@ -321,7 +321,8 @@ impl Reply for Count {
     }
 }
 
-/// The demo agent without a gateway: started, told the prompt, read to its end, waited for.
+/// The demo agent without a gateway: it is started, receives the prompt, and its output is read to
+/// the end.
 struct Alone {
     workspace: PathBuf,
     home: PathBuf,
@@ -336,7 +337,7 @@ impl Alone {
         assert!(child.wait().unwrap().success() && said.contains("\"done\""));
     }
 
-    /// So many, some at a time.
+    /// Runs `count` turns, `at_a_time` in parallel.
     fn together(&self, count: usize, at_a_time: usize) {
         let left = AtomicUsize::new(count);
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! How long a caller of a webhook waits for its 202, with the agents' turns running beside.
+//! The time until the caller of a webhook gets its 202, while agents run turns.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::program::Home;
 use crate::report;
 use crate::turns::Gateway;
 
-/// Calls a second, and for how long.
+/// Calls per second, and the duration in seconds.
 const RATE: u32 = 200;
 const SECONDS: u32 = 10;
 const SECRET: &str = "a-secret-that-only-the-bench-knows";
 const DEFINITION: &str = "## bench\n- scheme: github\n- secret: BENCH_SECRET\n- limit: 100000/min burst 100000\n\nhello\n";
 
-/// Measures calls of webhooks until they are kept, and prints the figures.
+/// Measures calls of webhooks until they are saved, and prints the figures.
 pub async fn measure() {
     let home = Home::new();
     let gateway =
@@ -53,7 +53,7 @@ pub async fn measure() {
         times.push(call.await.unwrap());
     }
     report::part(&format!(
-        "webhooks: {RATE} signed calls a second, each a connection of its own, while the agent works"
+        "webhooks: {RATE} signed calls per second, each on a connection of its own, while the agent works"
     ));
     let met = report::percentile(&times, 99) <= Duration::from_millis(50);
     report::goal(

@@ -1,6 +1,6 @@
-//! The detector of lost answers. `keep` is its whole part while a turn runs, `examine` runs once at
-//! the end of a turn: of one whose answer can be read, of one that is still learned from, and of
-//! one that lost its answer. `parse` is the comparison: `serde_json` parses the same lines.
+//! The detector of lost answers. `keep` is its work while a turn runs. `examine` runs once at the
+//! end of a turn: of a readable one, of one that is still learned from, and of one that lost its
+//! answer. `parse` is for comparison: `serde_json` parses the same lines.
 
 use aetheel::agent::{
     Action, AgentEvent, Command, EventKind, Input, Line, Pipe, Safety, StartTurn, Text,
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const LINES: usize = 1_000;
 
-/// A line of Claude Code's stream, 259 bytes.
+/// Returns a line of Claude Code's stream, 259 bytes long.
 fn line(number: usize) -> String {
     format!(
         r#"{{"type":"stream_event","event":{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"word {number} of the answer "}}}},"session_id":"c3870c18-e052-481f-a827-a1f4de417c8e","parent_tool_use_id":null,"uuid":"c5d26ba8-be8b-44a6-819a-{number:012}"}}"#

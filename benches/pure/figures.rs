@@ -1,4 +1,4 @@
-//! The cost of counting where things happen: nobody looks, and somebody does.
+//! The cost of counting events, without and with a recorder of metrics.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,13 @@ fn with_recorder(bencher: Bencher, recorded: bool, act: impl Fn() + Sync) {
     metrics::with_local_recorder(&recorder, || bencher.bench_local(act));
 }
 
-/// Twice or three times an event.
+/// Happens two or three times per event.
 #[divan::bench(args = [false, true])]
 fn an_event_is_counted(bencher: Bencher, recorded: bool) {
     with_recorder(bencher, recorded, || figures::event(EventKind::Message, Outcome::Accepted));
 }
 
-/// Counts once a turn in the program.
+/// Happens once per turn in the program.
 #[divan::bench(args = [false, true])]
 fn a_turn_is_counted(bencher: Bencher, recorded: bool) {
     with_recorder(bencher, recorded, || {
@@ -30,7 +30,7 @@ fn a_turn_is_counted(bencher: Bencher, recorded: bool) {
     });
 }
 
-/// Once a call into a guest, of which a turn has hundreds.
+/// Happens once per call of a guest. A turn has hundreds.
 #[divan::bench(args = [false, true])]
 fn a_call_is_measured(bencher: Bencher, recorded: bool) {
     let recorder = PrometheusBuilder::new().build_recorder();

@@ -1,10 +1,10 @@
-//! How fast output is cut into lines.
+//! The speed at which output is split into lines.
 
 use aetheel::lines::LineSplitter;
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 
-/// Cuts 4 MiB in reads of 64 KiB.
+/// Splits 4 MiB that are read in pieces of 64 KiB.
 fn cut(bencher: Bencher<'_, '_>, line: usize, limit: usize) {
     let mut bytes = vec![b'x'; 4 << 20];
     bytes.iter_mut().skip(line).step_by(line + 1).for_each(|byte| *byte = b'\n');

@@ -1,4 +1,4 @@
-//! The time machine over a recording of 64 MiB: opening it, and telling a turn up to a step.
+//! The step viewer with a recording of 64 MiB: opening it, and rendering a turn up to a step.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use divan::{Bencher, black_box};
 
 /// Bytes of the recording.
 const SIZE: usize = 64 << 20;
-/// Bytes of a line of the agent.
+/// Bytes of one line of the agent.
 const LINE: usize = 1_000;
 
 fn recording() -> File {
@@ -36,8 +36,8 @@ fn recording() -> File {
         let said = format!("{{\"type\":\"text\",\"text\":\"{}\"}}", "x".repeat(LINE));
         let line = Line { proc: 1, pipe: Pipe::Stdout, text: said, truncated: false };
         add(&mut text, What::In(Input::Line(line)));
-        let told = Text { part: 0, text: "word ".to_owned(), replace: false, parent: None };
-        let kind = EventKind::Text(told);
+        let piece = Text { part: 0, text: "word ".to_owned(), replace: false, parent: None };
+        let kind = EventKind::Text(piece);
         add(&mut text, What::Out(Action::Event(AgentEvent { session: 1, turn: 1, kind })));
     }
     add(&mut text, What::Ending { turn, how: "completed".to_owned() });
@@ -53,17 +53,17 @@ fn machine_opens(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench(args = [1, 5_000, 50_000], sample_count = 10, sample_size = 1)]
-fn machine_tells_up_to(bencher: Bencher<'_, '_>, step: usize) {
+fn machine_renders_up_to(bencher: Bencher<'_, '_>, step: usize) {
     let film = Film::open(recording(), "ab12").unwrap();
     bencher.bench_local(|| {
-        let mut told = Transcript::default();
+        let mut transcript = Transcript::default();
         retell(&film, step, None, |action| {
             if let Action::Event(event) = action {
-                told.apply(&event.kind);
+                transcript.apply(&event.kind);
             }
         })
         .unwrap();
         black_box(film.read(step.min(film.len() - 1)).unwrap());
-        told.text().len()
+        transcript.text().len()
     });
 }

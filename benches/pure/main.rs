@@ -1,5 +1,6 @@
-//! The benches that need no sandbox and no process: `cargo bench --bench pure`, a part of it with
-//! `-- conservation`, `-- queue`, `-- framing`, `-- machine`, `-- schedule` or `-- splitting`.
+//! The benches that need neither a sandbox nor processes: `cargo bench --bench pure`, a part of
+//! them with `-- conservation`, `-- queue`, `-- framing`, `-- machine`, `-- schedule` or `--
+//! splitting`.
 #![allow(unreachable_pub, reason = "a program exports nothing")]
 #![allow(clippy::unwrap_used, reason = "a panic says what is wrong")]
 

@@ -1,4 +1,4 @@
-//! Throughput of the queue; the goal is at least 100,000 events a second.
+//! Throughput of the queue. The goal is at least 100,000 events per second.
 
 use aetheel::config::BusyPolicy;
 use aetheel::event::{EventKind, Lane, NewEvent, Origin};
@@ -8,7 +8,7 @@ use divan::counter::ItemsCount;
 
 const EVENTS: usize = 10_000;
 
-/// Accept, hand out and finish every event, with so many lanes, everything waiting at first.
+/// Accepts, starts and completes every event, with this many lanes. At first all events wait.
 #[divan::bench(args = [1, 10, 100, 10_000])]
 fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
     let limits = Limits { max_concurrent: 5, max_depth: EVENTS, busy_policy: BusyPolicy::Queue };
@@ -22,7 +22,7 @@ fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
                 origin,
                 "a prompt of ordinary length",
             );
-            queue.accept(event, n as i64).expect("there is room for all");
+            queue.accept(event, n as i64).expect("the queue has space for all");
         }
         while let Some(event) = queue.next() {
             queue.finish(event.sequence);
@@ -31,7 +31,7 @@ fn turnover(bencher: Bencher<'_, '_>, lanes: u64) {
     });
 }
 
-/// The usual life: an event comes in while others run, is handed out at once and finished.
+/// The usual case: an event arrives while others run, starts at once and is completed.
 #[divan::bench]
 fn pass_through(bencher: Bencher<'_, '_>) {
     let limits = Limits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };

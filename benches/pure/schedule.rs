@@ -1,4 +1,4 @@
-//! The cost of looking at the clock with many heartbeats and cron jobs.
+//! The cost of checking the clock with many heartbeats and cron jobs.
 
 use aetheel::event::Lane;
 use aetheel::schedule::{Cron, Missed, Planned, Rhythm, Timetable};
@@ -32,7 +32,7 @@ fn timetable(jobs: u32) -> Timetable {
     timetable
 }
 
-/// A look at which nothing is due, as every few seconds.
+/// A check at which nothing is due, as every few seconds.
 #[divan::bench(args = [10, 1_000])]
 fn look(bencher: Bencher<'_, '_>, jobs: u32) {
     let mut timetable = timetable(jobs);
@@ -42,7 +42,7 @@ fn look(bencher: Bencher<'_, '_>, jobs: u32) {
         .bench_local(|| (timetable.advance(black_box(now)), timetable.wake()));
 }
 
-/// All of a day, minute by minute.
+/// A whole day, minute by minute.
 #[divan::bench(args = [1_000])]
 fn day(bencher: Bencher<'_, '_>, jobs: u32) {
     bencher.counter(ItemsCount::new(1_440_u32)).with_inputs(|| timetable(jobs)).bench_local_values(

@@ -1,4 +1,4 @@
-//! How fast an answer is cut into messages of 2000 characters.
+//! The speed at which an answer is split into messages of 2000 characters.
 
 use aetheel::split::split;
 use divan::counter::BytesCount;

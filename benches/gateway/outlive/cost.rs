@@ -1,4 +1,4 @@
-//! What the holder costs while nothing goes wrong: for a line of an agent, for a turn, and in memory.
+//! The cost of the holder in normal operation: per line of an agent, per turn, and in memory.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,27 +16,27 @@ use crate::program::Home;
 use crate::turns::Gateway;
 use crate::{report, times};
 
-/// Lines of an agent at once, rounds of them, and lines one at a time.
+/// Lines that an agent prints together, number of rounds, and lines sent one at a time.
 const LINES: u32 = 100_000;
 const ROUNDS: usize = 5;
 const ONE_AT_A_TIME: usize = 2_000;
-/// Characters of an answer, and of a line of it.
+/// Characters of an answer, and of one line of it.
 const LONG: usize = 600_000;
 const PIECE: usize = 24;
 /// Turns of a round.
 const TURNS: usize = 200;
-/// What a line may cost more.
+/// Maximum additional time and processor time of a line.
 const MORE_TIME: Duration = Duration::from_micros(200);
 const MORE_CPU: f64 = 0.02;
 
-/// What was spent on so many of something.
+/// The resources used for `count` repetitions.
 #[derive(Clone, Copy, Default)]
 struct Spent {
     count: u32,
     wall: Duration,
-    /// Of this process, which is the gateway.
+    /// Processor time of this process, which is the gateway.
     gateway: Duration,
-    /// Of the holder's.
+    /// Processor time of the holder.
     holder: Duration,
 }
 
@@ -61,7 +61,7 @@ pub async fn measure() {
 
     let ways = [&custody, &held];
     for (way, flush) in [("written in blocks", ""), ("written one by one", "fflush()")] {
-        report::part(&format!("{LINES} lines of an agent {way}, and nobody who reads them"));
+        report::part(&format!("{LINES} lines of an agent, {way}, not parsed"));
         let script = format!(
             r#"awk 'BEGIN {{ for (i = 0; i < {LINES}; i++) {{ print "{{\"type\":\"text\",\"text\":\"twenty-four characters..\"}}"; {flush} }} }}'"#
         );
@@ -107,7 +107,7 @@ pub async fn measure() {
     holder.end().await;
 }
 
-/// Lines all the way: process, link, component, recording, answer.
+/// Measures lines on their whole path: process, link, component, recording, answer.
 async fn through_links(gateways: &[Gateway; 2], id: u32) {
     let lines = (LONG / PIECE) as u32;
     report::part(&format!(
@@ -121,7 +121,7 @@ async fn through_links(gateways: &[Gateway; 2], id: u32) {
         for (way, gateway) in gateways.iter().enumerate() {
             of_round[way] = spending(id, lines, gateway.turns_in(0, &prompt, 1)).await;
         }
-        // The first one opens the session.
+        // The first round opens the session.
         if round > 0 {
             ratios.push(of_round[1].gateway.as_secs_f64() / of_round[0].gateway.as_secs_f64());
             spent.iter_mut().zip(of_round).for_each(|(spent, more)| spent.add(more));
@@ -144,7 +144,7 @@ async fn through_links(gateways: &[Gateway; 2], id: u32) {
     more_time(&spent);
 }
 
-/// Says how much longer a line takes through a holder.
+/// Prints how much longer a line takes through a holder.
 fn more_time(spent: &[Spent; 2]) {
     let [direct, held] = spent.each_ref().map(|spent| per(spent.wall, spent.count));
     let more = held.saturating_sub(direct);
@@ -167,14 +167,14 @@ async fn turns(gateways: &[Gateway; 2], id: u32) {
     compare("a turn", &spent);
     let each = per(spent[1].holder, spent[1].count);
     report::goal(
-        "the holder's processor time a turn",
+        "the holder's processor time per turn",
         &report::time(each),
         "≤ 0.1 ms",
         each <= Duration::from_micros(100),
     );
 }
 
-/// Prints what something cost without and with a holder.
+/// Prints the cost of something without and with a holder.
 fn compare(what: &str, [direct, held]: &[Spent; 2]) {
     let each = |time: Duration, spent: &Spent| per(time, spent.count);
     let ratio = |held: Duration, direct: Duration| held.as_secs_f64() / direct.as_secs_f64();
@@ -214,30 +214,30 @@ async fn spending(holder: u32, count: u32, doing: impl Future<Output = ()>) -> S
     }
 }
 
-/// Hears an agent to its end, and says what is written down as a link does.
+/// Reads the output of an agent to its end, and confirms lines as recorded, as a link does.
 async fn lines(launcher: &Arc<dyn Launcher>, script: &str) {
     let mut process = launcher.launch(sh(script)).await.unwrap();
-    let mut heard = 0;
+    let mut received = 0;
     loop {
-        match process.events.recv().await.expect("its end") {
-            ProcessEvent::Lines(lines) => heard += lines.len() as u64,
-            ProcessEvent::OutputLimit => panic!("too much"),
+        match process.events.recv().await.expect("the process ends") {
+            ProcessEvent::Lines(lines) => received += lines.len() as u64,
+            ProcessEvent::OutputLimit => panic!("more than the output limit"),
             ProcessEvent::Exited { .. } => {
-                record(&process, heard + 1);
+                record(&process, received + 1);
                 break;
             }
         }
-        record(&process, heard);
+        record(&process, received);
     }
-    assert_eq!(heard, u64::from(LINES));
+    assert_eq!(received, u64::from(LINES));
 }
 
 fn record(process: &Process, lines: u64) {
-    // Fails where it has ended and nobody keeps anything of it.
+    // Fails if the process has ended and none of its output is held.
     let _ = process.commands.send(ProcessCommand::Recorded(lines));
 }
 
-/// By each way in turn.
+/// Measures round trips, alternating between the two launchers.
 async fn there_and_back(ways: [&Arc<dyn Launcher>; 2]) -> [Vec<Duration>; 2] {
     let script = "while read x; do echo $x; done";
     let mut processes =
@@ -277,7 +277,7 @@ fn sh(script: &str) -> Launch {
     }
 }
 
-/// All of its pages, and those it has for itself, bytes.
+/// Returns the resident and the private memory of the holder in bytes.
 fn memory(holder: u32) -> (usize, usize) {
     (cpu::resident_of(holder, "VmRSS"), cpu::private_of(holder))
 }

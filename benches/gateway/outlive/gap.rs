@@ -1,5 +1,5 @@
-//! What people see of it when the gateway is killed while it answers them: the whole program before
-//! a local Discord.
+//! The interruption that people see when the gateway is killed during an answer: the whole program
+//! with a local Discord.
 
 use std::io::{BufRead as _, BufReader};
 use std::sync::mpsc;
@@ -12,9 +12,9 @@ use crate::local_discord::{ANN, CHANNEL, LocalDiscord, Message, TOKEN};
 use crate::program::{Home, Running};
 use crate::report;
 
-/// Gateways that are killed, of one turn.
+/// How many times the gateway is killed during one turn.
 const DEATHS: usize = 5;
-/// Its agent says something each second.
+/// The agent prints a piece of its answer every second, this many times.
 const SECONDS: usize = 20;
 
 /// Measures, and prints the figures.
@@ -35,7 +35,7 @@ pub async fn measure() {
     let (mut kills, mut readies, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
     let mut seen = edited(&local, Instant::now(), 0).await;
     for _ in 0..crate::times(DEATHS) {
-        // A second in which nobody dies.
+        // Waits for an edit without a kill.
         seen = edited(&local, Instant::now(), seen.edits.len()).await;
         let killed = Instant::now();
         kills.push(killed);
@@ -44,7 +44,7 @@ pub async fn measure() {
         readies.push(started.ready() - killed);
         let before = std::mem::take(&mut seen.content);
         seen = edited(&local, killed, seen.edits.len()).await;
-        // With more of the answer than before; an edit that changes a button is none.
+        // The edit must extend the answer. An edit that only changes a button does not count.
         let says_more = |(_, text): &&(Instant, String)| text.len() > before.len();
         while !seen.edits.iter().any(|edit| edit.0 > killed && says_more(&edit)) {
             seen = edited(&local, killed, seen.edits.len()).await;
@@ -80,7 +80,7 @@ pub async fn measure() {
     report::figure("between two edits where nothing is killed: p50, worst", &shown(&steady));
 }
 
-/// The message once it was edited again.
+/// Waits until the message is edited again, and returns it.
 async fn edited(local: &LocalDiscord, after: Instant, edits: usize) -> Message {
     let found = |local: &LocalDiscord| {
         let message = local.messages(CHANNEL).pop()?;
@@ -90,7 +90,7 @@ async fn edited(local: &LocalDiscord, after: Instant, edits: usize) -> Message {
     local.wait_within(Duration::from_secs(60), "an edit", found).await
 }
 
-/// The times between edits in which nobody died.
+/// Returns the intervals between edits without a kill in between.
 fn steady(whole: &Message, kills: &[Instant]) -> Vec<Duration> {
     let calm = |pair: &&[(Instant, String)]| {
         !kills.iter().any(|kill| (pair[0].0..pair[1].0).contains(kill))
@@ -98,7 +98,7 @@ fn steady(whole: &Message, kills: &[Instant]) -> Vec<Duration> {
     whole.edits.windows(2).filter(calm).map(|pair| pair[1].0 - pair[0].0).collect()
 }
 
-/// The program with its log read.
+/// The program, with a thread that reads its log.
 struct Started {
     _running: Running,
     ready: mpsc::Receiver<Instant>,
@@ -106,7 +106,7 @@ struct Started {
 
 impl Started {
     fn new(mut running: Running) -> Self {
-        let (tell, ready) = mpsc::channel();
+        let (sender, ready) = mpsc::channel();
         let log = BufReader::new(running.log());
         std::thread::spawn(move || {
             for line in log.lines().map_while(Result::ok) {
@@ -114,7 +114,7 @@ impl Started {
                 if line["message"].as_str().or(line["fields"]["message"].as_str())
                     == Some("aetheel is ready")
                 {
-                    let _ = tell.send(Instant::now());
+                    let _ = sender.send(Instant::now());
                 }
             }
         });

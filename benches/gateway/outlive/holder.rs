@@ -1,4 +1,4 @@
-//! A holder of its own, started as `aetheel run` starts one.
+//! A separate holder, started as `aetheel run` starts one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,17 +11,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::Home;
 
-/// What a started holder and its agents have; told to end when this is dropped.
+/// The folders of a started holder. The holder is terminated when this is dropped.
 pub struct Holder {
     state: PathBuf,
     program: PathBuf,
 }
 
 impl Holder {
-    /// One for a home, which the first gateway starts.
+    /// Prepares a holder for a home. The first gateway starts it.
     pub fn new(home: &Home) -> Self {
         let program = home.path().join("holder");
-        // It inherits our environment; what it logs is none of the figures.
+        // The holder inherits our environment, and its log is not part of the figures.
         let text = format!(
             "#!/bin/sh\nLOG_LEVEL=error TMPDIR='{}' exec '{}' \"$@\"\n",
             home.temporary().display(),
@@ -32,24 +32,24 @@ impl Holder {
         Self { state: home.path().join("state"), program }
     }
 
-    /// That of the whole program in a home, started by it.
+    /// Returns the holder that the whole program starts in a home.
     pub fn of_program(home: &Home) -> Self {
         Self { state: home.path().join("config/state"), program: PathBuf::new() }
     }
 
-    /// A gateway's launcher.
+    /// Returns a launcher that uses the holder, as a gateway does.
     pub async fn launcher(&self) -> HeldLauncher {
         let holding =
             Holding { program: Some(self.program.clone()), claim_within: Duration::from_secs(120) };
         HeldLauncher::start_or_connect(&self.state, Sandbox::Off, holding).await.unwrap()
     }
 
-    /// Its process.
+    /// Returns the holder's process id.
     pub fn id(&self) -> u32 {
         find(&self.state).expect("a holder runs")
     }
 
-    /// Ends it with its agents, and waits until it is gone.
+    /// Terminates the holder and its agents, and waits until it has ended.
     pub async fn end(self) {
         let state = self.state.clone();
         drop(self);

@@ -1,8 +1,9 @@
-//! What it costs that agents outlive the gateway: a line through the holder, the holder itself, a
-//! new gateway that takes links over, and the gap that people see.
+//! The cost of agents that outlive the gateway: a line through the holder, the holder itself, a new
+//! gateway that takes over links, and the interruption that people see.
 //!
-//! What is held is measured against direct pipes in turn, in one run. Processor time is what Linux
-//! says of the whole process (`utime + stime`), exact to 10 ms over all of what is measured.
+//! The holder is compared with direct pipes in one run, in alternation. Processor time is that of
+//! the whole process according to Linux (`utime + stime`), in steps of 10 ms over the whole
+//! measurement.
 
 mod cost;
 mod gap;
@@ -12,7 +13,7 @@ mod revive;
 /// Measures all of it, and prints the figures.
 pub fn measure(runtime: &tokio::runtime::Runtime) {
     runtime.block_on(cost::measure());
-    // Lives of a gateway have a runtime each.
+    // Each process of the gateway is simulated with a runtime of its own.
     revive::measure();
     runtime.block_on(gap::measure());
 }

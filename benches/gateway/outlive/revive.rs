@@ -1,4 +1,4 @@
-//! How long a new gateway takes to take over the links of the one before.
+//! The time that a new gateway needs to take over the links of the previous one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,10 +15,10 @@ use crate::program::Home;
 use crate::report;
 use crate::turns::Gateway;
 
-/// Turns that run, lines that each agent has said, and gateways that die.
+/// Running turns, lines that each agent has printed, and gateways that are killed.
 const TURNS: usize = 100;
 const LINES: usize = 200;
-const LIVES: usize = 5;
+const DEATHS: usize = 5;
 
 /// Measures, and prints the figures.
 pub fn measure() {
@@ -32,19 +32,19 @@ pub fn measure() {
                 .await;
         (0..TURNS as u64).for_each(|channel| gateway.submit(channel, "hang"));
         recorded(home.path()).await;
-        // Dies as a killed one does: of its agents it says nothing more.
+        // Ends like a killed gateway: it reports nothing more about its agents.
         launcher.leave().await;
     });
     first.shutdown_timeout(Duration::from_secs(10));
     let lines = written(home.path());
     let (mut times, mut cpus, mut connects) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..crate::times(LIVES) {
+    for _ in 0..crate::times(DEATHS) {
         let next = runtime();
         next.block_on(async {
             let begun = Instant::now();
             let launcher = holder.launcher().await;
             connects.push(begun.elapsed());
-            assert_eq!(launcher.survivors().await.len(), TURNS, "some were ended");
+            assert_eq!(launcher.survivors().await.len(), TURNS, "some agents have ended");
             let gateway = Gateway::over(
                 &home,
                 "demo",
@@ -66,7 +66,7 @@ pub fn measure() {
     }
     runtime().block_on(holder.end());
     report::part(&format!(
-        "a new gateway takes {TURNS} running turns over, of each {LINES} lines of its agent ({} in its recording), {} times",
+        "a new gateway takes over {TURNS} running turns, each with {LINES} lines of its agent ({} in its recording), {} times",
         lines / TURNS,
         times.len()
     ));
@@ -76,7 +76,7 @@ pub fn measure() {
         &report::time(report::percentile(&connects, 50)),
     );
     report::goal(
-        "until all go on: p50, worst",
+        "until all continue: p50, worst",
         &format!("{}, {}", report::time(report::percentile(&times, 50)), report::time(worst)),
         "≤ 2 s",
         worst <= Duration::from_secs(2),
@@ -88,7 +88,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
-/// Speaks as the demo agent does, and then hangs.
+/// Writes an agent that speaks as the demo agent does, and then hangs.
 fn agent(folder: &Path) -> PathBuf {
     let path = folder.join("agent");
     let script = format!(
@@ -107,7 +107,7 @@ exec sleep 3600
     path
 }
 
-/// Waits until every agent has said everything, and all of it is written down.
+/// Waits until every agent has printed everything, and all of it is recorded.
 async fn recorded(home: &Path) {
     let begun = Instant::now();
     loop {
@@ -116,11 +116,11 @@ async fn recorded(home: &Path) {
         if before >= TURNS * LINES && before == written(home) {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(120), "{before} lines are written down");
+        assert!(begun.elapsed() < Duration::from_secs(120), "only {before} lines are recorded");
     }
 }
 
-/// Lines of all recordings.
+/// Returns the number of lines of all recordings.
 fn written(home: &Path) -> usize {
     let days = fs::read_dir(home.join("recordings")).into_iter().flatten().flatten();
     let files = days.flat_map(|day| fs::read_dir(day.path()).into_iter().flatten().flatten());
