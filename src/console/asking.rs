@@ -1,5 +1,5 @@
-//! Questions to the person at the terminal, one after the other: a line that can be edited, or one
-//! that is never shown.
+//! Asks questions at the terminal, one after the other. The person types a line that can be edited,
+//! or one that is never shown.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -8,21 +8,21 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use secrecy::SecretString;
 
-/// Bytes of an answer that is not shown.
+/// Largest size of an answer that is not shown, in bytes.
 const HIDDEN: usize = 4 << 10;
 
-/// The person left: Ctrl-C, Ctrl-D, or a terminal that is gone.
+/// The person aborted the questions with Ctrl-C or Ctrl-D, or the terminal was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the questions were not answered to the end")]
+#[error("the questions were aborted")]
 pub struct Left;
 
-/// Asks, at the terminal.
+/// Asks questions at the terminal.
 pub struct Asking {
     editor: DefaultEditor,
 }
 
 impl Asking {
-    /// None: nobody can be asked, because stdin or stdout is no terminal.
+    /// Returns `None` if stdin or stdout is not a terminal, so that nobody can be asked.
     #[must_use]
     pub fn at_terminal() -> Option<Self> {
         if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
@@ -31,10 +31,10 @@ impl Asking {
         Some(Self { editor: DefaultEditor::new().ok()? })
     }
 
-    /// Asks; an empty answer is `standing`, which is shown.
+    /// Asks for a line. `standing` is shown as the default, and is returned for an empty answer.
     ///
     /// # Errors
-    /// [`Left`].
+    /// Returns [`Left`] if the question is aborted.
     pub fn ask(&mut self, question: &str, standing: &str) -> Result<String, Left> {
         let shown = if standing.is_empty() { String::new() } else { format!(" [{standing}]") };
         match self.editor.readline(&format!("{question}{shown}: ")) {
@@ -48,36 +48,36 @@ impl Asking {
         }
     }
 
-    /// Asks for yes or no; anything else is asked again.
+    /// Asks for yes or no until the answer is one of them. `standing` is the default.
     ///
     /// # Errors
-    /// [`Left`].
+    /// Returns [`Left`] if the question is aborted.
     pub fn agrees(&mut self, question: &str, standing: bool) -> Result<bool, Left> {
         loop {
             let answer = self.ask(question, if standing { "yes" } else { "no" })?;
             match answer.to_ascii_lowercase().as_str() {
                 "y" | "yes" => return Ok(true),
                 "n" | "no" => return Ok(false),
-                // A terminal that is gone is seen at the next question.
+                // Write errors are ignored: the next question detects a closed terminal.
                 _ => drop(writeln!(io::stdout(), "Answer yes or no.")),
             }
         }
     }
 
-    /// Asks for what nobody may see; no key is shown.
+    /// Asks for a secret without showing the typed keys.
     ///
     /// # Errors
-    /// [`Left`].
+    /// Returns [`Left`] if the question is aborted.
     pub fn hidden(&mut self, question: &str) -> Result<SecretString, Left> {
         let mut out = io::stdout();
         let typed = {
-            // Before anybody sees that it is time to type.
+            // The echo is switched off before the question appears.
             let _quiet = Quiet::stdin().ok_or(Left)?;
-            // A terminal that is gone is seen when it is read.
+            // Write errors are ignored: the read detects a closed terminal.
             let _ = write!(out, "{question} (not shown): ").and_then(|()| out.flush());
             typed(|| {
                 let mut byte = [0];
-                // One by one, so that nothing is taken that is meant for the next question.
+                // Bytes are read one by one, so that input for the next question is not consumed.
                 matches!(rustix::io::read(io::stdin(), &mut byte), Ok(1)).then_some(byte[0])
             })
         };
@@ -86,8 +86,8 @@ impl Asking {
     }
 }
 
-/// Reads keys up to Enter. Ctrl-U takes everything back, and what a key sends that is no character
-/// is left out.
+/// Reads keys up to Enter. Ctrl-U clears the line. Escape sequences and control characters are
+/// ignored.
 fn typed(mut next: impl FnMut() -> Option<u8>) -> Result<SecretString, Left> {
     let mut line: Vec<u8> = Vec::new();
     loop {
@@ -98,7 +98,7 @@ fn typed(mut next: impl FnMut() -> Option<u8>) -> Result<SecretString, Left> {
             0x08 | 0x7f => drop(line.pop()),
             0x15 => line.clear(),
             0x1b => {
-                // A sequence ends with a letter or `~`.
+                // The last byte of a sequence is a letter or `~`.
                 if next().ok_or(Left)? == b'[' {
                     while !(0x40..=0x7e).contains(&next().ok_or(Left)?) {}
                 }
@@ -110,7 +110,7 @@ fn typed(mut next: impl FnMut() -> Option<u8>) -> Result<SecretString, Left> {
     Ok(String::from_utf8_lossy(&line).trim().to_owned().into())
 }
 
-/// The terminal shows no key and sends each as it is, until this is dropped.
+/// Switches off echo, line editing and signals of the terminal until it is dropped.
 struct Quiet(Termios);
 
 impl Quiet {
@@ -127,7 +127,7 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // A terminal that is gone has no mode.
+        // Errors are ignored: a closed terminal has no mode.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
     }
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_line_is_what_was_typed_without_keys_that_are_no_characters() {
+    fn a_hidden_line_contains_only_characters() {
         assert_eq!(of("a.b\x7fc\rnext"), Ok("a.c".to_owned()));
         assert_eq!(of("wrong\x15right\n"), Ok("right".to_owned()));
         assert_eq!(of("a\x1b[Ab\x1b[200~c\x01\r"), Ok("abc".to_owned()));

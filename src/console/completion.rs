@@ -1,17 +1,17 @@
-//! Completion by a key: commands, the names behind them, and paths. Pure.
+//! Finds what the Tab key completes: commands, the names after them, or paths. Pure.
 
 /// The kind of word at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// The name of a command, after `/`.
+    /// A command, including its `/`.
     Command,
-    /// A name behind one of these commands.
+    /// A name after a command.
     Name(Named),
     /// The path of a file.
     Path,
 }
 
-/// A set of names that a command takes one of.
+/// A set of names that a command accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     Backend,
@@ -22,7 +22,7 @@ pub(super) enum Named {
     Folded,
 }
 
-/// Finds the kind of word at the end of this text, and where it begins. None: nothing that can be
+/// Returns the start of the word at the end of the text, and its kind, or `None` if it cannot be
 /// completed.
 pub(super) fn wanted(before: &str) -> Option<(usize, Wanted)> {
     let word = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
@@ -52,7 +52,7 @@ pub(super) fn wanted(before: &str) -> Option<(usize, Wanted)> {
     before[begins..].starts_with('@').then_some((begins + 1, Wanted::Path))
 }
 
-/// The names that begin so, whatever their case.
+/// Returns the names that start with a text, ignoring case.
 pub(super) fn fitting(names: impl IntoIterator<Item = String>, begun: &str) -> Vec<String> {
     let begun = begun.to_lowercase();
     names.into_iter().filter(|name| name.to_lowercase().starts_with(&begun)).collect()
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_names_and_paths_are_told_apart_and_prompts_are_left_alone() {
+    fn commands_names_and_paths_are_completed_and_prompts_are_not() {
         for (before, wanted) in [
             ("/", Some((0, Wanted::Command))),
             ("/back", Some((0, Wanted::Command))),

@@ -1,5 +1,5 @@
-//! The line that is being written: a thread on which rustyline reads keys, edits, searches what was
-//! written before and completes; what stands above and below the line is [`Shown`]'s.
+//! The line editor: a thread on which rustyline reads keys, edits the line, searches the history
+//! and completes words. [`Shown`] provides the rows above and below the line.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -26,17 +26,17 @@ use super::input::Typed;
 use super::screen::{MARK, Shown};
 use crate::plain::{clean_text, one_line};
 
-/// Entries of the history.
+/// Largest number of history entries.
 const ENTRIES: usize = 500;
-/// Bytes of an entry; longer ones were pasted, and are not kept.
+/// Largest size of a history entry, in bytes. Longer lines were probably pasted, and are not saved.
 const ENTRY: usize = 16 << 10;
-/// Candidates that are listed.
+/// Largest number of candidates that are listed.
 const LISTED: usize = 100;
 
-/// Names to choose from; may take a second.
+/// Returns the names of a kind, or the commands for `None`. A call may take a second.
 pub(super) type Names = dyn Fn(Option<Named>) -> Vec<String> + Send + Sync;
 
-/// The editor, before its thread runs.
+/// The editor, before its thread starts.
 pub(super) struct Editing {
     editor: Editor<Line, FileHistory>,
     history: PathBuf,
@@ -45,11 +45,11 @@ pub(super) struct Editing {
 }
 
 impl Editing {
-    /// Makes an editor, and what prints beside its line. `history` is a file that is made when
-    /// missing.
+    /// Makes an editor, and a printer for text above its line. The file `history` is created if it
+    /// is missing.
     ///
     /// # Errors
-    /// The terminal is none on which a line can be edited.
+    /// The terminal does not support line editing.
     pub(super) fn new(
         history: PathBuf,
         colour: bool,
@@ -58,7 +58,8 @@ impl Editing {
             .max_history_size(ENTRIES)?
             .completion_type(CompletionType::List)
             .bell_style(BellStyle::None)
-            // Colours are ours to leave out: what is drawn beside the line counts as one.
+            // With another mode, rustyline would remove the rows around the line as well. The
+            // console decides about colours itself.
             .color_mode(ColorMode::Forced)
             .build();
         let mut editor = Editor::with_history(config.clone(), FileHistory::with_config(&config))?;
@@ -73,18 +74,18 @@ impl Editing {
         if let Err(error) =
             open(&history).map_err(ReadlineError::Io).and_then(|()| editor.load_history(&history))
         {
-            tracing::warn!(file = %history.display(), %error, "what was written before is not known");
+            tracing::warn!(file = %history.display(), %error, "cannot load the history of the console");
         }
         Ok((Self { editor, history, shown, names }, printer))
     }
 
-    /// Where names come from, once they can be had.
+    /// Returns the place for the source of names, which is set later.
     pub(super) fn names(&self) -> Arc<OnceLock<Arc<Names>>> {
         Arc::clone(&self.names)
     }
 
-    /// Reads until nobody listens, or the terminal is given back or gone. `keeps` says whether a
-    /// line is one for the history.
+    /// Reads lines until the receiver is dropped, or the terminal is given back or closed. `keeps`
+    /// returns whether a line is saved in the history.
     pub(super) fn run(mut self, sender: &mpsc::Sender<Typed>, keeps: impl Fn() -> bool) {
         for (key, typed) in [('c', Typed::Interrupt), ('d', Typed::End)] {
             let handler = Empty { sender: sender.clone(), typed };
@@ -120,19 +121,19 @@ impl Editing {
         if line.trim().is_empty() || line.len() > ENTRY {
             return;
         }
-        // What cannot be kept is only missed the next time.
+        // If the entry cannot be saved, it is only missing in later sessions.
         let kept = self
             .editor
             .add_history_entry(line)
             .and_then(|_| self.editor.append_history(&self.history));
         if let Err(error) = kept {
-            tracing::debug!(%error, "cannot keep what was written");
+            tracing::debug!(%error, "cannot save a line in the history of the console");
         }
     }
 }
 
-/// Makes the file of the history, for this user alone: the library would change the umask for it,
-/// and agents are started meanwhile.
+/// Creates the history file with access for this user only. rustyline would change the umask for
+/// this, which affects agents that start at the same time.
 fn open(history: &Path) -> std::io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(history) {
         Ok(mut file) => file.write_all(b"#V2\n"),
@@ -141,7 +142,7 @@ fn open(history: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The meaning of Ctrl-C and Ctrl-D where nothing is written. The editor goes on with its line.
+/// Handles Ctrl-C and Ctrl-D on an empty line. The editor then continues with its line.
 struct Empty {
     sender: mpsc::Sender<Typed>,
     typed: Typed,
@@ -150,7 +151,7 @@ struct Empty {
 impl ConditionalEventHandler for Empty {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext) -> Option<Cmd> {
         if context.line().is_empty() {
-            // A session that is over needs no key.
+            // Fails if the session has ended.
             let _ = self.sender.blocking_send(self.typed.clone());
             return Some(Cmd::Noop);
         }
@@ -158,15 +159,15 @@ impl ConditionalEventHandler for Empty {
     }
 }
 
-/// The editor's helper for its line: candidates, the row above, and the status below.
+/// rustyline's helper: provides candidates, the row above the line, and the status below it.
 struct Line {
     shown: Arc<Shown>,
     names: Arc<OnceLock<Arc<Names>>>,
     files: FilenameCompleter,
 }
 
-/// The place of the rows below the line: as many as there are line breaks. Their text is written
-/// when they are drawn.
+/// A placeholder for the rows below the line, with one line break per row. The text is inserted
+/// when the rows are drawn.
 struct Below(String);
 
 impl Hint for Below {
@@ -225,7 +226,7 @@ impl Completer for Line {
 }
 
 impl Line {
-    /// Paths, with quotes where they have blanks.
+    /// Completes paths, and quotes those that contain blanks.
     fn paths(&self, line: &str, at: usize) -> rustyline::Result<(usize, Vec<Pair>)> {
         let (begins, mut paths) = self.files.complete_path(line, at)?;
         for path in paths.iter_mut().filter(|path| path.replacement.contains('\\')) {
@@ -234,9 +235,9 @@ impl Line {
         Ok((begins, self.agreed(paths, &line[begins..at])))
     }
 
-    /// Returns the common beginning of all candidates as the only one; they are listed where that
-    /// is no more than what is written. The library's own list would take away the rows it stands
-    /// in, as the line has others above it.
+    /// Returns the common prefix of all candidates as the only candidate. If it is not longer than
+    /// the typed word, the candidates are listed above the line instead. rustyline's own list would
+    /// erase rows above the line.
     fn agreed(&self, candidates: Vec<Pair>, written: &str) -> Vec<Pair> {
         if candidates.len() < 2 {
             return candidates;

@@ -1,13 +1,13 @@
-//! Files that go along with a prompt, by their paths: `@notes.md`, `@"two words.png"`, or the
-//! command `/file`.
+//! Attaches files to a prompt by their paths: `@notes.md`, `@"two words.png"`, or the command
+//! `/file`.
 
 use std::path::{Path, PathBuf};
 
 use crate::disk::read_ordinary;
 use crate::event::Attached;
 
-/// Takes the files out of a prompt that it names behind `@`; what names none stays as it is.
-/// Returns the prompt without these signs.
+/// Finds existing files that a prompt names with `@`. Returns the prompt without the `@` of these
+/// files, and the files.
 pub(super) fn named(prompt: &str, home: Option<&Path>) -> (String, Vec<Attached>) {
     let (mut text, mut files, mut rest) = (String::with_capacity(prompt.len()), Vec::new(), prompt);
     while let Some(at) = rest.find('@') {
@@ -33,7 +33,7 @@ pub(super) fn named(prompt: &str, home: Option<&Path>) -> (String, Vec<Attached>
     (text, files)
 }
 
-/// The path at the beginning of a text, and how much of the text it takes.
+/// Returns the path at the start of a text, and the length that it takes.
 fn path(text: &str) -> Option<(&str, usize)> {
     if let Some(quoted) = text.strip_prefix('"') {
         let end = quoted.find('"')?;
@@ -44,10 +44,10 @@ fn path(text: &str) -> Option<(&str, usize)> {
     (!bare.is_empty()).then_some((bare, bare.len()))
 }
 
-/// The file at a path.
+/// Returns the file at a path.
 ///
 /// # Errors
-/// Why there is none.
+/// Returns the reason if it cannot be attached.
 pub(super) fn attached(path: &str, home: Option<&Path>) -> Result<Attached, String> {
     let place = match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
@@ -56,17 +56,17 @@ pub(super) fn attached(path: &str, home: Option<&Path>) -> Result<Attached, Stri
     let place = std::path::absolute(place).map_err(|error| format!("{path}: {error}"))?;
     let found = std::fs::metadata(&place).map_err(|error| format!("{path}: {error}"))?;
     if !found.is_file() {
-        return Err(format!("{path} is no file"));
+        return Err(format!("{path} is not a file"));
     }
     let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let source = place.to_str().ok_or_else(|| format!("{path}: its name is not UTF-8"))?.to_owned();
     Ok(Attached { name, media_type: None, size: found.len(), source })
 }
 
-/// The bytes of a file.
+/// Reads an attached file.
 ///
 /// # Errors
-/// Why there are none, in words for who named it.
+/// Returns a message for the person who named the file.
 pub(super) async fn read(file: &Attached, limit: u64) -> Result<Vec<u8>, String> {
     let (source, name) = (PathBuf::from(&file.source), file.name.clone());
     let read = tokio::task::spawn_blocking(move || read_ordinary(&source, limit)).await;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_taken_by_their_paths_and_nothing_else_is() {
+    fn only_existing_files_are_attached() {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["a.md", "two words.png"] {
             std::fs::write(folder.path().join(name), "12345").expect("written");
@@ -98,7 +98,7 @@ mod tests {
         let names: Vec<_> = files.iter().map(|file| (file.name.as_str(), file.size)).collect();
         assert_eq!(names, [("a.md", 5), ("two words.png", 5), ("a.md", 5)]);
         assert!(attached("/nowhere/x", None).is_err_and(|why| why.contains("/nowhere/x")));
-        assert!(attached("/tmp", None).is_err_and(|why| why == "/tmp is no file"));
+        assert!(attached("/tmp", None).is_err_and(|why| why == "/tmp is not a file"));
     }
 
     #[tokio::test]

@@ -1,5 +1,5 @@
-//! The parts of an answer that are shown as a line of their own: output and changes of tools, plan,
-//! thinking. `/open` shows the whole of it.
+//! The parts of an answer that are shortened to one line: output and changes of tools, the plan,
+//! and thinking. `/open` shows them whole.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use crate::agent::{FileDiff, PlanEntry, PlanStatus, Task, TaskStatus, ToolEnd, T
 use crate::fold::Transcript;
 use crate::plain::{clean_text, one_line, short_line};
 
-/// Characters of a line.
+/// Largest number of characters of a line.
 const LINE: usize = 120;
-/// Bytes that are kept of one thing, from its beginning.
+/// Largest size of a part, in bytes. The rest is dropped.
 const ONE: usize = 256 << 10;
-/// Things that are kept of an answer.
+/// Largest number of parts of an answer.
 const MOST: usize = 200;
 
 /// The folded parts of the last answer.
@@ -19,21 +19,21 @@ const MOST: usize = 200;
 pub(super) struct Folded {
     /// Title and text of each tool use, in order.
     tools: Vec<(String, String)>,
-    /// Output so far of tools that did not end, by id.
+    /// Output of running tools, by id.
     running: HashMap<String, String>,
     plan: Vec<PlanEntry>,
     thinking: String,
 }
 
 impl Folded {
-    /// A tool wrote something.
+    /// Adds output of a running tool.
     pub(super) fn output(&mut self, id: &str, text: &str) {
         if self.running.len() < MOST || self.running.contains_key(id) {
             add(self.running.entry(id.to_owned()).or_default(), text);
         }
     }
 
-    /// A tool ended; returns the lines that stand for what it did.
+    /// Ends a tool, and returns the lines that represent its output and changes.
     pub(super) fn ended(&mut self, title: &str, end: &ToolEnd) -> Vec<String> {
         let streamed = self.running.remove(&end.id).unwrap_or_default();
         let said =
@@ -53,7 +53,7 @@ impl Folded {
         let open = open.unwrap_or_default();
         let mut lines: Vec<String> =
             end.diffs.iter().map(|diff| format!("± {}{open}", changed(diff))).collect();
-        // What changed says more than that it did.
+        // The output is left out if there are changes, which are more informative.
         if let (Some(first), true) =
             (said.lines().find(|line| !line.trim().is_empty()), lines.is_empty())
         {
@@ -69,7 +69,7 @@ impl Folded {
         lines
     }
 
-    /// The plan is now this; returns the line that stands for it.
+    /// Updates the plan. Returns the line that represents it, if it changed.
     pub(super) fn planned(&mut self, plan: &[PlanEntry]) -> Option<String> {
         if self.plan == plan || plan.is_empty() {
             return None;
@@ -81,13 +81,13 @@ impl Folded {
         Some(format!("☑ {done} of {}{next} (/open plan)", plan.len()))
     }
 
-    /// The answer is there, and the next one begins anew.
+    /// Saves the thinking of a transcript for `/open thinking`.
     pub(super) fn keep_thinking(&mut self, transcript: &Transcript) {
         self.thinking.clear();
         add(&mut self.thinking, &clean_text(&transcript.thinking()));
     }
 
-    /// Lists the parts there are, by the names [`Folded::open`] takes.
+    /// Returns the names of the existing parts, as accepted by [`Folded::open`].
     pub(super) fn names(&self) -> Vec<String> {
         let mut there: Vec<String> =
             (1..=self.tools.len()).map(|number| number.to_string()).collect();
@@ -96,10 +96,10 @@ impl Folded {
         there
     }
 
-    /// The whole of something; without a name, what there is.
+    /// Returns a whole part, or the list of parts if no name is given.
     ///
     /// # Errors
-    /// There is no such thing.
+    /// Lists the existing parts if there is no such part.
     pub(super) fn open(&self, what: Option<&str>) -> Result<String, String> {
         let mut there: Vec<String> = (1..)
             .zip(&self.tools)
@@ -129,12 +129,12 @@ impl Folded {
     }
 }
 
-/// Returns the indent of a tool's line: the work of a sub-agent is indented.
+/// Returns the indent of a tool's line. The work of a sub-agent is indented.
 pub(super) fn indent(start: &ToolStart) -> String {
     if start.parent.is_some() { "  ".to_owned() } else { String::new() }
 }
 
-/// The line that stands for a sub-agent or something in the background.
+/// Returns the line for a sub-agent or a background task.
 pub(super) fn task_line(task: &Task) -> String {
     let sign = match task.status {
         TaskStatus::Running => "⚙",
@@ -164,12 +164,12 @@ fn step(entry: &PlanEntry) -> String {
     format!("{mark} {}", one_line(&entry.text))
 }
 
-/// A text on one line, and not too much of it.
+/// Shortens a text to one line.
 pub(super) fn shortened(line: &str) -> String {
     short_line(line, LINE)
 }
 
-/// A file, and how many lines of it came and went.
+/// Returns the path of a changed file, with the numbers of added and removed lines.
 fn changed(diff: &FileDiff) -> String {
     let told = told(diff);
     let count = |sign: char, head: &str| {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_is_told_when_it_changes() {
+    fn the_plan_is_shown_when_it_changes() {
         let mut folded = Folded::default();
         let entry = |text: &str, status| PlanEntry { text: text.to_owned(), status };
         let plan = vec![

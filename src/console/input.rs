@@ -1,5 +1,4 @@
-//! Input from stdin, read on a thread of its own: a blocked read must not hold the program's end
-//! up.
+//! Reads stdin on a separate thread, because a blocked read must not delay the exit of the program.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -8,25 +7,25 @@ use tokio::sync::mpsc;
 
 use super::outlet::Shared;
 
-/// One input of the person at the terminal.
+/// An input at the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// Something was written and sent; it may have several lines.
+    /// A submitted text, which may have several lines.
     Line(String),
-    /// Ctrl-C where nothing is written.
+    /// Ctrl-C on an empty line.
     Interrupt,
-    /// Ctrl-D where nothing is written.
+    /// Ctrl-D on an empty line.
     End,
 }
 
-/// Begins to read; the channel ends with the input.
+/// Starts to read. The channel is closed at the end of the input.
 pub(super) fn read(shared: Arc<Shared>) -> mpsc::Receiver<Typed> {
     let (sender, receiver) = mpsc::channel(16);
     let spawned = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || match shared
         .take_editing()
     {
         Some(editing) => editing.run(&sender, || shared.questions.borrow().is_empty()),
-        // However it ends, there is no more.
+        // An error also ends the input.
         None => drop(lines(&sender)),
     });
     if let Err(error) = spawned {
@@ -43,7 +42,7 @@ fn lines(sender: &mpsc::Sender<Typed>) -> io::Result<()> {
         }
     }
     if io::stdin().is_terminal() {
-        // Ctrl-D leaves the cursor behind the prompt.
+        // After Ctrl-D, the cursor is still on the line of the prompt.
         writeln!(io::stdout())?;
     }
     Ok(())

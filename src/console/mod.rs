@@ -1,10 +1,10 @@
-//! The terminal: prompts in, streamed answers out.
+//! The console: prompts from stdin, and streamed answers on stdout.
 //!
-//! On a terminal, text is printed as it comes, lines typed meanwhile wait their turn, and the line
-//! that is being written, which rustyline edits, stays below what is printed, with a status;
-//! otherwise one prompt is read, answered and printed after the other, so that it can be scripted.
-//! While an agent asks, the next line answers it. Owns stdin and stdout; decides nothing about
-//! turns.
+//! At a terminal, answers are streamed, and lines typed in the meantime are queued. The input line,
+//! edited with rustyline, stays below the printed text and has a status line. Without a terminal,
+//! prompts are read, answered and printed one after the other, for scripts. While an agent asks a
+//! question, the next line answers it. This module owns stdin and stdout; it makes no decisions
+//! about turns.
 
 mod asking;
 mod completion;

@@ -1,5 +1,4 @@
-//! The names that can be completed behind commands: what the dispatcher offers in this
-//! conversation.
+//! Provides the names that can be completed after commands. They depend on the conversation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +12,11 @@ use super::session;
 use crate::dispatch::{Dispatcher, Setting};
 use crate::event::Lane;
 
-/// For what an agent tells of its models: somebody waits for a key.
+/// Time limit for an agent to list its models. It is short, because the person waits after pressing
+/// Tab.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_100);
 
-/// Asks for names, from a thread outside the runtime.
+/// Returns a source of names that may be called on a thread outside the runtime.
 pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<Shared>) -> Arc<Names> {
     let (runtime, dispatcher, shared) =
         (Handle::current(), dispatcher.clone(), Arc::downgrade(shared));

@@ -1,4 +1,4 @@
-//! Where answers, questions and notices go: the screen, and what is kept of the last answer.
+//! Prints answers, questions and notices, and keeps the parts of the last answer.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
@@ -19,23 +19,23 @@ use crate::dispatch::{DeliveryError, Notice, Outlet, Reply};
 use crate::event::{Attached, Event};
 use crate::plain::clean_text;
 
-/// Prints whole rows that belong to no answer.
+/// Prints complete rows that do not belong to an answer.
 pub type Beside = dyn Fn(&str) + Send + Sync;
 
-/// Where the terminal's answers go.
+/// The outlet for the console's answers.
 pub struct Console {
     shared: Arc<Shared>,
 }
 
 pub(super) struct Shared {
-    /// Streams and decorates; otherwise only final texts are printed.
+    /// Whether answers are streamed and decorated. Otherwise only final texts are printed.
     pub(super) live: bool,
-    /// A line can be edited; otherwise lines are read as they come.
+    /// Whether the input line can be edited.
     pub(super) editing: bool,
     colour: bool,
     pub(super) screen: Screen,
     terminal: Option<Before>,
-    /// Until its thread runs.
+    /// The line editor, until its thread starts.
     line: Mutex<Option<Editing>>,
     names: Option<Arc<OnceLock<Arc<Names>>>>,
     /// The folded parts of the last answer, for `/open`.
@@ -44,7 +44,7 @@ pub(super) struct Shared {
     pub(super) questions: watch::Sender<Waiting>,
 }
 
-/// Answers printed so far.
+/// Numbers of printed answers.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Answers {
     pub(super) all: u32,
@@ -52,16 +52,16 @@ pub(super) struct Answers {
 }
 
 impl Console {
-    /// Makes one that prints to `out`; `live` streams and decorates.
+    /// Makes a console that prints to `out`. `live` streams and decorates answers.
     #[must_use]
     pub fn new(live: bool, out: Box<dyn Write + Send>) -> Self {
         let colour = live && std::env::var_os("NO_COLOR").is_none();
         Self::of(live, colour, Screen::plain(out, colour))
     }
 
-    /// Makes one for stdin and stdout as they are: at a terminal with a line that can be edited,
-    /// and with what was written there before (`history`, a file that is made when missing). The
-    /// terminal is given back by [`Console::leave`].
+    /// Makes a console for stdin and stdout. At a terminal, the input line can be edited and has
+    /// the history of the file `history`, which is created if it is missing. [`Console::leave`]
+    /// gives the terminal back.
     #[must_use]
     pub fn here(history: PathBuf) -> Self {
         let live = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -96,21 +96,21 @@ impl Console {
         Self { shared: Arc::new(Shared::of(live, colour, screen)) }
     }
 
-    /// Whether somebody sits there.
+    /// Returns whether a person is at the terminal.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.shared.live
     }
 
-    /// Where lines of the log go, if they would stand in the line that is being written: whole rows
-    /// above it, whoever prints.
+    /// Returns a printer for log lines if stderr is the same terminal. It prints whole rows above
+    /// the input line, instead of into it.
     #[must_use]
     pub fn beside(&self) -> Option<Arc<Beside>> {
         let shared = (self.shared.editing && shows_stderr()).then(|| self.shared())?;
         Some(Arc::new(move |rows| shared.screen.beside(rows)))
     }
 
-    /// Gives the terminal back. Later prints stand below.
+    /// Gives the terminal back. Later output is printed below the existing text.
     pub fn leave(&self) {
         self.shared.screen.leave();
         if let Some(before) = &self.shared.terminal {
@@ -143,12 +143,12 @@ impl Shared {
         self.folded.lock()
     }
 
-    /// Prints text as it is.
+    /// Prints text unchanged.
     pub(super) fn print(&self, text: &str) {
         self.screen.print(text);
     }
 
-    /// A line beside the answer.
+    /// Prints a line that is not part of the answer.
     pub(super) fn aside(&self, text: &str) {
         if self.colour {
             self.screen.beside(&format!("\x1b[2m{text}\x1b[0m\n"));
@@ -163,15 +163,16 @@ impl Shared {
         }
     }
 
-    /// Hands the editor to the thread that reads; none: it was taken, or no line can be edited.
+    /// Returns the editor for the reading thread, or `None` if it was already taken or the line
+    /// cannot be edited.
     pub(super) fn take_editing(&self) -> Option<Editing> {
         self.line.lock().take()
     }
 
-    /// Says where names come from that can be completed.
+    /// Sets the source of names for completion.
     pub(super) fn complete_with(&self, names: Arc<Names>) {
         if let Some(place) = &self.names {
-            // They come from one place only.
+            // Fails if it is already set, which does not happen.
             let _ = place.set(names);
         }
     }
@@ -188,7 +189,7 @@ impl Outlet for Console {
     }
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
-        // In place of the button; others have theirs in their words.
+        // Replaces the button that Discord shows for these notices.
         let how =
             if notice.text.ends_with("(recoverable)") { " /recover delivers it." } else { "" };
         let text = format!("{}{how}", clean_text(&notice.text));
@@ -196,7 +197,7 @@ impl Outlet for Console {
             self.shared.aside(&format!("· {text}"));
             return Ok(());
         }
-        // Answers alone are for whoever reads stdout.
+        // A script expects only answers on stdout.
         writeln!(io::stderr(), "{text}").map_err(|error| DeliveryError::Refused(error.to_string()))
     }
 }

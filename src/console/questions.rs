@@ -1,5 +1,5 @@
-//! Questions of agents at the terminal: how they are printed, and what a typed line answers. The
-//! first open question is the one on the screen.
+//! Prints questions of agents at the terminal, and interprets typed lines as answers. The first
+//! open question is the one on the screen.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use crate::agent::{Decision, Question};
 use crate::dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 
-/// Lines of a command or change that are printed.
+/// Largest number of lines of a command or change that are printed.
 const LINES: usize = 60;
 
-/// The open questions, in the order they were asked.
+/// The open questions, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     open: VecDeque<Pending>,
@@ -23,26 +23,26 @@ struct Pending {
     given: Vec<(String, Vec<String>)>,
 }
 
-/// The result of a line typed as an answer.
+/// The interpretation of a typed line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Typed {
-    /// The decision about the question with this id.
+    /// A decision about the question with this id.
     Decision(String, Decision),
-    /// There is another question before the decision; this is to be printed.
+    /// The text of the next question, which must be answered before the decision.
     More(String),
-    /// It is no answer; this says what one would be.
+    /// A message that lists the valid answers, because the line is not one of them.
     Unclear(String),
 }
 
 impl Waiting {
-    /// Adds a question; returns what to print if it is the one to be answered next. `above` is the
-    /// line of a tool if one stands directly above.
+    /// Adds a question. Returns the text to print if it is the next to be answered. `above` is the
+    /// line of a tool if it is directly above the question.
     pub(super) fn ask(&mut self, question: &OpenQuestion, above: Option<&str>) -> Option<String> {
         self.open.push_back(Pending { question: question.clone(), given: Vec::new() });
         (self.open.len() == 1).then(|| printed(question, above))
     }
 
-    /// Lets a question go; returns what to print: what became of it, and the next one.
+    /// Removes a question. Returns the text to print: the outcome, and the next question.
     pub(super) fn settle(&mut self, id: &str, how: &Settlement) -> Option<String> {
         let at = self.open.iter().position(|pending| pending.question.id == id)?;
         self.open.remove(at);
@@ -61,7 +61,8 @@ impl Waiting {
         self.open.iter().map(|pending| pending.question.id.clone()).collect()
     }
 
-    /// Takes a typed line as an answer to the first question; none: there is none.
+    /// Interprets a line as an answer to the first question. Returns `None` if there is no open
+    /// question.
     pub(super) fn take(&mut self, line: &str) -> Option<Typed> {
         let pending = self.open.front_mut()?;
         let id = pending.question.id.clone();
@@ -103,7 +104,7 @@ fn words(question: &OpenQuestion) -> String {
     question.choices().iter().map(|(word, ..)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads the decision of a line: a word, or the number before it on the screen.
+/// Parses a decision: a word, or the number before it on the screen.
 fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
     let numbered = |number: usize| question.choices().into_iter().nth(number.checked_sub(1)?);
     match line.parse().ok().and_then(numbered) {
@@ -112,7 +113,7 @@ fn decision(question: &OpenQuestion, line: &str) -> Option<Decision> {
     }
 }
 
-/// Reads the options a line chooses, or an answer in words of its own.
+/// Parses the chosen options, or an answer in free text.
 fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
     let option = |word: &str| {
         let numbered =
@@ -142,8 +143,7 @@ fn chosen(asked: &Question, line: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns a question as it stands on the screen, without a command that the line above it says
-/// whole.
+/// Formats a question. The command is left out if the line of the tool above shows it completely.
 fn printed(question: &OpenQuestion, above: Option<&str>) -> String {
     let mut said = question.statement();
     if let (Some(said), Subject::Permission { tool, .. }) = (&mut said, &question.subject) {
@@ -176,12 +176,12 @@ fn printed(question: &OpenQuestion, above: Option<&str>) -> String {
         let _ = writeln!(text, "  {number}) {label}");
     }
     if let Some(input) = &question.input {
-        let _ = writeln!(text, "  `change JSON` allows it with another input than {input}");
+        let _ = writeln!(text, "  `change JSON` allows it with another input instead of {input}");
     }
     text
 }
 
-/// One question of a list, with its options.
+/// Formats one question of a list, with its options.
 fn points(asked: &Question) -> String {
     let mut text = format!("  {}\n", asked.text);
     if let Some(said) = &asked.description {
@@ -198,9 +198,9 @@ fn points(asked: &Question) -> String {
     }
     match (asked.preset.is_empty(), asked.optional) {
         (false, _) => {
-            let _ = writeln!(text, "  Nothing typed means: {}", asked.preset.join(", "));
+            let _ = writeln!(text, "  Default (press Enter): {}", asked.preset.join(", "));
         }
-        (true, true) => text.push_str("  It may be left open: type nothing.\n"),
+        (true, true) => text.push_str("  It is optional: press Enter to skip it.\n"),
         (true, false) => {}
     }
     if asked.free_text {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_is_given_by_number_or_word_and_denied_with_words() {
+    fn a_permission_is_answered_by_number_or_word_with_an_optional_reason() {
         let both = permission(Some("Always make"));
         for (line, decision) in [
             ("1", Some(Decision::AllowOnce)),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_the_line_above_says_whole_is_not_repeated() {
+    fn a_command_that_the_line_above_shows_completely_is_not_repeated() {
         let about = Excerpt { language: "sh", text: "ls -l".to_owned() };
         let subject = Subject::Permission { tool: "Bash".to_owned(), about: Some(about) };
         let asked = OpenQuestion { title: "Bash: ls -l".to_owned(), ..question(subject, None) };

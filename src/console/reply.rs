@@ -1,4 +1,4 @@
-//! Printing one answer: as it comes for somebody who sits there, whole otherwise.
+//! Prints one answer: streamed at a terminal, otherwise only when it is complete.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::event::{Event, Origin};
 use crate::fold::Transcript;
 use crate::plain::{clean_text, one_line};
 
-/// The answer to one event on the screen.
+/// The answer to one event.
 pub(super) struct ConsoleReply {
     shared: Arc<Shared>,
-    /// Whether it answers a prompt of the terminal: only those are counted.
+    /// Whether it answers a prompt of the terminal. Only such answers are counted.
     asked: bool,
-    /// The text printed of each part, in the order of appearance.
+    /// Printed text of each part, in order of appearance.
     printed: Vec<(u32, String)>,
     at_line_start: bool,
     thinking: bool,
-    /// Tools whose line was printed, by id.
+    /// Ids of tools whose line was printed.
     announced: HashSet<String>,
-    /// Tools with a title but without input so far, by id: a better title usually follows.
+    /// Ids of tools with a title but without input. A better title usually follows.
     unclear: Vec<String>,
-    /// Notices that were printed.
+    /// Printed notices.
     noticed: Vec<String>,
-    /// The parts folded before are forgotten.
+    /// Whether the folded parts of the previous answer were discarded.
     begun: bool,
-    /// The tool in the last line printed, if that line announced one.
+    /// The tool in the last printed line, if that line announced one.
     last_tool: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl ConsoleReply {
             before.clone_from(&shown);
             rest
         } else {
-            // What stands on the terminal cannot be taken back.
+            // Printed text cannot be removed, so the new text is printed below it.
             before.clone_from(&shown);
             format!("\n{shown}")
         };
@@ -98,7 +98,7 @@ impl ConsoleReply {
         }
     }
 
-    /// Changes what is open, prints what that brings, and only then lets the next line answer it.
+    /// Changes the open questions and prints the result, before a typed line can answer them.
     fn questions(&mut self, change: impl FnOnce(&mut Waiting) -> Option<String>) {
         let shared = self.shared.clone();
         shared.questions.send_modify(|waiting| {
@@ -128,8 +128,8 @@ impl ConsoleReply {
         }
     }
 
-    /// Prints the line of a tool once: when its input is known, when something else happens, or
-    /// when it ends.
+    /// Prints the line of a tool once: when its input is known, when another event follows, or when
+    /// it ends.
     fn announce(&mut self, start: &ToolStart) {
         if self.announced.insert(start.id.clone()) {
             let line = tool_line(start);
@@ -167,7 +167,7 @@ impl ConsoleReply {
         }
     }
 
-    /// Whether all of an answer was printed as it came: as one of its parts, or as the last ones
+    /// Returns whether the whole answer was already streamed, as one part or as the last parts
     /// together.
     fn streamed(&self, text: &str) -> bool {
         let bare =
@@ -216,7 +216,8 @@ impl Reply for ConsoleReply {
             }
             EventKind::ToolStart(start) => {
                 self.thinking = false;
-                // Agents report a tool first with a general title ("Terminal") and no input.
+                // Some agents report a tool first with a general title ("Terminal") and without
+                // input.
                 if start.target.is_some() || !matches!(start.input.as_str(), "" | "{}" | "null") {
                     self.announce(start);
                 } else if !(start.title.is_empty() || start.title == start.native_name) {
@@ -278,7 +279,7 @@ impl Reply for ConsoleReply {
                 self.aside(&format!("  {}", one_line(detail)));
             }
             if answer.offer.is_some() {
-                self.aside("  what the agent said is kept; /recover delivers it once a newer backend can read it");
+                self.aside("  the agent's output is kept; /recover delivers it once a newer backend can read it");
             }
         } else if self.shared.live {
             self.aside(&footer(&answer));
@@ -305,7 +306,7 @@ fn tool_line(start: &ToolStart) -> String {
     let repeated = about.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
     match repeated.then(|| &about[name.len()..]) {
         Some("") => shortened(name),
-        // "Edit code.py" names the tool already.
+        // A title such as "Edit code.py" already names the tool.
         Some(rest) if rest.starts_with(' ') => shortened(about),
         _ => shortened(&format!("{name} {about}")),
     }
@@ -360,7 +361,7 @@ mod tests {
         }
     }
 
-    /// An answer that is told in these events and comes to this text, as it stands on a terminal.
+    /// Prints an answer with these events and this final text, and returns the terminal's contents.
     async fn shown(events: &[EventKind], answer: Answer) -> (String, Console) {
         let paper = Paper::default();
         let console = Console::of(true, false, Screen::plain(Box::new(paper.clone()), false));
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_is_told_once_when_it_is_known_what_it_is_about() {
+    async fn a_tool_is_shown_once_when_its_input_is_known() {
         let events = [
             tool("1", None, "Bash", None),
             tool("1", None, "ls -l", Some("ls -l")),
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_notice_is_told_once() {
+    async fn a_notice_is_shown_once() {
         let notice = || "The limit is near.".to_owned();
         let notices = vec![notice(), "Another.".to_owned()];
         let (shown, _) =
@@ -467,7 +468,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_went_on_in_another_message_is_not_told_again() {
+    async fn an_answer_in_several_parts_is_not_repeated() {
         let events = [
             text(0, "Let me see."),
             tool("1", None, "ls", Some("ls")),
@@ -480,11 +481,14 @@ mod tests {
             "Let me see.\n⚙ Bash ls\nThe first half of it\n, and the second.\n[Agent · 1.5 s]\n"
         );
         let (shown, _) = self::shown(&[text(0, "What came")], answer("What counts")).await;
-        assert_eq!(shown, "What came\nWhat counts\n[Agent · 1.5 s]\n", "another one is");
+        assert_eq!(
+            shown, "What came\nWhat counts\n[Agent · 1.5 s]\n",
+            "a different answer is printed"
+        );
     }
 
     #[tokio::test]
-    async fn plan_thinking_and_what_is_left_are_told_in_a_line_each() {
+    async fn plan_thinking_and_remaining_context_are_shown_in_one_line_each() {
         let entry = |text: &str, status| PlanEntry { text: text.to_owned(), status };
         let thought = |text: &str| {
             EventKind::Thinking(Text {

@@ -1,21 +1,21 @@
-//! Text that comes in pieces, made into rows: only whole ones stand above the line that is being
-//! written. Pure.
+//! Assembles pieces of text into rows, because only complete rows are printed above the input line.
+//! Pure.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// The end of the printed text that is no whole row yet.
+/// The incomplete last row of the printed text.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     begun: String,
-    /// The row goes on with a line that was cut.
+    /// Whether the row continues a line that was wrapped.
     cut: bool,
-    /// Within a block of code, whose lines stay whole.
+    /// Whether the text is inside a code block, whose lines are not wrapped.
     code: bool,
 }
 
 impl Rows {
-    /// Takes text in; returns the rows that are whole. A line that does not end is cut at a blank
-    /// once it is wider than so many columns, except for code.
+    /// Adds text, and returns the complete rows. A line that is wider than `columns` is wrapped at
+    /// a blank, except in code.
     pub(super) fn add(&mut self, text: &str, columns: usize) -> String {
         let mut whole = String::new();
         for piece in text.split_inclusive('\n') {
@@ -39,13 +39,13 @@ impl Rows {
         whole
     }
 
-    /// The row that is not whole yet.
+    /// Returns the incomplete row.
     pub(super) fn begun(&self) -> &str {
         &self.begun
     }
 
-    /// This much of the row that is not whole stays where it is on the screen; what follows begins
-    /// a new one.
+    /// Discards the shown part of the incomplete row, which stays on the screen. The rest starts a
+    /// new row.
     pub(super) fn leave(&mut self, shown: &str) {
         if !shown.is_empty() && self.begun.starts_with(shown) {
             self.begun.drain(..shown.len());
@@ -53,13 +53,13 @@ impl Rows {
         }
     }
 
-    /// Everything that is left.
+    /// Returns the remaining text.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(self).begun
     }
 }
 
-/// Where a row that is too wide can end: its last blank that fits.
+/// Returns the position of the last blank at which a row that is too wide can be wrapped.
 fn blank_within(row: &str, columns: usize) -> Option<usize> {
     if row.width() < columns {
         return None;
@@ -74,7 +74,7 @@ fn blank_within(row: &str, columns: usize) -> Option<usize> {
         .last()
 }
 
-/// A text in a row of so many columns: its beginning, or its end with `end`.
+/// Cuts a text to a row: keeps its start, or its end if `end` is set.
 pub(super) fn in_a_row(text: &str, columns: usize, end: bool) -> String {
     if text.width() < columns {
         return text.to_owned();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_given_out_when_they_are_whole() {
+    fn rows_are_returned_when_they_are_complete() {
         let mut rows = Rows::default();
         assert_eq!((rows.add("Once up", 80).as_str(), rows.begun()), ("", "Once up"));
         assert_eq!((rows.add("on a\nti", 80).as_str(), rows.begun()), ("Once upon a\n", "ti"));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_goes_on_below_and_words_and_code_stay_whole() {
+    fn a_long_line_is_wrapped_except_within_words_and_code() {
         let mut rows = Rows::default();
         assert_eq!(
             (rows.add("one two three four", 10).as_str(), rows.begun()),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_on_the_screen_is_not_shown_again_and_nothing_is_lost() {
+    fn discarded_text_is_not_returned_again_and_nothing_is_lost() {
         let mut rows = Rows::default();
         rows.add("there was", 80);
         rows.leave("there w");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_the_beginning_or_the_end_of_what_is_too_wide() {
+    fn a_wide_text_is_cut_at_its_end_or_its_start() {
         assert_eq!(
             (in_a_row("abc", 4, false), in_a_row("abcdef", 5, false), in_a_row("abcdef", 5, true)),
             ("abc".into(), "ab…".into(), "…ef".into())
@@ -147,7 +147,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_letter_but_blanks_is_lost(pieces in proptest::collection::vec("[a-c `\n]{0,12}", 0..12), columns in 3_usize..20) {
+        fn only_blanks_are_lost(pieces in proptest::collection::vec("[a-c `\n]{0,12}", 0..12), columns in 3_usize..20) {
             let mut rows = Rows::default();
             let mut shown: String = pieces.iter().map(|piece| rows.add(piece, columns)).collect();
             shown += &rows.take();

@@ -1,7 +1,7 @@
-//! The contents of the terminal: text that was printed, and, where a line can be edited, below it
-//! the row that is not whole yet, the line that is being written, and the status. While it is being
-//! written everything goes through the line's editor, which keeps it whole; a thread hands it over,
-//! so that nobody waits for a terminal.
+//! The contents of the terminal: printed text and, if the line can be edited, below it the
+//! incomplete row, the input line and the status. While the editor shows its line, all output goes
+//! through the editor, which keeps the line intact. A separate thread passes text to the editor, so
+//! that nobody waits for the terminal.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -16,37 +16,38 @@ use super::status::Status;
 use super::terminal::size;
 use crate::vigil;
 
-/// Stands before the line.
+/// The prompt before the input line.
 pub(super) const MARK: &str = "> ";
-/// For the editor, when the terminal is given back.
+/// Time limit for the editor to draw when the terminal is given back.
 const DRAW_TIMEOUT: Duration = Duration::from_secs(1);
-/// Rows that a tool's output leaves to the text above the line.
+/// Rows that stay free for the text above the line when a tool's output is shown.
 const SPARE_ROWS: usize = 6;
-/// Makes the editor draw what it shows anew: nothing is printed, and a message ends with its row.
+/// Makes the editor redraw its rows without printing anything. rustyline requires a message that
+/// ends with a line break.
 const AGAIN: &str = "\x1b[A\n";
 
-/// Prints text, beside the line somebody is writing where there is an editor.
+/// Prints text, above the input line if there is an editor.
 pub(super) struct Screen {
     out: Arc<Out>,
     colour: bool,
-    /// None: lines are read as they come, by the terminal's own means.
+    /// `None` without an editor; the terminal then reads whole lines itself.
     line: Option<(mpsc::Sender<Piece>, Arc<Shown>)>,
 }
 
 struct Out(Mutex<Box<dyn Write + Send>>);
 
 enum Piece {
-    /// Goes on where the last one ended.
+    /// Text that continues the previous text.
     Text(String),
-    /// Whole rows that belong to nothing else.
+    /// Complete rows that do not belong to an answer.
     Beside(String),
-    /// The status changed, so that the editor has to draw its lines anew.
+    /// Redraws the editor's rows, because the status changed.
     Again,
-    /// Everything before it is on the screen.
+    /// Replies when everything before it is on the screen.
     Done(mpsc::Sender<()>),
 }
 
-/// The lines the editor shows beside its own.
+/// The rows that the editor shows around its line.
 #[derive(Default)]
 pub(super) struct Shown {
     state: Mutex<State>,
@@ -58,36 +59,36 @@ pub(super) struct Shown {
 #[derive(Default)]
 struct State {
     rows: Rows,
-    /// The part of the row that is not whole that was drawn.
+    /// The drawn part of the incomplete row.
     drawn_row: String,
     status: Status,
     reading: Reading,
-    /// How often it was drawn.
+    /// How often the rows were drawn.
     draws: u64,
-    /// The line is too high for the screen: drawing it again would only move it.
+    /// Whether the line is too high for the screen. Redrawing it would only move it.
     high: bool,
 }
 
-/// How the editor stands.
+/// The state of the editor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reading {
     #[default]
     Not,
-    /// It takes the terminal.
+    /// The editor takes the terminal.
     Begins,
-    /// The line stands on the screen.
+    /// The line is on the screen.
     Drawn,
     /// The terminal was given back.
     Left,
 }
 
 impl Screen {
-    /// Makes a screen without an editor: text goes to `out` as it comes.
+    /// Makes a screen without an editor. Text goes to `out` directly.
     pub(super) fn plain(out: Box<dyn Write + Send>, colour: bool) -> Self {
         Self { out: Arc::new(Out(Mutex::new(out))), colour, line: None }
     }
 
-    /// Prints through an editor that shows `shown`.
+    /// Makes a screen that prints through an editor, which shows `shown`.
     pub(super) fn with_line(
         out: Box<dyn Write + Send>,
         printer: impl ExternalPrinter + Send + 'static,
@@ -97,30 +98,30 @@ impl Screen {
         let (colour, kept, out) =
             (shown.colour, Arc::clone(&shown), Arc::new(Out(Mutex::new(out))));
         let below = Arc::clone(&out);
-        // An editor is shown on one screen.
+        // Fails if it is already set; an editor has only one screen.
         let _ = kept.pieces.set(sender.clone());
         vigil::thread("screen", move || hand_over(&pieces, printer, &shown, &below))?;
         Ok(Self { out, colour, line: Some((sender, kept)) })
     }
 
-    /// Prints text as it is.
+    /// Prints text unchanged.
     pub(super) fn print(&self, text: &str) {
         self.give(Piece::Text(text.to_owned()));
     }
 
-    /// Prints whole rows that belong to nothing else.
+    /// Prints complete rows that do not belong to an answer.
     pub(super) fn beside(&self, text: &str) {
         self.give(Piece::Beside(text.to_owned()));
     }
 
-    /// Invites to write, where the editor does not.
+    /// Prints the prompt if there is no editor.
     pub(super) fn prompt(&self) {
         if self.line.is_none() {
             self.print(&mark(self.colour));
         }
     }
 
-    /// Changes the status, where there is one.
+    /// Changes the status, if there is an editor that shows it.
     pub(super) fn status(&self, change: impl FnOnce(&mut Status)) {
         if let Some((_, shown)) = &self.line {
             change(&mut shown.state().status);
@@ -128,14 +129,14 @@ impl Screen {
         }
     }
 
-    /// Takes the line away; what is printed later stands below what was.
+    /// Removes the input line. Later output is printed below the existing text.
     pub(super) fn leave(&self) {
         let Some((sender, shown)) = &self.line else { return };
         let begins = |state: &mut State| state.reading == Reading::Begins;
         shown.changed.wait_while_for(&mut shown.state(), begins, DRAW_TIMEOUT);
         let (done, all) = mpsc::channel();
         if sender.send(Piece::Done(done)).is_ok() {
-            // Somebody who looks through the history keeps the editor from showing anything.
+            // While the person searches the history, the editor prints nothing.
             let _ = all.recv_timeout(DRAW_TIMEOUT);
         }
         let mut state = shown.state();
@@ -168,13 +169,12 @@ impl Screen {
 impl Out {
     fn write(&self, text: &str) {
         let mut out = self.0.lock();
-        // A closed stdout ends the session by its own means (SIGPIPE is ignored by Rust; the reader
-        // is gone anyway).
+        // A closed stdout ends the session in another way (Rust ignores SIGPIPE).
         let _: std::io::Result<()> = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }
 
-/// Hands over to the editor what is to be printed, when the line stands on the screen.
+/// Passes text to the editor while its line is on the screen.
 fn hand_over(
     pieces: &mpsc::Receiver<Piece>,
     mut printer: impl ExternalPrinter,
@@ -185,7 +185,7 @@ fn hand_over(
         let (mut whole, mut done) = (String::new(), Vec::new());
         let columns = size().0;
         let mut state = shown.state();
-        // What came meanwhile goes along.
+        // Combines all waiting requests.
         for piece in std::iter::once(first).chain(pieces.try_iter()) {
             match piece {
                 Piece::Text(text) => whole += &state.rows.add(&text, columns),
@@ -205,7 +205,7 @@ fn hand_over(
             continue;
         }
         let draws = shown.state().draws;
-        // A terminal that is gone ends the session by its own means.
+        // Errors are ignored: a closed terminal ends the session in another way.
         let _ = printer.print(if whole.is_empty() { AGAIN.to_owned() } else { whole });
         if !done.is_empty() {
             let unchanged = |state: &mut State| state.draws == draws;
@@ -226,7 +226,7 @@ impl Shown {
         self.state.lock()
     }
 
-    /// The editor is about to take the terminal; false: it may not any more.
+    /// Called before the editor takes the terminal. Returns `false` if the terminal was given back.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.state();
         if state.reading == Reading::Left {
@@ -236,7 +236,7 @@ impl Shown {
         true
     }
 
-    /// The editor gave the terminal back, with what it showed left on the screen.
+    /// Called when the editor has released the terminal. Its rows stay on the screen.
     pub(super) fn end(&self) {
         let mut state = self.state();
         let drawn = std::mem::take(&mut state.drawn_row);
@@ -248,21 +248,21 @@ impl Shown {
         self.changed.notify_all();
     }
 
-    /// Lists what a word may become, above the line.
+    /// Lists candidates for a word above the line.
     pub(super) fn list(&self, names: &str) {
         if let Some(pieces) = self.pieces.get() {
-            // Without a screen there is nobody to read it.
+            // Fails if the screen is gone.
             let _ = pieces.send(Piece::Beside(format!("{names}\n")));
         }
     }
 
-    /// Nothing is edited any more.
+    /// Called when the editor has ended.
     pub(super) fn gone(&self) {
         self.state().reading = Reading::Left;
         self.changed.notify_all();
     }
 
-    /// Returns the text above the line and before it.
+    /// Returns the row above the line and the prompt.
     pub(super) fn above(&self) -> String {
         let mut state = self.state();
         let whole = state.rows.begun().replace('\t', "    ");
@@ -276,8 +276,8 @@ impl Shown {
         format!("{row}\n{}", mark(self.colour))
     }
 
-    /// Returns the rows below the line, as many as were announced by [`Shown::rows_below`]: the
-    /// last lines of a running tool, and the status.
+    /// Returns the rows below the line: the last lines of a running tool, and the status. Their
+    /// number was announced by [`Shown::rows_below`].
     pub(super) fn below(&self, rows: usize) -> Vec<String> {
         let columns = size().0;
         let state = self.state();
@@ -285,7 +285,7 @@ impl Shown {
         let output = &output[output.len() - output.len().min(rows.saturating_sub(1))..];
         let mut lines: Vec<String> =
             output.iter().map(|line| in_a_row(&format!("  | {line}"), columns, false)).collect();
-        // Whatever changed since the rows were counted.
+        // The output may have changed since the rows were counted.
         lines.resize(rows.saturating_sub(1), String::new());
         lines.push(in_a_row(&state.status.line(Instant::now()), columns, false));
         if self.colour {
@@ -294,8 +294,8 @@ impl Shown {
         lines
     }
 
-    /// Returns how many rows to draw below a line; `None` if it is too high to be drawn again and
-    /// again.
+    /// Returns the number of rows to draw below a line, or `None` if the line is too high to be
+    /// redrawn.
     pub(super) fn rows_below(&self, line: &str) -> Option<usize> {
         let (columns, rows) = size();
         let height = line.split('\n').map(|row| row.len() / columns + 1).sum::<usize>() + 3;
@@ -321,7 +321,7 @@ fn mark(colour: bool) -> Cow<'static, str> {
 mod tests {
     use super::*;
 
-    /// Stands in for editor and terminal: keeps the texts both get.
+    /// Fake editor and terminal that collect the printed text.
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<String>>);
 
@@ -364,7 +364,7 @@ mod tests {
         (screen, shown, paper)
     }
 
-    /// The editor draws, until it shows this.
+    /// Redraws until the editor shows this text.
     fn draws(shown: &Shown, wanted: &str) {
         let begun = Instant::now();
         while shown.above() != wanted {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_rows_are_printed_while_the_line_is_drawn_and_the_rest_stands_above_it() {
+    fn complete_rows_are_printed_while_the_line_is_drawn_and_the_rest_is_shown_above_it() {
         let (screen, shown, paper) = screen();
         screen.print("Once upon a ti");
         assert!(shown.begin());
@@ -389,8 +389,8 @@ mod tests {
         paper.says("a line of the log\nOnce upon a time\n");
         draws(&shown, "there    was\n> ");
         shown.end();
-        // What was drawn stays on the screen with what was sent; nothing is printed until the next
-        // line is drawn.
+        // The drawn row stays on the screen with the submitted line. Nothing is printed until the
+        // next line is drawn.
         screen.print(" a king\n");
         assert!(shown.begin());
         draws(&shown, "\n> ");
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_high_is_not_moved() {
+    fn a_line_that_is_too_high_is_not_redrawn() {
         let (screen, shown, paper) = screen();
         assert!(shown.begin());
         draws(&shown, "\n> ");
@@ -414,7 +414,7 @@ mod tests {
     fn nothing_is_lost_when_the_terminal_is_given_back() {
         let (screen, shown, paper) = screen();
         screen.print("one\ntwo");
-        // The editor never began, and may not any more.
+        // The editor never started.
         shown.gone();
         paper.says("one\n");
         screen.leave();

@@ -1,4 +1,4 @@
-//! Reading prompts and commands.
+//! Reads prompts and commands, and runs them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,56 +22,56 @@ use crate::plain::one_line;
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// End of input, `/quit`, Ctrl-C twice, or a terminal that went away.
+    /// The input ended, `/quit` or Ctrl-C twice was entered, or the terminal was closed.
     Done {
-        /// Prompts that were not answered well.
+        /// Number of prompts that failed.
         failed: u32,
     },
-    /// SIGTERM asked the program to end.
+    /// SIGTERM was received.
     Terminated,
 }
 
 const HELP: &str = "\
 /reset             forget the conversation
-/status            who answers, and what is going on
-/queue             what runs and waits
-/sessions [ID]     list conversations, or take one up again
+/status            show the backend, its settings and its state
+/queue             show running and waiting prompts
+/sessions [ID]     list conversations, or resume one
 /compact           shorten the conversation
-/backend [NAME]    show or choose who answers
+/backend [NAME]    show or choose the backend that answers
 /ping [NAME]       ask a backend whether it can work
-/model [NAME]      show or choose its model; `unset` takes a choice back, here and below
+/model [NAME]      show or choose its model; `unset` removes a choice, here and below
 /thinking [LEVEL]  show or choose how much it thinks
 /safety [LEVEL]    show or choose what it may do without asking
 /mode [MODE]       show or choose `build` or `plan`
 /project [DIR]     show or choose the folder it works in
-/recover           deliver replies that could not be read and now can
+/recover           deliver lost replies that can be read now
 /stop              stop the answer (so does Ctrl-C)
 /steer TEXT        tell the agent something while it works
 /file PATH         add a file to the next prompt; `@PATH` in a prompt does it too
-/open [WHAT]       what the last answer is folded over: output and changes by number, `plan`, `thinking`
-/help              this
-/quit              leave (so does Ctrl-D)
-While the agent asks something, a line is your answer.
-Tab completes commands, names and paths; Ctrl-R looks for what was written before. Alt-Enter begins another line; a pasted text is one prompt.
+/open [WHAT]       show folded parts of the last answer: output and changes by number, `plan`, `thinking`
+/help              show this help
+/quit              exit (so does Ctrl-D)
+While the agent asks something, your next line is the answer.
+Tab completes commands, names and paths; Ctrl-R searches earlier input. Alt-Enter begins another line; pasted text is one prompt.
 Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
-/// For what an agent tells of its sessions.
+/// Time limit for an agent to list its sessions.
 const TELL: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Bytes of a line from which on a terminal that edits lines itself drops the rest.
+/// Length of a line in bytes at which a terminal in line mode drops the rest.
 const CUT: usize = 4095;
 
-/// The status tells how long a turn takes.
+/// Interval in which the status updates the duration of a turn.
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Between two attempts to stop what is about to begin.
+/// Delay before `/stop` is tried again while a turn is about to start.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Runs a session until the input ends and every prompt is answered. Does not shut the dispatcher
-/// down.
+/// Runs a session until the input ends and every prompt is answered. Does not shut down the
+/// dispatcher.
 ///
 /// # Errors
-/// When signals cannot be listened to.
+/// Signals cannot be received.
 pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<Leave> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -98,11 +98,12 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
         session.shared.prompt();
     }
     let (mut open, mut leaving) = (true, false);
-    // Scripted: the line that waits until the one before is answered.
+    // In a script, the line that waits for the previous answer.
     let mut held: Option<String> = None;
     while open || held.is_some() || session.waiting() {
-        // Scripted, a line is dealt with only when the one before is answered, so that a long
-        // script fills no queue, or when the agent asks. What stops the answer is not for later.
+        // In a script, a line is processed only when the previous one is answered, so that a long
+        // script does not fill the queue, or when the agent asks a question. `/stop` is processed
+        // at once.
         let free = session.shared.live || !session.waiting() || session.is_asked();
         if let Some(line) =
             held.take_if(|line| free || (is_stop(line) && dispatcher.stop(&Lane::Console)))
@@ -130,7 +131,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                 },
                 Some(Typed::End) | None => open = false,
             },
-            // Between queue and turn there is a moment in which nothing can be stopped yet.
+            // A turn that has left the queue but has not started cannot be stopped yet.
             () = tokio::time::sleep(AGAIN), if held.as_deref().is_some_and(is_stop) => {}
             () = tokio::time::sleep(SECOND), if session.shared.editing && session.waiting() => session.shared.screen.status(|_| ()),
             _ = answers.changed() => {
@@ -143,8 +144,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
             Some(steered) = session.steering.join_next() => session.steered(steered.unwrap_or(Ok(Steered::Dropped))),
             _ = interrupt.recv() => {
                 if !session.shared.live {
-                    // Nobody wants the rest of the script either; what runs ends first, and says
-                    // so.
+                    // Skips the rest of the script. A running turn is stopped and reported first.
                     session.failed += 1;
                     if !open || !dispatcher.stop(&Lane::Console) {
                         break;
@@ -157,7 +157,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                 }
             }
             _ = terminate.recv() => return Ok(Leave::Terminated),
-            // The terminal is gone, and with it whoever waited for the answer.
+            // The terminal was closed, so nobody waits for the answer.
             _ = hangup.recv() => break,
         }
     }
@@ -168,19 +168,19 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
 struct Session<'a> {
     dispatcher: &'a Dispatcher,
     shared: Arc<Shared>,
-    /// Prompts the dispatcher accepted.
+    /// Prompts that the dispatcher accepted.
     submitted: u32,
-    /// Lines that never became prompts and should have.
+    /// Lines that failed before they became prompts.
     failed: u32,
-    /// Messages on their way to the running turn.
+    /// Messages that are being sent to the running turn.
     steering: JoinSet<Result<Steered, Refusal>>,
-    /// Files that go along with the next prompt.
+    /// Files that are attached to the next prompt.
     files: Vec<Attached>,
 }
 
 impl Session<'_> {
-    /// Somebody at the terminal pressed Ctrl-C: stops the answer, or leaves at the second time;
-    /// returns whether the session goes on.
+    /// Handles Ctrl-C at a terminal: stops the answer, or ends the session the second time. Returns
+    /// whether the session continues.
     fn interrupted(&self, leaving: &mut bool) -> bool {
         if self.dispatcher.stop(&Lane::Console) {
             *leaving = false;
@@ -197,14 +197,14 @@ impl Session<'_> {
         true
     }
 
-    /// Has the status show how many prompts wait.
+    /// Updates the number of waiting prompts in the status.
     fn count(&self) {
         let waiting =
             self.submitted.saturating_sub(self.shared.answers.borrow().all).saturating_sub(1);
         self.shared.screen.status(|status| status.wait(waiting));
     }
 
-    /// Has the status show who answers, and how.
+    /// Updates the backend and its settings in the status.
     fn look(&self) {
         if self.shared.editing {
             let (dispatcher, shared) = (self.dispatcher.clone(), self.shared.clone());
@@ -223,16 +223,16 @@ impl Session<'_> {
         !self.shared.questions.borrow().is_empty()
     }
 
-    /// Dismisses all open questions, once nobody is there to answer.
+    /// Dismisses all open questions when nobody can answer them any more.
     fn dismiss(&self) {
         let open = self.shared.questions.borrow().ids();
         for id in open {
-            // An error means that it was settled meanwhile.
+            // An error means that the question was settled in the meantime.
             let _ = self.dispatcher.answer(&id, &Person::Terminal, Decision::Dismissed);
         }
     }
 
-    /// Takes a line as the answer to a question; returns what is wrong with it.
+    /// Answers a question with a line. Returns a message if the line is not a valid answer.
     fn answer(&self, line: &str) -> Result<(), String> {
         let mut typed = None;
         self.shared.questions.send_modify(|waiting| typed = waiting.take(line));
@@ -240,7 +240,8 @@ impl Session<'_> {
             Some(Reading::Decision(id, decision)) => {
                 self.dispatcher.answer(&id, &Person::Terminal, decision).map_err(|refusal| {
                     if refusal == AnswerRefusal::Gone {
-                        // Its turn ended in this very moment: the next line is not for it.
+                        // The turn has just ended, so the question is closed, and the next line
+                        // does not answer it.
                         self.shared.questions.send_modify(|waiting| {
                             self.shared.print(
                                 &waiting.settle(&id, &Settlement::TurnEnded).unwrap_or_default(),
@@ -277,7 +278,7 @@ impl Session<'_> {
         self.shared.aside(&format!("✗ {why}"));
     }
 
-    /// Deals with one line; false ends the session.
+    /// Processes a line. Returns `false` to end the session.
     async fn take(&mut self, line: &str) -> bool {
         let mut words = line.split_whitespace();
         let command = if line.starts_with('/') { words.next() } else { None };
@@ -292,7 +293,7 @@ impl Session<'_> {
             Some("/stop") if self.dispatcher.stop(&Lane::Console) => return true,
             Some("/stop") => Ok("nothing is running".to_owned()),
             Some("/steer") => match line.trim_start_matches("/steer").trim() {
-                "" => Err("write what the agent should know behind /steer".to_owned()),
+                "" => Err("write the message for the agent after /steer".to_owned()),
                 text => {
                     let (dispatcher, event) = (self.dispatcher.clone(), event(text));
                     self.steering
@@ -355,7 +356,7 @@ impl Session<'_> {
                     .await
             }
             Some(other) => Err(format!(
-                "{other} is no command; /help lists them, a leading blank makes it a prompt"
+                "{other} is not a command; /help lists all, a leading blank makes it a prompt"
             )),
             None if line.trim().is_empty() => Ok(String::new()),
             None if self.is_asked() => match self.answer(line) {
@@ -366,7 +367,7 @@ impl Session<'_> {
                 "the terminal cuts lines at {CUT} bytes; send it through a pipe, or as a file (/file)"
             )),
             None => match self.submit(line) {
-                // The `>` comes back with the answer.
+                // The prompt is printed again after the answer.
                 Ok(()) => return true,
                 Err(rejection) => Err(rejection),
             },
@@ -393,7 +394,7 @@ impl Session<'_> {
     }
 
     fn submit(&mut self, line: &str) -> Result<(), String> {
-        // What is piped in stays as it is.
+        // Piped input is not changed.
         let (text, named) = if self.shared.live {
             files::named(line, home().as_deref())
         } else {
@@ -420,13 +421,13 @@ impl Session<'_> {
         Ok(told)
     }
 
-    /// Whether a terminal that edits lines itself dropped the end of one.
+    /// Returns whether a terminal in line mode dropped the end of a line.
     fn is_cut(&self, line: &str) -> bool {
         self.shared.live && !self.shared.editing && line.len() >= CUT
     }
 }
 
-/// The commands, each with its `/`.
+/// Returns the commands, each with its `/`.
 pub(super) fn commands() -> impl Iterator<Item = &'static str> {
     HELP.lines()
         .filter(|line| line.starts_with('/'))
@@ -437,7 +438,7 @@ fn is_stop(line: &str) -> bool {
     line.starts_with('/') && line.split_whitespace().next() == Some("/stop")
 }
 
-/// Joins the rows of a view to text, one a line.
+/// Joins the rows of a view, one per line.
 fn lines(rows: &[Row]) -> String {
     let line = |row: &Row| {
         if row.name.is_empty() { row.text.clone() } else { format!("{}: {}", row.name, row.text) }

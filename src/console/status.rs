@@ -1,5 +1,5 @@
-//! The line below the one that is being written: who answers, what is going on, what is left and
-//! what it cost. Pure.
+//! The status line below the input line: the backend, the activity, the remaining context, and the
+//! cost. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::dispatch::{Answer, Setting, View};
 use crate::fold::Transcript;
 use crate::plain::{one_line, short_line};
 
-/// A tool that is a sub-agent, in the words of the contract.
+/// The contract's kind of a tool that runs a sub-agent.
 const SUB_AGENT: &str = "agent_spawn";
 
 /// The state of the conversation that the status line shows.
@@ -20,9 +20,9 @@ pub(super) struct Status {
     /// Settings that people chose, such as plan mode.
     chosen: Vec<String>,
     turn: Option<Turn>,
-    /// Prompts behind the running one.
+    /// Number of prompts after the running one.
     waiting: u32,
-    /// Free part of the context window, percent.
+    /// Free part of the context window, in percent.
     context_left: Option<u64>,
     /// Cost of all answers, in dollars.
     cost: f64,
@@ -32,15 +32,15 @@ pub(super) struct Status {
 struct Turn {
     since: Instant,
     doing: String,
-    /// The tool shown in place of `doing`, if one runs.
+    /// The tool that is shown instead of `doing`, if one runs.
     tool: Option<Tool>,
-    /// When each running tool began, by id.
+    /// Start of each running tool, by id.
     began: HashMap<String, Instant>,
     sub_agents: usize,
     asks: bool,
 }
 
-/// A tool that runs, as the status shows it.
+/// A running tool.
 #[derive(Debug)]
 struct Tool {
     name: String,
@@ -49,12 +49,13 @@ struct Tool {
     lines: Vec<String>,
 }
 
-/// Lines of a running tool's output above the status, and characters of each.
+/// Number of lines of a running tool's output above the status, and the largest number of
+/// characters of each.
 pub(super) const OUTPUT_LINES: usize = 3;
 const OUTPUT_LINE: usize = 200;
 
 impl Status {
-    /// Takes in the backend that answers, and its settings.
+    /// Shows the backend and its settings.
     pub(super) fn look(&mut self, view: &View) {
         let backend = if view.label.is_empty() { &view.backend } else { &view.label };
         if self.backend != *backend {
@@ -77,7 +78,7 @@ impl Status {
             .collect();
     }
 
-    /// Shows that a turn runs from now on.
+    /// Shows a new turn.
     pub(super) fn begin(&mut self, now: Instant) {
         self.turn = Some(Turn {
             since: now,
@@ -89,7 +90,7 @@ impl Status {
         });
     }
 
-    /// The agent did something.
+    /// Updates the activity with an event of the agent.
     pub(super) fn hear(&mut self, event: &EventKind, transcript: &Transcript, now: Instant) {
         if let EventKind::Usage(usage) = event {
             self.context_left = left(usage).or(self.context_left);
@@ -128,19 +129,19 @@ impl Status {
         turn.sub_agents = agents.len();
     }
 
-    /// So many prompts wait behind the running one.
+    /// Sets the number of waiting prompts.
     pub(super) fn wait(&mut self, waiting: u32) {
         self.waiting = waiting;
     }
 
-    /// The agent waits for people, or goes on.
+    /// Sets whether the agent waits for an answer of the person.
     pub(super) fn ask(&mut self, asks: bool) {
         if let Some(turn) = &mut self.turn {
             turn.asks = asks;
         }
     }
 
-    /// The turn is over.
+    /// Ends the turn.
     pub(super) fn end(&mut self, answer: &Answer) {
         self.turn = None;
         self.model = answer.model.as_deref().map(one_line).or(self.model.take());
@@ -150,7 +151,8 @@ impl Status {
         }
     }
 
-    /// Another conversation, model or backend: what its answers said is not known of this one.
+    /// Forgets the model and the context, because another conversation, model or backend was
+    /// chosen.
     pub(super) fn forget(&mut self) {
         (self.model, self.context_left) = (None, None);
     }
@@ -161,7 +163,7 @@ impl Status {
         turn.and_then(|turn| turn.tool.as_ref()).map_or(&[], |tool| &tool.lines)
     }
 
-    /// All of it in a line.
+    /// Formats the status line.
     pub(super) fn line(&self, now: Instant) -> String {
         let mut parts: Vec<String> = vec![self.backend.clone()];
         parts.extend(self.model.clone());
@@ -197,7 +199,7 @@ fn took(seconds: u64) -> String {
     }
 }
 
-/// How much of the context is left, in percents.
+/// Returns the free part of the context window, in percent.
 pub(super) fn left(usage: &Usage) -> Option<u64> {
     match (usage.context_used, usage.context_size) {
         (Some(used), Some(size @ 1..)) => {
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_who_answers_what_is_going_on_and_what_is_left() {
+    fn the_line_shows_backend_activity_context_and_cost() {
         let (mut status, now, mut transcript) =
             (Status::default(), Instant::now(), Transcript::default());
         let options = vec![
@@ -340,9 +342,9 @@ mod tests {
         assert_eq!(status.output(), ["2", "3", "4"]);
         told(&mut status, tool("b", None, "bash"), 80);
         assert_eq!(status.line(later), "demo · Dob 10 s · turn 1 min 30 s");
-        assert_eq!(status.output(), [] as [&str; 0], "the other tool's output is not its own");
+        assert_eq!(status.output(), [] as [&str; 0], "the new tool has no output yet");
         status.ask(true);
         told(&mut status, print("b", "x\n"), 81);
-        assert_eq!(status.output(), [] as [&str; 0], "the question has the place");
+        assert_eq!(status.output(), [] as [&str; 0], "no output is shown during a question");
     }
 }

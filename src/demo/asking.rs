@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use super::{Agent, Halt};
 
-/// How soon a wish to stop is noticed while nobody answers.
+/// Interval in which a stop request is noticed while the agent waits for an answer.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A picture of one dot.
+/// A PNG image of one pixel, in Base64.
 const DOT: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// Where the answers to questions come from.
+/// Source of the answers to the agent's questions.
 pub(super) struct Answers {
     lines: Option<Receiver<Value>>,
     asked: u32,
 }
 
-/// A person's answer to something the demo agent asked.
+/// A decision about a question of the demo agent.
 enum Decision {
     Allow,
     Always,
@@ -27,19 +27,19 @@ enum Decision {
     Answers(Vec<String>),
     Declined,
     Dismissed,
-    /// One of our own answers.
+    /// One of the options that the question offered.
     Chosen(String),
-    /// Allowed, with another command.
+    /// Allowed, with a changed command.
     Changed(String),
 }
 
 impl Answers {
-    /// Answers without a person: every question is dismissed.
+    /// Makes a source without a person: every question is dismissed.
     pub(super) fn nobody() -> Self {
         Self { lines: None, asked: 0 }
     }
 
-    /// Reads answers in a thread of its own, line by line.
+    /// Makes a source that reads answers line by line on a separate thread.
     pub(super) fn read(input: impl BufRead + Send + 'static) -> Self {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -56,7 +56,7 @@ impl Answers {
 }
 
 impl Agent<'_> {
-    /// Asks for permission to run a command, twice where it is given once.
+    /// Asks for permission to run a command.
     pub(super) fn ask_to_run(&mut self, command: &str) -> Result<(), Halt> {
         self.text("I would like to run something. ")?;
         let question = json!({"title": format!("Run `{command}`?"), "tool": "shell", "about": command, "always": "Always in this session"});
@@ -83,8 +83,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Asks for permission with answers of its own, which hold for different times, and takes
-    /// another command.
+    /// Asks for permission with its own options, which are valid for different times, and accepts a
+    /// changed command.
     pub(super) fn choose(&mut self, command: &str) -> Result<(), Halt> {
         let option = |id: &str, label: &str, allows: bool, scope: &str| json!({"id": id, "label": label, "allows": allows, "scope": scope});
         let options = json!([
@@ -112,10 +112,10 @@ impl Agent<'_> {
         }
     }
 
-    /// Asks questions that want answers of different kinds.
+    /// Asks questions of different kinds.
     pub(super) fn survey(&mut self) -> Result<(), Halt> {
         let questions = json!([
-            {"id": "many", "text": "How many?", "says": "Of the things I would make.", "form": "whole", "words": true, "preset": ["3"]},
+            {"id": "many", "text": "How many?", "says": "The number of things to make.", "form": "whole", "words": true, "preset": ["3"]},
             {"id": "sure", "text": "Are you sure?", "form": "yes-no"},
             {"id": "colour", "text": "Which colour?", "optional": true,
                 "options": [{"id": "r", "label": "Red", "says": "as blood"}, {"id": "b", "label": "Blue", "says": "as the sea"}]},
@@ -129,7 +129,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Draws a picture: one dot, as an artifact.
+    /// Sends an image as an artifact.
     pub(super) fn draw(&mut self) -> Result<(), Halt> {
         self.say(
             &json!({"type": "artifact", "name": "dot.png", "media": "image/png", "base64": DOT}),
@@ -137,7 +137,7 @@ impl Agent<'_> {
         self.text("This is the smallest picture I can draw.")
     }
 
-    /// Has a helper look at something, and begins something that goes on behind it.
+    /// Reports the work of a sub-agent, and a background task that does not end.
     pub(super) fn delegate(&mut self) -> Result<(), Halt> {
         let task = |id: &str, title: &str, status: &str, background: bool| json!({"type": "task", "id": id, "title": title, "status": status, "background": background});
         self.say(&json!({"type": "tool", "id": "h1", "tool": "helper", "about": "look around"}))?;
@@ -160,7 +160,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Asks two questions at once: one choice or words of one's own, and several choices.
+    /// Asks two questions at once: one with a single choice or free text, and one with several
+    /// choices.
     pub(super) fn question(&mut self) -> Result<(), Halt> {
         let questions = json!([
             {"id": "colour", "text": "Which colour do you like?", "options": ["Red", "Green", "Blue"], "many": false, "words": true},
@@ -187,7 +188,7 @@ impl Agent<'_> {
             Decision::Stop => Err(Halt::Interrupted),
             Decision::Deny(Some(words)) => self.text(&format!("Then not, because: {words}")),
             Decision::Declined => self.text("Then I go on without an answer."),
-            Decision::Dismissed => self.text("Nobody answered, so I did not."),
+            Decision::Dismissed => self.text("There was no answer, so I did not."),
             _ => self.text("Then not."),
         }
     }
@@ -198,7 +199,7 @@ impl Agent<'_> {
         self.say(&json!({"type": "tool-end", "id": "t1", "ok": true})).map_err(Halt::Broken)
     }
 
-    /// Asks, and waits for the answer or for a wish to stop.
+    /// Asks a question, and waits for the answer or a stop request.
     fn ask(&mut self, mut question: Value) -> Result<Decision, Halt> {
         self.answers.asked += 1;
         let ask = self.answers.asked;

@@ -1,11 +1,11 @@
-//! The demo agent: `aetheel demo-agent`, a small scripted agent, so that everything can be tried
-//! and tested without keys or models.
+//! The demo agent: `aetheel demo-agent`, a small scripted agent for trying and testing everything
+//! without keys or models.
 //!
-//! Reads one prompt from stdin, answers in JSON lines on stdout, exits. With `--talk` stdin stays
-//! open: the prompt is its first line, and the agent may ask things, each answered by a line. Owns
-//! its own little protocol (below) and its sessions: a file of prompts each, in `DEMO_AGENT_HOME`,
-//! else `.demo-agent/` in the working directory. It knows nothing of the gateway;
-//! `guest-backends/demo` is what understands it. Its tests pin every kind of line.
+//! It reads one prompt from stdin, answers with JSON lines on stdout, and exits. With `--talk`
+//! stdin stays open: its first line is the prompt, and each further line answers a question of the
+//! agent. This module owns the protocol below and the sessions, one file of prompts each, in
+//! `DEMO_AGENT_HOME` or else `.demo-agent/` in the working directory. It does not know the gateway;
+//! `guest-backends/demo` is the backend for it. Its tests pin every kind of line.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -23,10 +23,10 @@
 //! | `{"type":"done"}`, `{"type":"interrupted"}`, `{"type":"error","kind":K,"message":M}` | last line |
 //!
 //! With `--talk` it reads `{"type":"prompt","text":T}` and then
-//! `{"type":"answer","ask":N,"decision":D}`; D is `allow`, `always`, `deny` (with `words`), `stop`,
+//! `{"type":"answer","ask":N,"decision":D}`. D is `allow`, `always`, `deny` (with `words`), `stop`,
 //! `answers` (with `answers`, pairs of id and texts) or `dismissed`.
 //!
-//! The first word of the prompt chooses what it does ([`HELP`]).
+//! The first word of the prompt selects the behaviour ([`HELP`]).
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
@@ -46,14 +46,14 @@ pub use script::HELP;
 use stop::Stop;
 
 const USAGE: &str = "usage: aetheel demo-agent [--resume ID] [--model NAME] [--system-file FILE] [--talk] [--version] < PROMPT";
-/// Characters of text told at once, and the pause after it in milliseconds unless
-/// `DEMO_AGENT_DELAY_MS` says otherwise.
+/// Bytes of text per output line, and the pause after each line in milliseconds, unless
+/// `DEMO_AGENT_DELAY_MS` is set.
 const PIECE: usize = 24;
 const DELAY_MS: u64 = 15;
 
 /// Runs the agent and returns its exit code: 0 done, 1 failed, 64 wrong arguments, 101 crashed on
-/// request, 130 interrupted. `args` come after `demo-agent`. SIGINT and SIGTERM end a turn; they
-/// are caught from here on, in a thread of its own, so this may be called from anywhere.
+/// request, 130 interrupted. `args` are the arguments after `demo-agent`. SIGINT and SIGTERM end a
+/// turn. A separate thread handles them from here on, so this function may be called on any thread.
 pub fn run(
     args: impl IntoIterator<Item = String>,
     stdin: impl Read + Send + 'static,
@@ -104,7 +104,7 @@ struct Options {
 }
 
 impl Options {
-    /// None: only the version is wanted.
+    /// Returns `None` if only the version is to be printed.
     fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
         let home = std::env::var_os("DEMO_AGENT_HOME")
             .map_or_else(|| PathBuf::from(".demo-agent"), PathBuf::from);
@@ -136,7 +136,7 @@ impl Options {
     }
 }
 
-/// Why a turn did not come to its end.
+/// Why a turn ended early.
 enum Halt {
     Interrupted,
     Failed { kind: String, message: String },
@@ -189,7 +189,7 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Opens the session, notes the prompt in it, and returns the prompts before.
+    /// Opens the session, appends the prompt to it, and returns the earlier prompts.
     fn session(&mut self, prompt: &str) -> Result<Vec<String>, Halt> {
         let home = self.options.home.clone();
         let (id, history) = match self.options.resume.clone() {
@@ -238,7 +238,8 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// None: there is no such session. Ids that could name another file are none.
+/// Returns `None` if there is no such session. Ids with other characters could name other files,
+/// and are treated as unknown.
 fn read_session(home: &Path, id: &str) -> io::Result<Option<Vec<String>>> {
     if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return Ok(None);

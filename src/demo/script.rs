@@ -1,4 +1,4 @@
-//! The script of the demo agent: which answer follows which prompt.
+//! The script of the demo agent: the reaction to each prompt.
 
 use std::fs;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Agent, Halt};
 
-/// The list of words a prompt may begin with.
+/// The list of words that a prompt may begin with.
 pub const HELP: &str = "\
 I am a scripted agent. Begin a prompt with one of these words:
 
@@ -21,17 +21,17 @@ I am a scripted agent. Begin a prompt with one of these words:
 - `plan`: make a plan and tick it off
 - `markdown`, `code LANGUAGE`: answers with formatting
 - `long CHARACTERS`, `slow SECONDS`: long or slow answers
-- `history`, `system`, `remember TEXT`: what was said, the system prompt, a note for memory.md
+- `history`, `system`, `remember TEXT`: earlier prompts, the system prompt, a note for memory.md
 - `retry`, `fail KIND`, `crash`, `silent`, `noise`: trouble
-- `hang`, `stubborn`: wait to be interrupted; to be killed
+- `hang`, `stubborn`: wait to be interrupted; wait to be killed
 
 Anything else I repeat.";
 
 impl Agent<'_> {
-    /// Answers a prompt by its first word, with the conversation so far.
+    /// Answers a prompt according to its first word.
     pub(super) fn answer(&mut self, prompt: &str) -> Result<(), Halt> {
         let history = self.session(prompt)?;
-        // A gateway may say first who is speaking, and before that what was said earlier.
+        // A gateway may insert earlier messages and the name of the sender before the prompt.
         let last = prompt.rfind("\n\n[").map_or(prompt, |at| &prompt[at + 2..]);
         let said = last
             .strip_prefix('[')

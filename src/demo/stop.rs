@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Whether somebody wants the turn to end.
+/// A request to end the turn.
 #[derive(Clone, Default)]
 pub(super) struct Stop {
     wanted: Arc<(Mutex<bool>, Condvar)>,
@@ -13,7 +13,8 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Wanted by SIGINT and SIGTERM, from when this returns.
+    /// Makes a request that SIGINT and SIGTERM trigger. The signals are handled when this function
+    /// returns.
     pub(super) fn on_signals() -> io::Result<Self> {
         let stop = Self::default();
         let (ready, listening) = mpsc::channel();
@@ -23,7 +24,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Waits for signals, for as long as the program runs.
+    /// Handles signals until the program ends.
     fn listen(&self, ready: &mpsc::Sender<io::Result<()>>) {
         use tokio::signal::unix::{SignalKind, signal};
         let listening =
@@ -58,13 +59,13 @@ impl Stop {
         self.stubborn.store(true, Ordering::Relaxed);
     }
 
-    /// Asks for the end.
+    /// Requests the end of the turn.
     pub(super) fn want(&self) {
         *self.wanted.0.lock() = true;
         self.wanted.1.notify_all();
     }
 
-    /// Waits, and returns whether the turn is to end.
+    /// Waits for the request for at most `time`, and returns whether it was made.
     pub(super) fn within(&self, time: Duration) -> bool {
         let mut wanted = self.wanted.0.lock();
         self.wanted.1.wait_while_for(&mut wanted, |wanted| !*wanted, time);

@@ -38,7 +38,7 @@ fn answer(lines: &[Value]) -> String {
 }
 
 #[test]
-fn a_prompt_is_repeated_and_every_turn_ends_with_its_usage_and_one_last_line() {
+fn a_prompt_is_repeated_and_every_turn_ends_with_usage_and_a_last_line() {
     let home = tempfile::tempdir().expect("a folder");
     let (code, lines) =
         lines(home.path(), "grüße, wie geht es dir an diesem schönen Tag?", |_, _| {});
@@ -72,7 +72,7 @@ fn a_session_is_resumed_by_its_id_and_an_unknown_one_is_an_error() {
 }
 
 #[test]
-fn every_word_does_what_the_help_says() {
+fn every_word_of_the_help_has_its_effect() {
     let home = tempfile::tempdir().expect("a folder");
     let text = &["hello", "text", "usage", "done"][..];
     for (prompt, code, expected) in [
@@ -95,7 +95,7 @@ fn every_word_does_what_the_help_says() {
             ],
         ),
         ("think stars", 0, &["hello", "thinking", "text", "usage", "done"]),
-        // Without `--talk` there is nobody to ask.
+        // Without `--talk` nobody can be asked.
         ("ask ls", 0, text),
         ("question", 0, text),
         ("plan", 0, &["hello", "plan", "text", "usage", "done"]),
@@ -116,7 +116,7 @@ fn every_word_does_what_the_help_says() {
 }
 
 #[test]
-fn a_wish_to_stop_ends_a_hanging_turn_with_a_line_that_says_so() {
+fn a_stop_request_ends_a_hanging_turn_with_a_line_interrupted() {
     let home = tempfile::tempdir().expect("a folder");
     let (code, lines) = lines(home.path(), "hang", |_, stop| {
         let stop = stop.clone();
@@ -135,7 +135,7 @@ fn the_system_prompt_is_read_from_its_file() {
 }
 
 #[test]
-fn wrong_arguments_are_named_and_the_version_is_told() {
+fn wrong_arguments_are_named_and_the_version_is_printed() {
     let call = |args: &[&str]| {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let code = run(args.iter().map(ToString::to_string), io::empty(), &mut stdout, &mut stderr);
@@ -153,7 +153,7 @@ fn wrong_arguments_are_named_and_the_version_is_told() {
 fn sigint_ends_a_hanging_turn() {
     let home = tempfile::tempdir().expect("a folder");
     let (code, lines) = lines(home.path(), "hang", |_, stop| {
-        // Caught from here on, so it does not end the tests.
+        // The signal is handled from here on, so it does not end the test process.
         *stop = Stop::on_signals().expect("listening");
         let this = rustix::process::getpid();
         rustix::process::kill_process(this, rustix::process::Signal::INT).expect("sent");
@@ -162,7 +162,7 @@ fn sigint_ends_a_hanging_turn() {
 }
 
 #[test]
-fn questions_are_asked_and_every_decision_is_heard() {
+fn questions_are_asked_and_every_decision_is_understood() {
     let home = tempfile::tempdir().expect("a folder");
     let talk = |prompt: &str, decision: &str| {
         let said = format!("{decision}\n");

@@ -71,7 +71,7 @@ I would like to run something.
   2) Deny; `deny WHY` says why
   3) Deny and stop
   No one was available to answer, so the agent was refused.
-Nobody answered, so I did not.
+There was no answer, so I did not.
 ";
     assert_eq!((ended.stdout.as_str(), ended.code), (expected, 1), "{}", ended.stderr);
 }
@@ -187,7 +187,7 @@ async fn an_approver_answers_everything_and_a_question_nobody_answers_expires() 
     local.mention(CHANNEL, ANN, "propose");
     asked(&local).await;
     local.wait_for_message(CHANNEL, |text| text.contains("⌛ Nobody answered in time")).await;
-    local.wait_for_message(CHANNEL, |text| text == "Nobody answered, so I did not.").await;
+    local.wait_for_message(CHANNEL, |text| text == "There was no answer, so I did not.").await;
 }
 
 #[tokio::test]

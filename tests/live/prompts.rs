@@ -174,7 +174,7 @@ async fn commands_of_the_agent_reach_the_model_as_text() {
     let gateway = agreeing().await;
     let said = gateway.talk(&["/clear", " /clear", "  /compact now", "//", " //"]).await;
     let refused = |line: &str| {
-        format!("✗ {line} is no command; /help lists them, a leading blank makes it a prompt\n")
+        format!("✗ {line} is not a command; /help lists all, a leading blank makes it a prompt\n")
     };
     said.fails(&format!("{}ok\nok\n{}ok\n", refused("/clear"), refused("//")));
     let requests = gateway.model.requests();
