@@ -1,7 +1,7 @@
-//! Text from programs and people as plain text: nothing in it moves a cursor, hides, or reorders
-//! what is read.
+//! Text of programs and people as plain text, in which nothing moves a cursor, is hidden, or
+//! reorders other text.
 //!
-//! Pure. Pinned by `nothing_below_a_space_is_left_but_line_breaks_and_tabs`.
+//! Pure. Tested by `nothing_below_a_space_is_left_but_line_breaks_and_tabs`.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub fn clean_text(text: &str) -> Cow<'_, str> {
     Cleaner::default().clean(text)
 }
 
-/// Returns the text as [`clean_text`] does, on one line: every row of white space is one blank.
+/// Returns the text as [`clean_text`] does, on one line, with single blanks as white space.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     clean_text(text).split_whitespace().collect::<Vec<_>>().join(" ")
@@ -28,7 +28,7 @@ pub fn one_line(text: &str) -> String {
 /// Returns the text as [`one_line`] does, cut to `most` characters as by [`cut`].
 #[must_use]
 pub fn short_line(text: &str, most: usize) -> String {
-    // What is cut off anyway needs no cleaning.
+    // The rest is cut off anyway and needs no cleaning.
     let head =
         text.char_indices().nth(most.saturating_mul(8)).map_or(text, |(end, _)| &text[..end]);
     let line = one_line(head);
@@ -38,8 +38,7 @@ pub fn short_line(text: &str, most: usize) -> String {
     cut(&line, most).into_owned()
 }
 
-/// Returns the first `most` characters of a text; the last of them is `…` where something is left
-/// out.
+/// Returns the first `most` characters of a text. The last of them is `…` if something is left out.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.char_indices().nth(most).is_none() {
@@ -55,7 +54,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// [`clean_text`] for a text that comes in pieces, wherever a sequence is cut.
+/// Does the same as [`clean_text`] for a text that arrives in pieces, even if a sequence is split.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cleaner {
     state: State,
@@ -92,27 +91,27 @@ impl Cleaner {
     }
 }
 
-/// Where in a terminal sequence the text is.
+/// The position within a terminal sequence.
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
-    /// In none; the character is text, or a control to drop.
+    /// Outside of a sequence: the character is text, or a control character to remove.
     #[default]
     Text,
-    /// The character was the last of a sequence.
+    /// At the last character of a sequence.
     Done,
-    /// After ESC: the next character says which sequence begins.
+    /// After ESC: the next character selects the kind of sequence.
     Escape,
     /// In a control sequence: parameters until a final byte.
     Control,
     /// In an operating system command or another string: until BEL or ST.
     Quoted,
-    /// In a string, after ESC.
+    /// Within a string, after ESC.
     QuotedEscape,
 }
 
 impl State {
     fn next(self, c: char) -> Self {
-        // A line break or a new ESC ends whatever was not ended properly.
+        // A line break or a new ESC ends an incomplete sequence.
         match (self, c) {
             (Self::Quoted, '\u{1b}') => Self::QuotedEscape,
             (Self::QuotedEscape, '\\') => Self::Done,
@@ -134,7 +133,8 @@ impl State {
     }
 }
 
-/// Whether a character stays as it is. Format characters by Unicode 16, section 23.2.
+/// Returns whether a character stays unchanged. Format characters are those of Unicode 16, section
+/// 23.2.
 fn is_plain(c: char) -> bool {
     match c {
         '\n' | '\t' => true,
@@ -152,9 +152,9 @@ fn is_plain(c: char) -> bool {
     }
 }
 
-/// Returns the text as a line of a log: what [`clean_text`] removes, and line breaks, are written
-/// out, in the way of JSON. `coloured` leaves sequences that only colour, as the log itself writes
-/// them to a terminal.
+/// Returns the text as one line of a log: line breaks and everything that [`clean_text`] removes
+/// are escaped as in JSON. If `coloured`, colour sequences stay, as the log itself writes them to a
+/// terminal.
 #[must_use]
 pub fn escaped(text: &str, coloured: bool) -> Cow<'_, str> {
     let passes = |c: char| is_plain(c) && c != '\n';
@@ -174,8 +174,8 @@ pub fn escaped(text: &str, coloured: bool) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// The length of a sequence at the beginning of a text that sets one colour or weight and hides
-/// nothing; 0: there is none.
+/// Returns the length of a sequence at the beginning of a text that only sets a colour or weight,
+/// or 0 if there is no such sequence.
 fn colour(text: &str) -> usize {
     let code = text
         .strip_prefix("\u{1b}[")
@@ -187,7 +187,7 @@ fn colour(text: &str) -> usize {
     }
 }
 
-/// Returns an error and its causes as one text, `: ` between them.
+/// Returns an error and its causes as one text, separated by `: `.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_removed_is_written_out_in_a_log_and_only_its_own_colours_pass() {
+    fn a_log_line_escapes_control_characters_and_keeps_only_colours() {
         let said = "a\u{1b}[31mred\u{1b}[8mgone\u{1b}]0;t\u{7} \u{202e}x\u{9b}2J\r\nb\t";
         let rest = "\\u001b]0;t\\u0007 \\u202ex\\u009b2J\\r\\nb\t";
         assert_eq!(escaped(said, false), format!("a\\u001b[31mred\\u001b[8mgone{rest}"));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_line_is_clean_and_says_that_it_was_cut() {
+    fn a_short_line_is_clean_and_marked_as_cut() {
         assert_eq!(short_line("fix\nthe \u{1b}[31mbuild\u{202e}", 60), "fix the build");
         assert_eq!(short_line("abcdef", 4), "abc…");
         assert_eq!(short_line("abcd", 4), "abcd");

@@ -1,4 +1,4 @@
-//! Keeping secrets out of whatever leaves the program.
+//! Removes secrets from all output of the program.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 /// Replaces known secret values by `***`.
 ///
-/// Knows the values it was given, nothing else: a secret of fewer than six bytes is not looked for,
-/// because it would blank ordinary words.
+/// Only the given values are known. Secrets of fewer than six bytes are ignored, because they would
+/// blank ordinary words.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    /// None when there is nothing to hide.
+    /// `None` if there is nothing to hide.
     secrets: Option<AhoCorasick>,
     values: Arc<[SecretString]>,
 }
@@ -35,7 +35,7 @@ impl Redactor {
         Self { secrets, values: values.into_iter().map(SecretString::from).collect() }
     }
 
-    /// Returns one that hides these words too, from four letters on.
+    /// Returns one that also hides these words, if they have at least four bytes.
     #[must_use]
     pub fn and<'a>(&self, words: impl IntoIterator<Item = &'a String>) -> Self {
         let more =
@@ -53,7 +53,7 @@ impl Redactor {
     }
 
     /// Returns how many bytes at the end of a text may be the beginning of a secret whose rest has
-    /// not come yet.
+    /// not arrived yet.
     #[must_use]
     pub fn unfinished(&self, text: &str) -> usize {
         let begun = |secret: &SecretString| {
@@ -69,7 +69,7 @@ impl Redactor {
         self.values.iter().map(begun).max().unwrap_or(0)
     }
 
-    /// Returns the text without secrets; the same allocation when there was none in it.
+    /// Returns the text without secrets. Reuses its allocation if it contains none.
     #[must_use]
     pub fn clean(&self, text: String) -> String {
         match &self.secrets {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_values_are_replaced_and_short_ones_left_alone() {
+    fn known_values_are_replaced_and_short_ones_stay() {
         let secrets: Vec<SecretString> =
             ["sk-canary-1", "sk-canary-12", "abc"].map(|s| s.to_owned().into()).into();
         let redactor = Redactor::new(&secrets);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_ends_in_the_middle_of_a_secret_is_known() {
+    fn a_text_that_ends_in_the_middle_of_a_secret_is_recognised() {
         let secrets: Vec<SecretString> =
             ["sk-canary-1", "schlüssel"].map(|s| s.to_owned().into()).into();
         let redactor = Redactor::new(&secrets);

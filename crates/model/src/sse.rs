@@ -1,14 +1,14 @@
-//! Server-sent events from lines, after the WHATWG HTML standard, 9.2.6 "Interpreting an event
-//! stream".
+//! Parses server-sent events from lines, according to the WHATWG HTML standard, 9.2.6 "Interpreting
+//! an event stream".
 //!
-//! Pure. Lines come from [`LineSplitter`](crate::lines); bytes never do.
+//! Pure. Its input are the lines of [`LineSplitter`](crate::lines), not bytes.
 
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// The field `event`, if the stream names one.
     pub name: Option<String>,
-    /// The last `id` of the stream.
+    /// The latest `id` of the stream.
     pub id: Option<String>,
     /// The lines of `data`, joined with newlines.
     pub data: String,
@@ -23,11 +23,11 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Takes a line without its terminator; returns an event when it is complete.
+    /// Adds a line without its terminator. Returns an event if that completes one.
     pub fn line(&mut self, line: &str) -> Option<Frame> {
         if line.is_empty() {
             let (name, data) = (self.name.take(), self.data.take());
-            // An id stays in force until another one comes; an event without data is none.
+            // An id stays in force until the next one. An event without data is ignored.
             return data.map(|data| Frame { name, id: self.id.clone(), data });
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
@@ -42,13 +42,13 @@ impl Frames {
             },
             "event" => self.name = Some(value.to_owned()),
             "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
-            // Comments, `retry`, and what is not known.
+            // Comments, `retry` and unknown fields are ignored.
             _ => {}
         }
         None
     }
 
-    /// Bytes of the event that is not complete yet.
+    /// Returns the size, in bytes, of the event that is not complete yet.
     pub fn held(&self) -> usize {
         self.data.as_ref().map_or(0, String::len)
     }
@@ -67,9 +67,9 @@ mod tests {
         Frame { name: name.map(str::to_owned), id: id.map(str::to_owned), data: data.to_owned() }
     }
 
-    /// The examples of the standard.
+    /// These are the examples of the standard.
     #[test]
-    fn the_standards_examples_read_as_it_says() {
+    fn the_examples_of_the_standard_are_parsed_correctly() {
         assert_eq!(
             frames("data: YHOO\ndata: +2\ndata: 10\n\n"),
             [frame(None, None, "YHOO\n+2\n10")]
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_never_ends_is_not_told() {
+    fn an_incomplete_event_is_not_returned() {
         assert_eq!(frames("data: half"), []);
         assert_eq!(frames(": heartbeat\n\n:\n\nretry: 5\n\n"), []);
     }

@@ -1,11 +1,11 @@
-//! Watch over the tasks and threads that the program cannot do without.
+//! Supervises the tasks and threads that the program cannot work without.
 //!
-//! Whatever lives as long as the program is started here, under a name. Its end before the
-//! program's own is a fault: the bot would be deaf in one ear while everything else looks well.
-//! `app` waits for it, says which one it was, and leaves, for the service manager to start the
-//! program again. There is one watch a program, as there is one log; nobody is watched until
-//! [`keep`], so that commands and tests that start such tasks need not care.
-//! `tests/architecture.rs` keeps others from starting threads and endless tasks by themselves.
+//! Tasks that run as long as the program are started here, each with a name. If one of them ends
+//! earlier, that is a fault: the program would not do part of its work while everything else looks
+//! well. `app` waits for such a fault, logs the name and exits, so that the service manager
+//! restarts the program. There is one supervisor for the whole program. It reports nothing before
+//! [`keep`], so that commands and tests can start such tasks without it. `tests/architecture.rs`
+//! checks that other modules do not start threads or endless tasks themselves.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -14,16 +14,16 @@ use std::thread;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// One that is gone and should not be.
+/// A task or thread that ended but should not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fallen {
-    /// The name under which it was started.
+    /// The name with which it was started.
     pub name: &'static str,
-    /// The manner of its end: in words for the log.
+    /// How it ended, as a word for the log.
     pub how: &'static str,
 }
 
-/// The tasks and threads that are watched, and the first one that is gone.
+/// The supervised tasks and threads, and the first one that ended.
 #[derive(Clone, Debug)]
 struct Vigil(Arc<watch::Sender<State>>);
 
@@ -33,12 +33,12 @@ struct State {
     fallen: Option<Fallen>,
 }
 
-/// One that is watched; dropped when it is gone.
+/// Is dropped when the task or thread ends.
 #[derive(Debug)]
 struct Post {
     vigil: Vigil,
     name: &'static str,
-    /// It may come to its end.
+    /// Whether it may end without a fault.
     finite: bool,
 }
 
@@ -98,7 +98,7 @@ impl Vigil {
 
 static PROGRAM: LazyLock<Vigil> = LazyLock::new(Vigil::new);
 
-/// The watch; it is over when this is dropped, and nobody's end is a fault any more.
+/// Keeps the supervision active. When it is dropped, no end is a fault any more.
 #[derive(Debug)]
 pub struct Kept(());
 
@@ -108,14 +108,14 @@ impl Drop for Kept {
     }
 }
 
-/// Begins to watch: from now on the first end of such a task or thread counts.
+/// Activates the supervision: from now on, the first end of such a task or thread is reported.
 #[must_use]
 pub fn keep() -> Kept {
     PROGRAM.0.send_modify(|state| *state = State { kept: true, fallen: None });
     Kept(())
 }
 
-/// Starts a task that lives as long as the program. Must be called within a Tokio runtime.
+/// Starts a task that runs as long as the program. Must be called within a Tokio runtime.
 pub fn task<F>(name: &'static str, work: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -123,8 +123,7 @@ where
     PROGRAM.task(name, false, work)
 }
 
-/// Starts a task that may come to its end, but not by a panic. Must be called within a Tokio
-/// runtime.
+/// Starts a task that may end, but must not panic. Must be called within a Tokio runtime.
 pub fn errand<F>(name: &'static str, work: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -132,11 +131,10 @@ where
     PROGRAM.task(name, true, work)
 }
 
-/// Starts a thread that lives as long as the program, or as what it works for: only a panic of it
-/// is a fault.
+/// Starts a thread that runs as long as the program or its owner. Only a panic of it is a fault.
 ///
 /// # Errors
-/// What the system said.
+/// The system cannot start the thread.
 pub fn thread(
     name: &'static str,
     work: impl FnOnce() + Send + 'static,
@@ -148,12 +146,12 @@ pub fn thread(
     })
 }
 
-/// Returns once one is gone that should not be.
+/// Waits until a supervised task or thread has ended that should not have.
 pub async fn fallen() -> Fallen {
     PROGRAM.fallen().await
 }
 
-/// The one that is gone and should not be.
+/// Returns the task or thread that has ended but should not have, if there is one.
 #[must_use]
 pub fn already_fallen() -> Option<Fallen> {
     PROGRAM.0.borrow().fallen
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_ends_panics_or_is_ended_is_missed_by_name() {
+    async fn a_task_that_ends_panics_or_is_aborted_is_reported_by_name() {
         let vigil = kept();
         let _ = vigil.task("one", false, async {}).await;
         assert_eq!(vigil.fallen().await, Fallen { name: "one", how: "ended" });
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_errand_may_end_but_not_panic_and_nobody_is_missed_who_is_not_watched() {
+    async fn a_finite_task_may_end_but_not_panic_and_nothing_is_reported_without_supervision() {
         let vigil = kept();
         let _ = vigil.task("done", true, async {}).await;
         assert_eq!(vigil.0.borrow().fallen, None);

@@ -1,10 +1,11 @@
-//! Code fences, as a line scanner sees them.
+//! Code fences, as a line scanner recognises them.
 
-/// An open code fence, by its opening line.
+/// An open code fence, described by its opening line.
 ///
-/// Backticks or tildes, three or more, after any number of blanks and tabs (models indent fences
-/// inside lists). `CommonMark` 0.31 §4.5 otherwise: no backtick in the info string of a backtick
-/// fence; closed by at least as many of the same character with nothing behind.
+/// The line consists of three or more backticks or tildes after any number of blanks and tabs,
+/// because models indent fences inside lists. Otherwise `CommonMark` 0.31 §4.5 applies: the info
+/// string of a backtick fence contains no backtick, and a fence is closed by at least as many of
+/// the same character with nothing after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence<'a> {
     indent: &'a str,
@@ -13,7 +14,7 @@ pub struct Fence<'a> {
 }
 
 impl<'a> Fence<'a> {
-    /// Reads a line, without its terminator, as the opening of a fence.
+    /// Parses a line, without its terminator, as the opening of a fence.
     #[must_use]
     pub fn opened_by(line: &'a str) -> Option<Self> {
         let unindented = line.trim_start_matches([' ', '\t']);
@@ -29,45 +30,46 @@ impl<'a> Fence<'a> {
         })
     }
 
-    /// Whether a line closes this fence.
+    /// Returns whether a line closes this fence.
     #[must_use]
     pub fn closed_by(&self, line: &str) -> bool {
         let line = line.trim();
         line.len() >= self.marker.len() && line.trim_start_matches(&self.marker[..1]).is_empty()
     }
 
-    /// Returns the text behind the marker, usually a language.
+    /// Returns the text after the marker, usually a language.
     #[must_use]
     pub fn info(&self) -> &'a str {
         self.info
     }
 
-    /// The line that opens it again, without terminator.
+    /// Returns the line that opens the fence again, without terminator.
     #[must_use]
     pub fn opening(&self) -> String {
         format!("{}{}{}", self.indent, self.marker, self.info)
     }
 
-    /// A line that closes it, without terminator.
+    /// Returns a line that closes the fence, without terminator.
     #[must_use]
     pub fn closing(&self) -> String {
         format!("{}{}", self.indent, self.marker)
     }
 
-    /// The same fence without its info string.
+    /// Returns the same fence without its info string.
     #[must_use]
     pub fn without_info(self) -> Self {
         Self { info: "", ..self }
     }
 
-    /// Characters it costs to open the fence at the start of a piece, terminator included.
+    /// Returns the number of characters that opening the fence costs at the start of a piece,
+    /// including the terminator.
     #[must_use]
     pub fn opening_cost(&self) -> usize {
         self.closing_cost() + self.info.chars().count()
     }
 
-    /// Characters it costs to close the fence at the end of a piece, terminator included. Indent
-    /// and marker are ASCII.
+    /// Returns the number of characters that closing the fence costs at the end of a piece,
+    /// including the terminator. Indent and marker are ASCII.
     #[must_use]
     pub fn closing_cost(&self) -> usize {
         self.indent.len() + self.marker.len() + 1
@@ -79,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_is_known_by_its_marker_and_closed_by_no_shorter_one() {
+    fn a_fence_is_recognised_by_its_marker_and_not_closed_by_a_shorter_one() {
         let fence = Fence::opened_by("  ````rust ignore ").expect("a fence");
         assert_eq!(
             (fence.info(), fence.opening().as_str(), fence.closing().as_str()),

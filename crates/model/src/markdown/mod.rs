@@ -1,7 +1,7 @@
-//! Markdown as this program reads it: files that operators write, answers of agents.
+//! Markdown as this program parses it: files of operators, and answers of agents.
 //!
-//! One rule for fences ([`Fence`]) and one for comments ([`lines`]), whoever reads: an example
-//! inside a fence is never a setting. Pure.
+//! The same rule for fences ([`Fence`]) and for comments ([`lines`]) applies everywhere, so an
+//! example inside a fence is never a setting. Pure.
 
 mod fence;
 pub mod outline;
@@ -9,34 +9,34 @@ pub mod sections;
 
 pub use fence::Fence;
 
-/// A line of a file that operators write, as [`lines`] reads it.
+/// A line of an operator's file, as [`lines`] returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read<'a> {
-    /// Inside a code fence, or the line that opens or closes one; as it stands.
+    /// A line inside a code fence, or one that opens or closes a fence, unchanged.
     Code(&'a str),
     /// Any other line, without comments.
     Text(String),
 }
 
-/// `key: value`, usually as a list item.
+/// A `key: value` pair, usually in a list item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Lower-case, with `-` for blanks and `_`.
+    /// The key in lower case, with `-` in place of blanks and `_`.
     pub key: String,
-    /// Not empty; backticks as they stand.
+    /// The value, with its backticks; not empty.
     value: String,
     /// Its line in the file, from 1.
     pub line: usize,
 }
 
 impl Entry {
-    /// The value, without backticks around it.
+    /// Returns the value without backticks around it.
     pub fn text(&self) -> &str {
         bare(&self.value)
     }
 
-    /// The parts between commas, each without backticks around it. A comma within braces, as in
-    /// JSON, separates nothing.
+    /// Returns the parts between commas, each without backticks around it. A comma within braces,
+    /// as in JSON, does not separate parts.
     pub fn list(&self) -> impl Iterator<Item = &str> {
         let mut depth = 0_usize;
         let separates = move |c: char| {
@@ -51,8 +51,8 @@ impl Entry {
     }
 }
 
-/// Reads a file line by line, numbered from 1. A comment may span lines; a fence inside one does
-/// not count.
+/// Splits a file into lines, numbered from 1. A comment may span lines, and fences inside it are
+/// ignored.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, Read<'_>)> {
     let (mut fence, mut comment): (Option<Fence<'_>>, bool) = (None, false);
     (1..).zip(text.lines()).map(move |(number, line)| {
@@ -65,7 +65,8 @@ pub fn lines(text: &str) -> impl Iterator<Item = (usize, Read<'_>)> {
     })
 }
 
-/// Removes comments from a line; `open` says whether one began in an earlier line and is updated.
+/// Removes comments from a line. `open` tells whether a comment began in an earlier line, and is
+/// updated.
 fn uncommented(line: &str, open: &mut bool) -> String {
     let (mut rest, mut kept) = (line, String::new());
     loop {
@@ -97,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_closed_by_its_own_marker_only() {
+    fn a_fence_is_closed_only_by_its_own_marker() {
         assert_eq!(kinds("a\n````md\n```\n## no\n```\n````\nb"), "tccccct");
         assert_eq!(kinds("```\n~~~\n```\nb"), "ccct");
         assert_eq!(kinds("```inline``` code\nb"), "tt");
     }
 
     #[test]
-    fn comments_are_cut_out_and_hide_fences() {
+    fn comments_are_removed_and_hide_fences() {
         let found: Vec<_> = lines("a <!-- b\n```\n--> c\n```\n<!-- d -->\n```").collect();
         let text = |number: usize, text: &str| (number, Read::Text(text.to_owned()));
         assert_eq!(

@@ -1,23 +1,24 @@
-//! Markdown in which a heading of any level, or a list item, is a thing with a few `key: value`
-//! lines and a text.
+//! Markdown in which a heading of any level, or a list item, has some `key: value` lines and a
+//! text.
 //!
-//! Comments are for people and left out. Fenced code is an example and passed over, except where a
-//! file's content is asked for ([`Part::code`]). [`super::sections`] is for files of settings only.
+//! Comments are removed. Fenced code is an example and is skipped, except by [`Part::code`], which
+//! returns it as the content of a file. Use [`super::sections`] for files that contain only
+//! settings.
 
 use super::{Entry, Fence, Read, lines};
 
-/// A heading and what stands below it, up to the next heading of any level.
+/// A heading and the text after it, up to the next heading of any level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Number of `#`; 0: what stands before the first heading.
+    /// Number of `#`; 0 for the text before the first heading.
     pub level: usize,
-    /// The text of the heading, as it stands.
+    /// The text of the heading, unchanged.
     pub title: String,
     /// The line of the heading in the file, from 1.
     pub line: usize,
-    /// The lines below it, without fenced code.
+    /// The lines after it, without fenced code.
     pub body: Vec<Line>,
-    /// The same with fenced code.
+    /// The text after it, with fenced code.
     pub text: String,
 }
 
@@ -26,33 +27,33 @@ pub struct Part {
 pub struct Line {
     /// Its number in the file, from 1.
     pub number: usize,
-    /// As it stands, without comments.
+    /// The text, without comments.
     pub text: String,
 }
 
-/// The content of a heading or item: settings, and the text beside them.
+/// The content of a heading or an item: settings, and the text beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Those with a known key.
+    /// The entries with a known key.
     pub entries: Vec<Entry>,
-    /// The instruction, its indentation taken away.
+    /// The text, without common indentation.
     pub text: String,
-    /// Lines that look like an entry and are none that is known.
+    /// Lines that look like an entry but have no known key.
     pub strange: Vec<(usize, String)>,
 }
 
-/// A list item whatever its key, with the indented lines behind it.
+/// A list item with any key, and the indented lines after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The text before the first colon, without backticks.
     pub key: String,
-    /// The text behind it; lines are separated by `\n`.
+    /// The text after the colon, with lines separated by `\n`.
     pub value: String,
     /// Its first line in the file, from 1.
     pub line: usize,
 }
 
-/// Splits a file at its headings; the part before the first one is there, too.
+/// Splits a file at its headings. The first part is the text before the first heading.
 #[must_use]
 pub fn outline(text: &str) -> Vec<Part> {
     let mut parts = vec![Part {
@@ -92,19 +93,19 @@ pub fn outline(text: &str) -> Vec<Part> {
     parts
 }
 
-/// The parts below one, down to the next of its level or a higher one.
+/// Returns the parts below one, up to the next part of the same or a higher level.
 pub fn below(parts: &[Part], index: usize) -> &[Part] {
     let rest = &parts[index + 1..];
     &rest[..rest.iter().take_while(|part| part.level > parts[index].level).count()]
 }
 
 impl Part {
-    /// The title without backticks and a colon behind it.
+    /// Returns the title without backticks and a final colon.
     pub fn plain_title(&self) -> String {
         self.title.replace('`', "").trim_end_matches([':', ' ']).trim().to_owned()
     }
 
-    /// Its list items at the margin. A line at the margin that is none ends the one before.
+    /// Returns its list items at the margin. Another line at the margin ends the item before it.
     pub fn items(&self) -> Vec<Item> {
         let (mut items, mut open): (Vec<Item>, _) = (Vec::new(), false);
         for Line { number, text } in &self.body {
@@ -126,7 +127,7 @@ impl Part {
         items
     }
 
-    /// The content of its first fenced code.
+    /// Returns the content of its first fenced code.
     pub fn code(&self) -> Option<String> {
         let mut lines = self.text.lines();
         let fence = lines.find_map(Fence::opened_by)?;
@@ -138,14 +139,14 @@ impl Part {
         )
     }
 
-    /// Heading and text, as they stand.
+    /// Returns heading and text, unchanged.
     pub fn whole(&self) -> String {
         format!("{} {}\n{}", "#".repeat(self.level), self.title, self.text)
     }
 }
 
-/// Reads lines: entries with one of the `known` keys first, then the text, or `instruction:` and
-/// what follows it. Once the text has begun, only list items at the margin are entries.
+/// Parses lines into entries with one of the `known` keys, and the text, which may begin with
+/// `instruction:`. Once the text has begun, only list items at the margin are entries.
 pub fn block(body: &[Line], known: &[&str]) -> Block {
     let (mut block, mut begun, mut text) = (Block::default(), false, Vec::new());
     for Line { number, text: line } in body {
@@ -160,7 +161,7 @@ pub fn block(body: &[Line], known: &[&str]) -> Block {
                     block.entries.push(Entry { key, value, line: *number });
                     continue;
                 }
-                // A slip in a key, unless it reads like a sentence.
+                // This is probably a misspelled key, unless it reads like a sentence.
                 if item && !begun && !key.contains('-') {
                     block.strange.push((*number, key));
                     continue;
@@ -175,7 +176,8 @@ pub fn block(body: &[Line], known: &[&str]) -> Block {
     block
 }
 
-/// Reads `key: value`, in a list at the margin (the third part) or not, the key emphasised or not.
+/// Parses `key: value`. The third part tells whether it is a list item at the margin. The key may
+/// be emphasised.
 pub fn entry(line: &str) -> Option<(String, String, bool)> {
     let (rest, item) = item(line).map_or((line, false), |rest| (rest, true));
     let (key, value) = rest.split_once(':')?;
@@ -187,7 +189,7 @@ pub fn entry(line: &str) -> Option<(String, String, bool)> {
         .then(|| (key.to_lowercase().replace([' ', '_'], "-"), value.trim().to_owned(), item))
 }
 
-/// Returns the text behind the mark of a list item at the margin; none: it is no such item.
+/// Returns the text of a list item at the margin, or `None` for other lines.
 pub fn item(line: &str) -> Option<&str> {
     if let Some(rest) = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet)) {
         return Some(rest.trim_start());
@@ -199,7 +201,7 @@ pub fn item(line: &str) -> Option<&str> {
         .map(str::trim_start)
 }
 
-/// The lines without what they are all indented by; the first may stand further left.
+/// Removes the common indentation of lines; the first one may be indented less.
 fn dedented(lines: &[String]) -> String {
     let indent = |line: &String| line.len() - line.trim_start().len();
     let common =
@@ -213,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_of_any_level_have_the_lines_below_them_but_no_examples() {
+    fn headings_of_any_level_have_the_lines_after_them_without_examples() {
         let text = "before\n# A #\n```\n## no\n```\none\n### B <!-- hidden\n## no -->\ntwo\n#not\n";
         let parts: Vec<_> = outline(text)
             .into_iter()
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_the_deeper_ones_below_it_and_its_code_verbatim() {
+    fn a_part_has_the_deeper_ones_after_it_and_its_code_verbatim() {
         let text = "# Top\n<!-- ## hidden\n-->\n## `One`: ##\n\n````markdown\n## fenced\n```\n<!-- - kept\n```\n````\n### Deep\n## Two\n";
         let parts = outline(text);
         let titles = |parts: &[Part]| parts.iter().map(Part::plain_title).collect::<Vec<_>>();
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn items_go_on_in_indented_lines() {
+    fn items_continue_in_indented_lines() {
         let parts = outline(
             "Words.\n* `Key_one`: first\n  second line\n\n  - third\n- bare\nno longer: part of it\n  nor this\n",
         );
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_stand_before_the_text_and_as_items_behind_it() {
+    fn entries_are_before_the_text_or_items_after_it() {
         let text = "\n- **Interval:** 30m\nchannel: `5`\n- intervall: 9\n\nLook:\n- at: this\n- channel: 6\n  - deep\nzone: no\n";
         let block = block(&outline(text)[0].body, &["interval", "channel", "zone"]);
         let entries: Vec<_> = block
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instruction_may_go_on_below() {
+    fn an_instruction_may_have_more_lines() {
         let text = "- instruction: First.\n  Second.\n    - deeper\n\n  Third.";
         assert_eq!(
             block(&outline(text)[0].body, &[]).text,

@@ -1,9 +1,9 @@
-//! Markdown that operators write by hand: `## title` begins a section, `- key: value` is an entry
-//! of it.
+//! Markdown that operators write by hand: `## title` begins a section, and `- key: value` is an
+//! entry of it.
 //!
-//! Everything else is for people and passed over: what stands before the first section, paragraphs,
-//! indented lines, fenced code and comments. Files whose sections end in a text of their own find
-//! it in [`Section::prose`].
+//! Everything else is for people and is skipped: text before the first section, paragraphs,
+//! indented lines, fenced code and comments. Sections that end with a text of their own have it in
+//! [`Section::prose`].
 
 use super::{Entry, Read, bare, lines};
 
@@ -12,19 +12,19 @@ use super::{Entry, Read, bare, lines};
 pub struct Section {
     /// The text of the heading, without backticks, trimmed.
     pub title: String,
-    /// Where it begins, from 1.
+    /// The line at which it begins, from 1.
     pub line: usize,
-    /// Its settings, in order.
+    /// Its entries, in order.
     pub entries: Vec<Entry>,
-    /// Everything from the first line on that is neither blank nor an entry, without comments;
-    /// bullets among it count as entries too.
+    /// All lines from the first one that is neither blank nor an entry, without comments. Bullets
+    /// in it are entries, too.
     pub prose: String,
-    /// Where that begins, from 1; none: there is nothing of the kind.
+    /// The line at which the prose begins, from 1, or `None` without prose.
     pub prose_line: Option<usize>,
 }
 
 impl Section {
-    /// Begins or continues the prose.
+    /// Appends a line to the prose, unless it would begin with a blank line.
     fn say(&mut self, number: usize, line: &str) {
         if self.prose_line.is_none() && line.trim().is_empty() {
             return;
@@ -35,7 +35,8 @@ impl Section {
     }
 }
 
-/// Reads a file. The second part lists, with their lines, the bullets that are not `key: value`.
+/// Parses a file. The second part contains the bullets that are not `key: value`, with their line
+/// numbers.
 #[must_use]
 pub fn sections(text: &str) -> (Vec<Section>, Vec<(usize, String)>) {
     let (mut sections, mut strange): (Vec<Section>, _) = (Vec::new(), Vec::new());
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_bullets_of_sections_count() {
+    fn only_bullets_of_sections_are_entries() {
         let text = "\
 # Title
 - before: the first section
@@ -116,8 +117,8 @@ A paragraph: with a colon.
         assert_eq!(strange, [(16, "\"strange\" is not `key: value`".to_owned())]);
     }
 
-    /// A fence of four backticks is not closed by one of three: an example inside an example once
-    /// counted as settings.
+    /// A fence of four backticks is not closed by one of three. Otherwise an example inside an
+    /// example would be parsed as settings.
     #[test]
     fn an_example_of_a_file_is_not_settings() {
         let (found, strange) = sections(
@@ -138,7 +139,7 @@ A paragraph: with a colon.
     }
 
     #[test]
-    fn prose_is_all_from_the_first_line_that_is_no_entry() {
+    fn prose_begins_with_the_first_line_that_is_not_an_entry() {
         let text = "## One\n\n- key: value\n\n\nDo this: <!-- hidden -->\n\n- look: here\n```\n## not a section\n```\n\n## Two\n- key: value\n";
         let (found, _) = sections(text);
         assert_eq!(

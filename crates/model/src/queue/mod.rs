@@ -1,27 +1,27 @@
-//! The queue: which event runs next, and which is refused.
+//! The queue: decides which event runs next, and which is refused.
 //!
-//! Owns order, lanes, slots and depth. It has no clock, no I/O and no locks: whoever owns it passes
-//! the time in, calls [`Queue::next`] after every [`Queue::accept`] and [`Queue::finish`] until it
-//! returns nothing, and runs what comes out. With one slot it is the fully sequential queue of the
-//! requirement texts.
+//! Owns order, lanes, slots and depth. It has no clock, no I/O and no locks. The owner passes the
+//! time, calls [`Queue::next`] after every [`Queue::accept`] and [`Queue::finish`] until it returns
+//! `None`, and runs the returned events. With one slot it is the sequential queue of the
+//! requirements.
 //!
-//! An event that could start at once holds its slot already and does not count as waiting, so that
-//! what is accepted and refused does not depend on how soon `next` is called.
-//! `tests::every_answer_is_that_of_the_naive_model` pins all of this over random histories.
+//! An event that can start at once has its slot already and does not count as waiting. So the
+//! decision about other events does not depend on how soon `next` is called.
+//! `tests::every_answer_is_that_of_the_naive_model` tests all of this with random histories.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::config::{BusyPolicy, Config};
 use crate::event::{ASIDE, Event, EventKind, Lane, NewEvent, Sequence, is_of_block};
 
-/// Bounds of a queue.
+/// The limits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Slots: events that run at the same time. Zero counts as one.
+    /// Number of slots, that is, events that run at the same time. Zero counts as one.
     pub max_concurrent: usize,
-    /// Events that may wait for a lane or a slot.
+    /// Most events that may wait for a lane or a slot.
     pub max_depth: usize,
-    /// The fate of a message for an idle lane while all slots are taken.
+    /// The policy for a message to an idle lane while all slots are taken.
     pub busy_policy: BusyPolicy,
 }
 
@@ -35,41 +35,41 @@ impl From<&Config> for Limits {
     }
 }
 
-/// Why an event was not accepted.
+/// The reason why an event was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// A message for an idle lane while all slots are taken, with [`BusyPolicy::Reject`].
     #[error("all {slots} slots are taken")]
     Busy {
-        /// How many there are.
+        /// The number of slots.
         slots: usize,
     },
-    /// As many events wait as may wait.
+    /// The maximum number of events already wait.
     #[error("{depth} events are waiting already")]
     Full {
-        /// Events waiting for a lane or a slot.
+        /// The number of events that wait for a lane or a slot.
         depth: usize,
     },
-    /// Intake was closed: the program is about to end.
+    /// The queue is closed, because the program is about to end.
     #[error("the gateway is shutting down")]
     ShuttingDown,
 }
 
-/// A lane that has something waiting or running; others are not kept.
+/// The state of a lane in which an event waits or runs. Other lanes have no state.
 #[derive(Debug, Default)]
 struct LaneState {
     running: Option<Sequence>,
     waiting: BTreeSet<Sequence>,
-    /// Nothing of it is handed out.
+    /// Whether its events do not start.
     paused: bool,
 }
 
-/// The state of the queue. Every operation costs at most the logarithm of what waits, unless it
-/// says otherwise.
+/// The state of the queue. Unless documented otherwise, an operation costs at most logarithmic time
+/// in the number of waiting events.
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
-    /// The first number of the block that numbers are given of; zero: of all.
+    /// The start of the block from which numbers are assigned, or zero if there are no blocks.
     first: Sequence,
     last: Sequence,
     aside: Sequence,
@@ -77,9 +77,9 @@ pub struct Queue {
     waiting: BTreeMap<Sequence, Event>,
     running: BTreeMap<Sequence, Lane>,
     lanes: HashMap<Lane, LaneState>,
-    /// The first waiting event of every lane in which nothing runs and that is not paused.
+    /// The first waiting event of each lane in which nothing runs and that is not paused.
     ready: BTreeSet<Sequence>,
-    /// Accepted events that something has to be done for before they wait in a lane.
+    /// Accepted events that need some preparation before they wait in a lane.
     held: BTreeMap<Sequence, Event>,
 }
 
@@ -101,14 +101,14 @@ impl Queue {
         }
     }
 
-    /// Takes an event in and returns it with its sequence number (from 1 up) and `now_ms`,
+    /// Accepts an event and returns it with its sequence number (from 1 up) and with `now_ms`, in
     /// milliseconds since 1970.
     ///
-    /// An event that could start at once is never refused while the queue is open.
+    /// An event that can start at once is never refused while the queue is open.
     ///
     /// # Errors
-    /// [`Rejection`]; the queue is unchanged and no sequence number is used up. `Busy` comes before
-    /// `Full`.
+    /// [`Rejection`]. The queue is unchanged and no sequence number is used. `Busy` takes
+    /// precedence over `Full`.
     pub fn accept(&mut self, event: NewEvent, now_ms: i64) -> Result<Event, Rejection> {
         let idle_lane = self.examine(&event)?;
         let event = self.number(event, now_ms);
@@ -120,8 +120,8 @@ impl Queue {
         Ok(event)
     }
 
-    /// Takes an event in like [`Queue::accept`], for which something has to be done before it waits
-    /// in a lane. It counts as waiting, and nothing hands it out before [`Queue::release`].
+    /// Accepts an event as [`Queue::accept`] does, if it needs some preparation before it waits in
+    /// a lane. It counts as waiting, but does not start before [`Queue::release`].
     ///
     /// # Errors
     /// [`Rejection`], as for an event that waits.
@@ -132,14 +132,14 @@ impl Queue {
         Ok(event)
     }
 
-    /// Holds an event that was accepted before, under its own number, whatever the limits.
+    /// Holds an event that was accepted before, with its own number, regardless of the limits.
     pub fn hold_again(&mut self, event: Event) {
         self.pass(event.sequence);
         self.held.insert(event.sequence, event);
     }
 
-    /// Lets a held event, as it is now, wait in its lane under its number. False: it is held no
-    /// longer.
+    /// Lets a held event, in its present form, wait in its lane with its number. Returns false if
+    /// it is not held any more.
     pub fn release(&mut self, event: Event) -> bool {
         let held = self.held.remove(&event.sequence).is_some();
         if held {
@@ -148,13 +148,13 @@ impl Queue {
         held
     }
 
-    /// Gives an event its number and does not take it in.
+    /// Assigns a number to an event without accepting it.
     pub fn number(&mut self, event: NewEvent, now_ms: i64) -> Event {
         self.last += 1;
         event.accepted(self.last, now_ms)
     }
 
-    /// Whether the lane of a new event that may be taken is idle.
+    /// Returns whether the lane of a new event is idle, or why the event is refused.
     fn examine(&self, event: &NewEvent) -> Result<bool, Rejection> {
         if self.closed {
             return Err(Rejection::ShuttingDown);
@@ -177,29 +177,28 @@ impl Queue {
         Ok(idle_lane)
     }
 
-    /// Whether an event for an idle lane could start at once.
+    /// Returns whether an event for an idle lane could start at once.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.running.len() + self.ready.len() < self.limits.max_concurrent
     }
 
-    /// Gives numbers above `last` from now on, of the block that begins with `first`; zero: numbers
-    /// have no blocks. What has numbers of other blocks does not move the count.
+    /// Assigns numbers above `last` from now on, in the block that begins with `first`; zero means
+    /// that there are no blocks. Numbers of other blocks do not affect this.
     pub fn count_from(&mut self, first: Sequence, last: Sequence) {
         self.first = self.first.max(first);
         self.last = self.last.max(last).max(first);
     }
 
-    /// A number is taken.
+    /// Notes that a number is in use.
     fn pass(&mut self, number: Sequence) {
         if is_of_block(number, self.first) {
             self.last = self.last.max(number);
         }
     }
 
-    /// Takes an event back in that was accepted before, under its own number: it comes before
-    /// younger ones of its lane. It is never refused, whatever the limits and also while the queue
-    /// is closed.
+    /// Accepts an event again that was accepted before, with its own number, before younger ones of
+    /// its lane. It is never refused, even beyond the limits or while the queue is closed.
     pub fn restore(&mut self, event: Event) {
         self.pass(event.sequence);
         let (sequence, state) = (event.sequence, self.lanes.entry(event.lane.clone()).or_default());
@@ -213,8 +212,8 @@ impl Queue {
         self.waiting.insert(sequence, event);
     }
 
-    /// Has an event that was handed out wait again, before younger ones of its lane, and hands out
-    /// nothing of that lane until [`Queue::resume`]. Call it before [`Queue::finish`].
+    /// Lets a started event wait again, before younger ones of its lane, and pauses the lane until
+    /// [`Queue::resume`]. Call it before [`Queue::finish`].
     pub fn pause(&mut self, event: Event) {
         let state = self.lanes.entry(event.lane.clone()).or_default();
         state.paused = true;
@@ -224,7 +223,7 @@ impl Queue {
         self.restore(event);
     }
 
-    /// Lets a paused lane go on.
+    /// Ends the pause of a lane.
     pub fn resume(&mut self, lane: &Lane) {
         let Some(state) = self.lanes.get_mut(lane) else { return };
         state.paused = false;
@@ -233,16 +232,16 @@ impl Queue {
         }
     }
 
-    /// Takes a new event in that is refused by no limit, also while the queue is closed: it waits
-    /// its turn and costs no agent.
+    /// Accepts a new event regardless of the limits, even while the queue is closed. This is for
+    /// events that wait in order but need no agent.
     pub fn admit(&mut self, event: NewEvent, now_ms: i64) -> Event {
         let event = event.accepted(self.last + 1, now_ms);
         self.restore(event.clone());
         event
     }
 
-    /// Takes a new event in that nothing keeps, under a number beyond those of all others: it uses
-    /// none of theirs up.
+    /// Accepts a new event that is not saved, with a number above all saved ones, so that it does
+    /// not use one of their numbers.
     pub fn admit_aside(&mut self, event: NewEvent, now_ms: i64) -> Event {
         self.aside += 1;
         let (last, event) = (self.last, event.accepted(ASIDE + self.aside, now_ms));
@@ -251,10 +250,10 @@ impl Queue {
         event
     }
 
-    /// Hands out the oldest event whose lane is free, while a slot is free. It holds both until
+    /// Starts the oldest event whose lane is free, if a slot is free. The event occupies both until
     /// [`Queue::finish`].
     ///
-    /// Not an iterator: what it returns depends on what was finished in between.
+    /// This is not an iterator, because the result depends on what was finished in between.
     #[allow(clippy::should_implement_trait, reason = "an iterator would borrow the queue")]
     pub fn next(&mut self) -> Option<Event> {
         if self.running.len() >= self.limits.max_concurrent {
@@ -270,7 +269,7 @@ impl Queue {
         Some(event)
     }
 
-    /// Frees the lane and the slot of a running event; returns whether there was one.
+    /// Frees the lane and the slot of a running event. Returns whether it was running.
     pub fn finish(&mut self, sequence: Sequence) -> bool {
         let Some(lane) = self.running.remove(&sequence) else { return false };
         if let Some(state) = self.lanes.get_mut(&lane) {
@@ -284,7 +283,7 @@ impl Queue {
         true
     }
 
-    /// Takes a waiting event out. None when it is not waiting (any more).
+    /// Removes a waiting event. Returns `None` if it does not wait any more.
     pub fn cancel(&mut self, sequence: Sequence) -> Option<Event> {
         if let Some(event) = self.held.remove(&sequence) {
             return Some(event);
@@ -306,7 +305,7 @@ impl Queue {
         Some(event)
     }
 
-    /// Finds a waiting event by its key. Costs as much as there is waiting.
+    /// Returns the waiting event with this key. Takes linear time.
     #[must_use]
     pub fn find(&self, key: &str) -> Option<Sequence> {
         self.waiting
@@ -315,16 +314,16 @@ impl Queue {
             .map(|event| event.sequence)
     }
 
-    /// Changes the prompt of a waiting event, which keeps its place. Returns the event as it is
-    /// now; none when it is not waiting (any more).
+    /// Changes the prompt of a waiting event, which keeps its place. Returns the changed event, or
+    /// `None` if it does not wait any more.
     pub fn amend(&mut self, sequence: Sequence, prompt: &str) -> Option<&Event> {
         let event = self.waiting.get_mut(&sequence)?;
         prompt.clone_into(&mut event.prompt);
         Some(event)
     }
 
-    /// Takes everything out that waits in a lane, oldest first, and what is held that would; not
-    /// events that open a thread of their own. Running ones go on.
+    /// Removes all events that wait in a lane, oldest first, and held ones that would wait there,
+    /// except those that open a thread. Running events continue.
     pub fn cancel_waiting(&mut self, lane: &Lane) -> Vec<Event> {
         let mut waiting: Vec<Sequence> = self
             .lanes
@@ -342,21 +341,21 @@ impl Queue {
         waiting.into_iter().filter_map(|sequence| self.cancel(sequence)).collect()
     }
 
-    /// Stops intake for good. Waiting events still come out of [`Queue::next`], or of
+    /// Closes the queue for good. Waiting events still start, or are returned by
     /// [`Queue::drain_waiting`].
     ///
-    /// Events that belong to the shutdown itself have to be accepted before.
+    /// Events that belong to the shutdown must be accepted before.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Whether intake was stopped.
+    /// Returns whether the queue was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes out all events that wait, oldest first. Running ones go on.
+    /// Removes all waiting events, oldest first. Running events continue.
     pub fn drain_waiting(&mut self) -> Vec<Event> {
         self.ready.clear();
         self.lanes.retain(|_, state| {
@@ -368,15 +367,15 @@ impl Queue {
         std::mem::take(&mut self.waiting).into_values().chain(held.into_values()).collect()
     }
 
-    /// Adds slots until one is free, however many events run.
+    /// Adds slots until one is free, regardless of how many events run.
     pub fn free_slot(&mut self) {
         self.limits.max_concurrent = self.limits.max_concurrent.max(self.running.len() + 1);
     }
 
-    /// How many events of its lane come before a waiting one, the running one included. None when
-    /// it is not waiting.
+    /// Returns how many events of its lane come before a waiting one, including the running one.
+    /// Returns `None` if it does not wait.
     ///
-    /// Costs as much as the answer is large.
+    /// Takes time in proportion to the result.
     #[must_use]
     pub fn position(&self, sequence: Sequence) -> Option<usize> {
         let state = self.lanes.get(&self.waiting.get(&sequence)?.lane)?;
@@ -394,49 +393,49 @@ impl Queue {
         self.waiting.values()
     }
 
-    /// Events accepted and not yet handed out.
+    /// Returns the number of accepted events that have not started.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// When the event was accepted that waits longest, milliseconds since 1970.
+    /// Returns when the event was accepted that has waited longest, in milliseconds since 1970.
     #[must_use]
     pub fn oldest_ms(&self) -> Option<i64> {
         self.waiting.values().next().map(|event| event.accepted_ms)
     }
 
-    /// Events handed out and not yet finished.
+    /// Returns the number of started events that have not finished.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// Whether something waits or runs in a lane.
+    /// Returns whether an event waits or runs in a lane.
     #[must_use]
     pub fn lane_busy(&self, lane: &Lane) -> bool {
         self.lanes.contains_key(lane)
     }
 
-    /// The running event of a lane.
+    /// Returns the running event of a lane.
     #[must_use]
     pub fn running_in(&self, lane: &Lane) -> Option<Sequence> {
         self.lanes.get(lane)?.running
     }
 
-    /// Whether something waits, is held for or runs in one of these lanes.
+    /// Returns whether an event waits, is held for, or runs in one of these lanes.
     #[must_use]
     pub fn any_in(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
         self.lanes.keys().any(&lanes) || self.held.values().any(|event| lanes(&event.lane))
     }
 
-    /// Whether nothing waits and nothing runs.
+    /// Returns whether no event waits or runs.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.held.is_empty() && self.running.is_empty()
     }
 
-    /// Events that no free slot is waiting for.
+    /// Returns the number of waiting events for which there is no free slot.
     fn depth(&self) -> usize {
         let free = self.limits.max_concurrent - self.running.len();
         self.waiting.len() + self.held.len() - free.min(self.ready.len())

@@ -23,7 +23,7 @@ fn accept(queue: &mut Queue, event: NewEvent) -> Sequence {
 }
 
 #[test]
-fn a_prompt_waits_in_a_busy_lane_and_is_turned_away_from_a_new_one() {
+fn a_prompt_waits_in_a_busy_lane_and_is_refused_in_a_new_one() {
     let mut queue = queue(1, 10, BusyPolicy::Reject);
     let first = accept(&mut queue, message(1));
     assert_eq!(queue.next().unwrap().sequence, first);
@@ -36,7 +36,7 @@ fn a_prompt_waits_in_a_busy_lane_and_is_turned_away_from_a_new_one() {
 }
 
 #[test]
-fn what_is_restored_keeps_its_number_and_its_place_whatever_the_limits() {
+fn a_restored_event_keeps_its_number_and_place_regardless_of_the_limits() {
     let mut queue = queue(1, 1, BusyPolicy::Reject);
     queue.count_from(0, 10);
     let younger = accept(&mut queue, message(1));
@@ -52,7 +52,7 @@ fn what_is_restored_keeps_its_number_and_its_place_whatever_the_limits() {
     let mut order = Vec::new();
     while let Some(event) = queue.next() {
         order.push(event.sequence);
-        // Back while its lane is busy: it waits, and comes before what is younger.
+        // It is restored while its lane is busy: it waits before younger events.
         if event.sequence == 3 {
             queue.restore(message(1).accepted(2, 0));
             assert!(queue.next().is_none(), "no lane has two turns at once");
@@ -64,7 +64,7 @@ fn what_is_restored_keeps_its_number_and_its_place_whatever_the_limits() {
 }
 
 #[test]
-fn timers_wait_where_people_are_told_to_come_back() {
+fn timers_wait_where_messages_are_refused() {
     let mut queue = queue(1, 2, BusyPolicy::Reject);
     accept(&mut queue, message(1));
     queue.next().unwrap();
@@ -80,7 +80,7 @@ fn timers_wait_where_people_are_told_to_come_back() {
 }
 
 #[test]
-fn with_one_slot_and_waiting_allowed_it_is_a_plain_fifo() {
+fn with_one_slot_and_waiting_allowed_it_is_a_fifo() {
     let mut queue = queue(1, 100, BusyPolicy::Queue);
     let accepted: Vec<Sequence> = (0..20).map(|n| accept(&mut queue, message(n * 7 % 5))).collect();
     let mut seen = Vec::new();
@@ -94,7 +94,7 @@ fn with_one_slot_and_waiting_allowed_it_is_a_plain_fifo() {
 }
 
 #[test]
-fn the_answer_does_not_depend_on_how_soon_events_are_handed_out() {
+fn decisions_do_not_depend_on_how_soon_events_start() {
     for prompt in [true, false] {
         let mut queue = queue(2, 1, BusyPolicy::Reject);
         let mut answers = Vec::new();
@@ -116,7 +116,7 @@ fn the_answer_does_not_depend_on_how_soon_events_are_handed_out() {
 }
 
 #[test]
-fn a_closed_queue_takes_nothing_and_hands_out_what_it_has() {
+fn a_closed_queue_accepts_nothing_and_starts_its_events() {
     let mut queue = queue(2, 10, BusyPolicy::Queue);
     for _ in 0..3 {
         accept(&mut queue, message(1));
@@ -133,7 +133,7 @@ fn a_closed_queue_takes_nothing_and_hands_out_what_it_has() {
 }
 
 #[test]
-fn time_and_sequence_are_put_on_at_acceptance() {
+fn time_and_sequence_are_assigned_at_acceptance() {
     let mut queue = queue(1, 10, BusyPolicy::Queue);
     let event = queue.accept(message(1), 1_234).unwrap();
     assert_eq!((event.sequence, event.accepted_ms), (1, 1_234));
@@ -143,7 +143,7 @@ fn time_and_sequence_are_put_on_at_acceptance() {
 }
 
 #[test]
-fn what_is_held_counts_as_waiting_and_begins_only_once_it_is_released_where_it_belongs_then() {
+fn a_held_event_counts_as_waiting_and_starts_only_after_its_release_in_its_new_lane() {
     let mut queue = queue(1, 2, BusyPolicy::Queue);
     let held = queue.hold(message(1), 0).unwrap();
     assert!(queue.next().is_none() && !queue.is_idle() && !queue.lane_busy(&Lane::Channel(1)));
@@ -168,7 +168,7 @@ fn what_is_held_counts_as_waiting_and_begins_only_once_it_is_released_where_it_b
     queue.hold_again(held.clone());
     queue.close();
     assert_eq!(queue.drain_waiting(), std::slice::from_ref(&held));
-    assert!(!queue.release(held) && queue.is_idle(), "it waits for the next life");
+    assert!(!queue.release(held) && queue.is_idle(), "it waits for the next process");
 }
 
 #[test]
@@ -180,10 +180,10 @@ fn a_waiting_event_is_found_by_its_key_and_a_running_one_is_not() {
     assert_eq!((queue.find("a"), queue.find("b"), queue.find("c")), (None, Some(second), None));
 }
 
-/// The dispatcher has to keep up with more than any Discord can send; the release figure is in
-/// `benches/pure/queue.rs`.
+/// The dispatcher must handle more events than Discord can send. The number for a release build is
+/// in `benches/pure/queue.rs`.
 #[test]
-fn even_an_unoptimised_build_turns_over_ten_thousand_events_a_second() {
+fn even_an_unoptimised_build_processes_ten_thousand_events_a_second() {
     let mut queue = queue(5, 1_000, BusyPolicy::Queue);
     let started = Instant::now();
     let rounds = 50;
@@ -200,7 +200,7 @@ fn even_an_unoptimised_build_turns_over_ten_thousand_events_a_second() {
     assert!(rate > 10_000.0, "{rate:.0} events/s");
 }
 
-/// The queue's behaviour, said as plainly as possible: lists and linear searches.
+/// The queue's behaviour in its simplest form: lists and linear searches.
 mod model {
     use super::*;
 
@@ -285,7 +285,7 @@ fn a_paused_lane_keeps_its_events_in_order_and_takes_no_slot() {
     queue.finish(first);
     assert_eq!((queue.next(), queue.waiting(), queue.running()), (None, 2, 0));
 
-    // Other lanes go on, and what is accepted meanwhile waits behind.
+    // Other lanes continue, and newly accepted events wait after the paused one.
     let other = accept(&mut queue, message(2));
     let third = accept(&mut queue, message(1));
     assert_eq!(queue.next().map(|event| event.sequence), Some(other));
@@ -373,7 +373,7 @@ proptest! {
                         let before = last_in_lane.insert(event.lane.clone(), event.sequence);
                         prop_assert!(before < Some(event.sequence), "lane order broken");
                         prop_assert_eq!(queue.running_in(&event.lane), Some(event.sequence));
-                        prop_assert_eq!(event.prompt, amended.remove(&event.sequence).unwrap_or_default(), "the last words count");
+                        prop_assert_eq!(event.prompt, amended.remove(&event.sequence).unwrap_or_default(), "the last change is used");
                     }
                 }
                 Step::Finish(sequence) => {
@@ -415,7 +415,7 @@ proptest! {
                 prop_assert_eq!(queue.position(sequence), Some(before));
             }
         }
-        // Whatever happened: what is left comes out, once each.
+        // Whatever happened before, each remaining event starts once.
         while !queue.is_idle() {
             while let Some(event) = queue.next() { prop_assert!(gone.insert(event.sequence)); }
             let running: Vec<Sequence> = queue.running.keys().copied().collect();

@@ -1,19 +1,19 @@
-//! The place at which a long text is cut, so that each piece reads well by itself.
+//! Finds the place at which a long text is cut, so that each piece is readable by itself.
 
 use crate::markdown::Fence;
 
 /// The end of a piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut<'a> {
-    /// Where its text ends.
+    /// The end of its text.
     pub end: usize,
-    /// Where the text of the next piece begins; only white space lies between.
+    /// The beginning of the next piece's text; only white space is between.
     pub next: usize,
-    /// The fence the cut lies in.
+    /// The fence that contains the cut.
     pub fence: Option<Fence<'a>>,
 }
 
-/// Kinds of places to cut at, best first.
+/// Kinds of places to cut at, the best first.
 #[derive(Clone, Copy)]
 enum Place {
     Paragraph,
@@ -23,8 +23,8 @@ enum Place {
     Word,
 }
 
-/// The last place of each kind seen in a piece: byte offset, characters before it, fence it lies
-/// in.
+/// The last place of each kind in a piece: byte offset, number of characters before it, and the
+/// fence that contains it.
 #[derive(Default)]
 struct Places<'a>([Option<(usize, usize, Option<Fence<'a>>)>; 5]);
 
@@ -33,12 +33,12 @@ impl<'a> Places<'a> {
         self.0[place as usize] = Some((at, characters, fence));
     }
 
-    /// The best kind that leaves at least so many characters.
+    /// Returns the place of the best kind that leaves at least so many characters.
     fn best(&self, least: usize) -> Option<(usize, Option<Fence<'a>>)> {
         self.0.iter().flatten().find(|place| place.1 >= least).map(|place| (place.0, place.2))
     }
 
-    /// The last of any kind.
+    /// Returns the last place of any kind.
     fn last(&self) -> Option<(usize, Option<Fence<'a>>)> {
         self.0.iter().flatten().max_by_key(|place| place.0).map(|place| (place.0, place.2))
     }
@@ -54,8 +54,8 @@ impl<'a> Cutter<'a> {
         Self { text, limit }
     }
 
-    /// Where text begins again after a cut outside a fence. Keeps the indent of the line it begins
-    /// with.
+    /// Returns where text begins again after a cut outside a fence. Keeps the indent of its first
+    /// line.
     pub(super) fn skip_blank(&self, at: usize) -> usize {
         let rest = &self.text[at..];
         let blank = rest.len() - rest.trim_start().len();
@@ -66,7 +66,7 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Finds the end of the piece that begins at `start`, in `open`.
+    /// Finds the end of the piece that begins at `start`, within the fence `open`.
     pub(super) fn cut(&self, start: usize, open: Option<Fence<'a>>) -> Cut<'a> {
         let budget = self.limit - open.map_or(0, |fence| fence.opening_cost());
         let half = budget / 2;
@@ -75,7 +75,7 @@ impl<'a> Cutter<'a> {
         let mut opened_here = None;
         let mut after_opening = false;
         let mut after_break = false;
-        // The heading that nothing but headings and blank lines came after.
+        // The heading after which there were only headings and blank lines.
         let mut heading = None;
         loop {
             if at == self.text.len() {
@@ -119,7 +119,7 @@ impl<'a> Cutter<'a> {
             at = (at + line.len() + 1).min(self.text.len());
             fence = next_fence;
         }
-        // A block that fits into one piece is not cut, even where that leaves this piece short.
+        // A block that fits into one piece is not cut, even if this piece becomes short.
         let spared = opened_here.filter(|_| fence.is_some()).and_then(|(opening, heading)| {
             [heading, opening]
                 .into_iter()
@@ -148,7 +148,8 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// The line at `at`, and whether it is all of it: no more is looked at than fits into a piece.
+    /// Returns the line at `at`, and whether it is complete. Examines only as much as fits into a
+    /// piece.
     fn line(&self, at: usize) -> (&'a str, bool) {
         let rest = &self.text[at..];
         for (n, (offset, c)) in rest.char_indices().enumerate() {
@@ -166,8 +167,8 @@ impl<'a> Cutter<'a> {
         at == 0 || self.text.as_bytes()[at - 1] == b'\n'
     }
 
-    /// The fence a line opens. Its info string is left out of what is opened again where it would
-    /// take up the piece.
+    /// Returns the fence that a line opens. Its info string is not repeated if it would fill the
+    /// piece.
     fn opening(&self, line: &'a str) -> Option<Fence<'a>> {
         let fence = Fence::opened_by(line)?;
         let fence = if fence.opening_cost() + fence.closing_cost() > self.limit / 4 {
@@ -179,7 +180,7 @@ impl<'a> Cutter<'a> {
         (longest <= self.limit / 2).then_some(fence)
     }
 
-    /// Notes the ends of words and sentences of a line of prose that does not fit.
+    /// Notes the ends of words and sentences in a line of prose that does not fit.
     fn note_words(
         &self,
         places: &mut Places<'a>,
@@ -194,7 +195,7 @@ impl<'a> Cutter<'a> {
             if used + n > budget {
                 break;
             }
-            // Behind a cut, a marker would begin a line and become a fence.
+            // After a cut, a marker would begin a line and open a fence.
             let possible = words && !opens_fence(line[offset..].trim_start());
             let breakable = possible && c.is_whitespace();
             let place = match before {
@@ -211,8 +212,8 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Whether the code block opened at `opening`, with what comes before it from `from` on, fits
-    /// into one piece.
+    /// Returns whether the code block that is opened at `opening`, together with the text from
+    /// `from` on, fits into one piece.
     fn block_fits(&self, from: usize, opening: usize) -> bool {
         let (line, _) = self.line(opening);
         let Some(fence) = self.opening(line) else { return false };
@@ -232,8 +233,9 @@ impl<'a> Cutter<'a> {
         at >= self.text.len() && used + fence.closing_cost() <= self.limit
     }
 
-    /// The last place within `room` characters that keeps combined characters together and puts no
-    /// fence marker at the start of a line; the very last one where there is none near.
+    /// Returns the last place within `room` characters that does not split combined characters or
+    /// put a fence marker at the start of a line. If there is none nearby, returns the very last
+    /// place.
     fn within_word(&self, start: usize, room: usize) -> usize {
         let rest = &self.text[start..];
         let hard = rest.char_indices().nth(room.max(1)).map_or(rest.len(), |(offset, _)| offset);
@@ -248,7 +250,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// Lines that begin something new: nothing, a heading, a rule.
+/// Returns whether a line begins something new: a blank line, a heading or a rule.
 fn breaks_before(line: &str) -> bool {
     line.trim().is_empty() || line.starts_with('#') || line.starts_with("---")
 }
@@ -257,8 +259,8 @@ fn opens_fence(text: &str) -> bool {
     text.starts_with("```") || text.starts_with("~~~")
 }
 
-/// Whether a cut here would tear what is shown as one. Covers combining marks, emoji sequences,
-/// flags and CRLF; the full rules of UAX #29 are not worth their tables.
+/// Returns whether a cut here would split one visible character. Covers combining marks, emoji
+/// sequences, flags and CRLF; the full rules of UAX #29 are not worth their tables.
 fn is_joined(before: &str, after: &str) -> bool {
     let (Some(last), Some(next)) = (before.chars().next_back(), after.chars().next()) else {
         return false;

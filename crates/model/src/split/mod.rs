@@ -1,10 +1,10 @@
-//! Cutting an answer into messages.
+//! Splits an answer into messages.
 //!
-//! Pure and linear in the length of the text. A piece is at most so many characters (Unicode scalar
-//! values, which is how serenity 0.12.5 checks Discord's 2000), is cut at the best boundary there
-//! is, and renders by itself: a code fence it ends in is closed, and opened again in the next piece
-//! with its language, indent and length. Apart from those lines and from white space around a cut,
-//! the pieces joined are the text; `tests` holds the properties.
+//! Pure and linear in the length of the text. A piece has a maximum number of characters (Unicode
+//! scalar values, which serenity 0.12.5 counts for Discord's limit of 2000), is cut at the best
+//! boundary, and renders by itself: a code fence in which it ends is closed, and opened again in
+//! the next piece with its language, indent and length. Apart from these lines and from white space
+//! around a cut, the pieces joined are the text; `tests` checks the properties.
 
 mod cut;
 
@@ -14,13 +14,13 @@ use cut::Cutter;
 
 use crate::markdown::Fence;
 
-/// Cuts text into pieces of at most `limit` characters, none of them blank.
+/// Splits text into pieces of at most `limit` characters, none of them blank.
 ///
-/// Cuts between paragraphs or around a code block where that leaves half a piece or spares a block
-/// that fits into one piece; otherwise at a line, a sentence, a word, and only then within a word,
-/// keeping combined characters together where possible. Lines inside a fence are kept as they are.
-/// A fence that the text leaves open is closed, because Discord shows it as code only then. An
-/// opening line that takes half a piece is plain text.
+/// Cuts between paragraphs or around a code block if that leaves half a piece or avoids cutting a
+/// block that fits into one piece. Otherwise cuts at a line, a sentence, a word, and only then
+/// within a word, without splitting combined characters if possible. Lines inside a fence are kept
+/// unchanged. A fence that the text leaves open is closed, because Discord only then shows it as
+/// code. An opening line that takes half a piece is treated as plain text.
 #[must_use]
 pub fn split(text: &str, limit: usize) -> Vec<String> {
     pieces(text, limit).iter().map(|piece| piece.render(text)).collect()
@@ -30,9 +30,9 @@ pub fn split(text: &str, limit: usize) -> Vec<String> {
 #[derive(Debug)]
 struct Piece<'a> {
     range: Range<usize>,
-    /// The fence it begins in.
+    /// The fence in which it begins.
     begins_in: Option<Fence<'a>>,
-    /// The fence it ends in.
+    /// The fence in which it ends.
     ends_in: Option<Fence<'a>>,
 }
 

@@ -21,7 +21,7 @@ fn a_short_text_stays_as_it_is() {
 }
 
 #[test]
-fn the_best_boundary_wins() {
+fn the_best_boundary_is_used() {
     let paragraph = "aaa bbb. ccc ddd\neee fff\n\nggg hhh iii";
     assert_eq!(split(paragraph, 30), ["aaa bbb. ccc ddd\neee fff", "ggg hhh iii"], "paragraph");
     assert_eq!(
@@ -58,7 +58,7 @@ fn a_block_that_fits_one_piece_is_not_cut() {
 }
 
 #[test]
-fn a_heading_goes_with_what_it_is_about() {
+fn a_heading_stays_with_its_text() {
     let text = format!("{}\n\n## Title\n\n{}", "word ".repeat(14).trim_end(), "more ".repeat(10));
     assert!(split(&text, 90)[1].starts_with("## Title\n\nmore"), "{:?}", split(&text, 90));
     let block = format!("```\n{}```", "code line\n".repeat(7));
@@ -106,7 +106,7 @@ fn combined_characters_stay_together() {
 }
 
 #[test]
-fn a_mebibyte_of_anything_is_cut_at_once() {
+fn a_mebibyte_of_any_text_is_split_quickly() {
     let mib = 1 << 20;
     for unit in [
         "a",
@@ -141,7 +141,7 @@ fn a_mebibyte_of_anything_is_cut_at_once() {
     }
 }
 
-/// Checks pieces against the text and a naive idea of where fences are.
+/// Checks pieces against the text and a naive model of fences.
 fn check(text: &str, limit: usize) -> Result<(), String> {
     let pieces = pieces(text, limit);
     let (mut end, mut line_start, mut open) = (0, 0, None);
@@ -159,7 +159,7 @@ fn check(text: &str, limit: usize) -> Result<(), String> {
                 open = step(open, &text[line_start..next]);
                 line_start = next + 1;
             }
-            // A piece may end with a whole line, without its terminator.
+            // A piece may end with a complete line, without its terminator.
             let whole_line =
                 !begins_in && text[at..].starts_with('\n') || at == text.trim_end().len();
             let now = if whole_line { step(open, &text[line_start..at]) } else { open };
@@ -190,7 +190,7 @@ fn balanced(piece: &str) -> bool {
     piece.split('\n').fold(None, step).is_none()
 }
 
-/// Markdown as agents write it, with everything that could go wrong in it.
+/// Generates markdown as agents write it, with all difficult constructs.
 fn document() -> impl Strategy<Value = String> {
     let prose = prop_oneof![
         "[a-z .,]{0,120}",
@@ -217,18 +217,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn documents_survive_whole_with_their_fences(text in document(), limit in 100..400_usize) {
+    fn documents_stay_complete_with_their_fences(text in document(), limit in 100..400_usize) {
         let checked = check(&text, limit);
         prop_assert!(checked.is_ok(), "{}", checked.unwrap_err());
         for piece in split(&text, limit) { prop_assert!(balanced(&piece), "not balanced: {:?}", piece); }
     }
 
     #[test]
-    fn anything_survives_whole(text in r"([a-c \n`~\r\t]|```|~~~|\PC){0,300}", limit in 1..60_usize) {
+    fn any_text_stays_complete(text in r"([a-c \n`~\r\t]|```|~~~|\PC){0,300}", limit in 1..60_usize) {
         let pieces = split(&text, limit);
         let squeeze = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<Vec<_>>();
         let (wanted, got) = (squeeze(&text), squeeze(&pieces.concat()));
-        // Fence lines are added and nothing else is: the text is a subsequence of the pieces.
+        // Only fence lines are added, so the text is a subsequence of the pieces.
         let mut left = got.iter();
         prop_assert!(wanted.iter().all(|c| left.any(|other| other == c)), "{:?}", pieces);
         for piece in &pieces {
