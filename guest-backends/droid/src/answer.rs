@@ -1,4 +1,4 @@
-//! Which text belongs to the answer, told piece by piece and then whole.
+//! Collects the blocks of an answer. Each block arrives in pieces, and then again as a whole.
 
 use aetheel_backend_sdk::Emit;
 
@@ -12,7 +12,7 @@ pub(crate) enum Holds {
 #[derive(Debug)]
 struct Block {
     message: String,
-    /// Place in the message.
+    /// The index in the message.
     index: u32,
     part: u32,
     holds: Holds,
@@ -20,20 +20,19 @@ struct Block {
     withdrawn: bool,
 }
 
-/// The answer while it takes shape.
+/// The answer of a running turn.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     blocks: Vec<Block>,
-    /// The texts of whole messages since the last use of a tool.
+    /// The texts of complete messages since the last tool use.
     last: Vec<String>,
 }
 
-/// The model's words when Droid reminds it of to-dos that are still open (0.225.2): no part of its
-/// answer to people.
+/// The model's reply when Droid 0.225.2 reminds it of open to-dos. It is not part of the answer.
 pub(crate) const REMINDED: &str = "Plan is up-to-date.";
 
 impl Answer {
-    /// More of a block arrived.
+    /// Adds a piece of a block.
     pub(crate) fn more(
         &mut self,
         message: &str,
@@ -50,7 +49,7 @@ impl Answer {
         }
     }
 
-    /// A block is told whole.
+    /// Handles a complete block.
     pub(crate) fn whole(
         &mut self,
         message: &str,
@@ -60,7 +59,7 @@ impl Answer {
         emit: &mut Emit,
     ) {
         let block = self.block(message, index, holds);
-        // Nothing is withdrawn because the whole text is missing.
+        // An empty text does not withdraw the pieces.
         if said.is_empty() {
             return;
         }
@@ -74,8 +73,8 @@ impl Answer {
         }
     }
 
-    /// A message was told whole; this is all its text, none where it uses tools and is not the last
-    /// word.
+    /// Handles the end of a message. `text` is its whole text, or `None` if the message uses tools
+    /// and is not part of the final answer.
     pub(crate) fn message(&mut self, message: &str, text: Option<String>, emit: &mut Emit) {
         match text {
             None => self.last.clear(),
@@ -86,7 +85,7 @@ impl Answer {
         }
     }
 
-    /// The message is taken back: the model is asked again, maybe under the same id.
+    /// Withdraws a message. The model is asked again, and the new message may have the same id.
     pub(crate) fn retract(&mut self, message: &str, emit: &mut Emit) {
         for block in
             self.blocks.iter_mut().filter(|block| block.message == message && !block.withdrawn)
@@ -99,14 +98,14 @@ impl Answer {
         }
     }
 
-    /// Whether any text was told.
+    /// Returns whether there is any text.
     pub(crate) fn has_text(&self) -> bool {
         self.blocks
             .iter()
             .any(|block| block.holds == Holds::Text && !block.withdrawn && !block.said.is_empty())
     }
 
-    /// Returns the whole answer; none: the parts in order.
+    /// Returns the final answer, or `None` if the answer consists of the parts in order.
     pub(crate) fn last(&mut self) -> Option<String> {
         let said = std::mem::take(&mut self.last);
         (!said.is_empty()).then(|| said.join("\n\n"))

@@ -1,10 +1,10 @@
-//! Why a turn failed: Droid's reasons, and the errors of model services it passes on.
+//! Classifies failures: Droid's reasons, and the errors of model providers.
 
 use aetheel_backend_sdk::wit::{Failure, FailureKind};
 use aetheel_backend_sdk::{failure, json};
 
-/// Returns the failure for an error of a model service as Droid tells it, for example
-/// `429 {"type":"error","error":{"message":"…"}}` or `Connection error.`
+/// Converts an error of a model provider into a failure. Droid reports it for example as `429
+/// {"type":"error","error":{"message":"…"}}` or `Connection error.`
 pub(crate) fn of_model(said: &str) -> Failure {
     let (status, rest) = match said.split_once(' ') {
         Some((status, rest)) if status.len() == 3 => (status.parse::<u32>().ok(), rest),
@@ -35,7 +35,8 @@ fn kind(status: Option<u32>, message: &str) -> FailureKind {
         Some(429) => FailureKind::RateLimited,
         Some(400..=499) => FailureKind::BadRequest,
         Some(500..) => FailureKind::Overloaded,
-        // An unknown model is told with a list of all there are, of which only the end may be left.
+        // For an unknown model, Droid lists all models. The message may be cut to the end of the
+        // list.
         _ if has(&["invalid model", "unknown model", "model not ", "available custom models"]) => {
             FailureKind::ModelNotFound
         }
@@ -49,12 +50,12 @@ fn kind(status: Option<u32>, message: &str) -> FailureKind {
     }
 }
 
-/// How `agent_turn_completed` says a turn ended (`reason`, Droid 0.225.2).
+/// The reason for the end of a turn (`reason` in `agent_turn_completed`, Droid 0.225.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Completed,
     Cancelled,
-    /// Its stdin was closed; the turn may have come to its end all the same.
+    /// Droid's stdin was closed. The turn may be complete nevertheless.
     ProcessExit,
     Failed(FailureKind),
     Unknown,
@@ -87,13 +88,13 @@ impl Reason {
     }
 }
 
-/// Returns the failure for a reason, given the last error Droid told in the turn.
+/// Returns the failure for a reason and the last error in the turn.
 pub(crate) fn of_reason(kind: FailureKind, word: &str, error: Option<&str>) -> Failure {
     let Some(error) = error else {
         return failure(kind, format!("Droid ended the turn: {}", word.replace('_', " ")));
     };
     let told = of_model(error);
-    // The error itself says more than "rejected" or "error", where it says anything.
+    // The error is usually more precise than a reason such as "rejected" or "error".
     let kind = if told.kind == FailureKind::Other
         || !matches!(kind, FailureKind::BadRequest | FailureKind::Other)
     {
@@ -104,7 +105,7 @@ pub(crate) fn of_reason(kind: FailureKind, word: &str, error: Option<&str>) -> F
     Failure { kind, ..told }
 }
 
-/// Returns the kind for a reason of `llm_retry`.
+/// Returns the kind for a reason in `llm_retry`.
 pub(crate) fn of_retry(reason: &str) -> FailureKind {
     match reason {
         "overloaded" | "network" => FailureKind::Overloaded,

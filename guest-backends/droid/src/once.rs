@@ -1,8 +1,8 @@
-//! One process a turn: `droid exec` with a stream of JSON lines.
+//! One process for each turn: `droid exec` that prints JSON lines.
 //!
-//! There is nobody to ask here, and Droid takes the *model's* word for what has low risk. So below
-//! `danger` it gets only tools that keep the promise of the level; `edit` cannot be held to the
-//! working directory.
+//! A one-shot run cannot ask for permissions, and Droid relies on the *model's* statement about
+//! which actions have low risk. Therefore, below `danger` it only gets tools that are safe for the
+//! level. The level `edit` cannot be limited to the working directory.
 
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
@@ -16,28 +16,28 @@ use crate::answer::{Answer, Holds, REMINDED};
 use crate::plan::{self, EDITING, Fixed, READING, word};
 use crate::{failure, tool, usage};
 
-/// Stands before a prompt that is to be planned only, where Droid is in no mode for it.
+/// Precedes a prompt that must only be planned, if Droid is not in its planning mode.
 const PLAN_ONLY: &str = "<planning>\nThis message is for planning only: look around, work out what is to be done, and answer with the plan. \
     Nothing can be changed now. This note was not written by the people you talk with; their message follows.\n</planning>\n\n";
 
-/// `droid exec` for one turn.
+/// One turn with `droid exec`.
 #[derive(Debug, Default)]
 pub struct Once {
     resumed: Option<String>,
     fork: bool,
     started: bool,
     answer: Answer,
-    /// Messages of the model in this run.
+    /// The ids of the model's messages in this run.
     rounds: Vec<String>,
-    /// The last error of the model's service.
+    /// The last error of the model provider.
     error: Option<String>,
-    /// The files that tools said they would write, by tool use.
+    /// The files that tools announced to write, by tool use.
     writes: Vec<(String, aetheel_backend_sdk::wit::FileDiff)>,
 }
 
 impl Agent for Once {
-    /// Droid 0.225.2 takes SIGINT and SIGTERM for the end of the command it runs, asks the model
-    /// again and calls the turn a success. A killed session can be resumed.
+    /// On SIGINT and SIGTERM, Droid 0.225.2 only ends its current command, asks the model again,
+    /// and reports success. The session of a killed process can be resumed.
     const INTERRUPT: Signal = Signal::Kill;
 
     fn describe() -> String {
@@ -46,7 +46,7 @@ impl Agent for Once {
 
     fn plan(&mut self, start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure> {
         let mut prompt = plan::prompt(&start.parts, false);
-        // Droid 0.225.2 exits 1 without a word for an empty prompt.
+        // For an empty prompt, Droid 0.225.2 exits with code 1 and prints nothing.
         if prompt.trim().is_empty() {
             return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
         }
@@ -79,8 +79,8 @@ impl Agent for Once {
             option("--reasoning-effort", effort);
         }
         match (settings.mode, settings.safety) {
-            // Its own mode for planning is for new sessions only. Whatever it is told, it has no
-            // tool that changes something.
+            // Droid's planning mode works only for new sessions. Without it, the model still has no
+            // tools that change anything.
             (Mode::Plan, _) if self.resumed.is_some() => prompt.insert_str(0, PLAN_ONLY),
             (Mode::Plan, _) => arguments.push(word("--use-spec")),
             (Mode::Build, Safety::Edit) => arguments.extend(["--auto", "low"].map(word)),
@@ -95,8 +95,8 @@ impl Agent for Once {
     }
 
     fn failure(&mut self, stderr: &str) -> Failure {
-        // Droid exits without a word when it cannot load a session; 0.225.2 with
-        // `FACTORY_AIRGAP_ENABLED` loads none this way, known or not.
+        // If Droid cannot load a session, it exits without output. With `FACTORY_AIRGAP_ENABLED`,
+        // Droid 0.225.2 cannot load any session this way.
         if !self.started && self.resumed.is_some() && stderr.is_empty() {
             return failure(FailureKind::SessionUnknown, "Droid could not load the session");
         }
@@ -173,7 +173,7 @@ impl Once {
                     usage: None,
                 });
             }
-            // Not the end: a last line says whether the run failed over it.
+            // The error does not end the run: a later line shows whether the run failed.
             Some("error") => self.error = Some(emit.required_text(line, "message", raw).to_owned()),
             Some("completion") => {
                 emit.required_text(line, "finalText", raw);
@@ -211,20 +211,22 @@ impl Once {
             told => told.map(str::to_owned),
         };
         let turns = line.count("numTurns").and_then(|turns| usize::try_from(turns).ok());
-        // Droid takes any id, and begins anew under it when its service does not know it. What
-        // gives it away is that the session counts no more rounds than this run had.
+        // Droid accepts any id. If its service does not know the id, Droid starts a new session
+        // with it. This is only visible in the number of rounds, which is then not higher than in
+        // this run.
         if self.resumed.is_some()
             && turns.is_some_and(|turns| (1..=self.rounds.len()).contains(&turns))
         {
             emit.notice("Droid counts nothing before this turn: it may not have found the earlier conversation");
         }
-        // Of a resumed session it is the sum over all turns, and what was before is not told.
+        // For a resumed session, the usage is the sum of all its turns, and the earlier sum is
+        // unknown.
         let usage = if self.resumed.is_none() { usage::of_completion(line) } else { None };
         TurnResult { outcome: Outcome::Completed, text, usage }
     }
 }
 
-/// The tools Droid is offered; none: all of them.
+/// Returns the tools that Droid may use, or `None` for all tools.
 fn offered(settings: &Settings) -> Result<Option<Vec<String>>, Failure> {
     let allowed = plan::tools(settings);
     let fitting: Vec<&str> = match (settings.mode, settings.safety) {

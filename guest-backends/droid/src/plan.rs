@@ -1,9 +1,9 @@
-//! How settings are put to Droid: flags, the words of its protocol, and the prompt.
+//! Maps settings to flags and protocol values, and builds prompts.
 //!
 //! `--append-system-prompt-file` and `--skip-permissions-unsafe` are flags in both modes, although
-//! the protocol has parameters for them: what `initialize_session` is told stays with the session
-//! for good, and `load_session` takes neither (seen in 0.225.2). So the host also sees, and can
-//! refuse, the one flag that skips all questions.
+//! the protocol has parameters for them: parameters of `initialize_session` stay in the session
+//! permanently, and `load_session` accepts neither (0.225.2). With flags, the host can also see and
+//! refuse the only flag that skips all questions.
 
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{
@@ -17,10 +17,10 @@ use crate::tool;
 const SYSTEM_PROMPT: &str = "system-prompt.md";
 const EFFORTS: [&str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-/// Tools that change nothing.
+/// Tools that do not change anything.
 pub(crate) const READING: [&str; 8] =
     ["Read", "LS", "Grep", "Glob", "WebSearch", "FetchUrl", "TodoWrite", "Skill"];
-/// Tools that change files; models have either the first two or the last.
+/// Tools that change files. A model has either the first two or the last one.
 pub(crate) const EDITING: [&str; 3] = ["Create", "Edit", "ApplyPatch"];
 
 /// The settings that only a new process can change.
@@ -38,18 +38,18 @@ impl Fixed {
         }
     }
 
-    /// As JSON, for another instance.
+    /// Saves the settings as JSON for another instance.
     pub(crate) fn kept(&self) -> serde_json::Value {
         serde_json::json!({ "system-prompt": self.system_prompt, "skip-permissions": self.skip_permissions })
     }
 
-    /// Reads the settings that another instance kept.
+    /// Reads the settings that another instance saved.
     pub(crate) fn taken_over(kept: &json::Value) -> Option<Self> {
         let system_prompt = kept.text("system-prompt").map(str::to_owned);
         Some(Self { system_prompt, skip_permissions: kept["skip-permissions"].as_bool()? })
     }
 
-    /// Adds the flags, and puts the file that one of them names.
+    /// Adds the flags, and the file for one of them.
     pub(crate) fn flags(&self, arguments: &mut Vec<Value>, out: &mut Vec<Action>) {
         if self.skip_permissions {
             arguments.push(word("--skip-permissions-unsafe"));
@@ -59,7 +59,7 @@ impl Fixed {
                 name: SYSTEM_PROMPT.to_owned(),
                 body: vec![Chunk::Text(text.clone())],
             }));
-            // Not kept over a resume, so it goes along every time.
+            // A resumed session does not keep the system prompt, so it is passed each time.
             arguments.extend([
                 word("--append-system-prompt-file"),
                 Value::File(SYSTEM_PROMPT.to_owned()),
@@ -68,26 +68,26 @@ impl Fixed {
     }
 }
 
-/// Makes an argument that the host passes on as it is.
+/// Returns an argument that the host passes unchanged.
 pub(crate) fn word(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-/// Returns the effort where Droid has it.
+/// Returns the effort if Droid supports it.
 pub(crate) fn effort(settings: &Settings, emit: &mut Emit) -> Option<String> {
     let effort = settings.effort.clone()?;
     if EFFORTS.contains(&effort.as_str()) {
         return Some(effort);
     }
-    emit.diagnostic(Level::Warn, format!("Droid has no effort {effort:?}: left at its default"));
+    emit.diagnostic(Level::Warn, format!("Droid has no effort {effort:?}: the default is used"));
     None
 }
 
-/// Returns the names of the tools allowed; empty: no restriction.
+/// Returns the names of the allowed tools, or an empty list if there is no restriction.
 ///
-/// Names of none of its tools are left out: one such name is enough for Droid 0.225.2 to end before
-/// it starts. So is a rule such as `Execute(git:*)`: Droid has none, and the tool without its rule
-/// would be every command.
+/// Unknown names are left out, because a single one makes Droid 0.225.2 exit at once. Rules such as
+/// `Execute(git:*)` are also left out, because Droid does not support them and the tool without its
+/// rule would allow every command.
 pub(crate) fn tools(settings: &Settings) -> Vec<String> {
     let mut tools: Vec<String> = Vec::new();
     for name in
@@ -100,15 +100,17 @@ pub(crate) fn tools(settings: &Settings) -> Vec<String> {
     tools
 }
 
-/// Whether it is about some uses of a tool only.
+/// Returns whether an entry is a rule that covers only some uses of a tool.
 fn is_rule(tool: &str) -> bool {
     tool.contains('(')
 }
 
-/// Says which of the allowed tools are none of Droid's, or rules, which it has not, once a turn.
+/// Reports the entries of the allowed tools that Droid does not support: unknown names and rules.
+/// Called once for each turn.
 ///
 /// # Errors
-/// None of them is one: that is no leave to use them all.
+///
+/// Fails if no entry is supported, because an empty list would allow all tools.
 pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Failure> {
     let (rules, others): (Vec<&str>, Vec<&str>) =
         settings.allowed_tools.iter().map(String::as_str).partition(|name| is_rule(name));
@@ -123,8 +125,8 @@ pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Fa
         return Err(failure(FailureKind::Unsupported, message));
     }
     for (names, why) in [
-        (unknown, "Droid has none of that name"),
-        (rules, "Droid has no rules for what a tool is given, and a tool is all or nothing"),
+        (unknown, "Droid has no tools with these names"),
+        (rules, "Droid does not support rules for parts of a tool"),
     ] {
         if !names.is_empty() {
             emit.diagnostic(
@@ -136,18 +138,18 @@ pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Fa
     Ok(())
 }
 
-/// Whether this can be an id of a session, and no flag or path.
+/// Returns whether a text can be a session id. It must not be a flag or a path.
 pub(crate) fn is_session(id: &str) -> bool {
     id.starts_with(|first: char| first.is_ascii_alphanumeric())
         && id.len() <= 128
         && id.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.:".contains(letter))
 }
 
-/// Returns the prompt; files, and images unless the agent takes them as such, are named in their
-/// place.
+/// Returns the text of a prompt. Files are represented by their paths, and also images unless
+/// `takes_images` is true.
 ///
-/// The host escapes a name that must not be expanded as `\@name`. Droid 0.225.2 ignores a backslash
-/// there and reads the file, so the backslash moves into the name, where no file has it.
+/// The host escapes a name that must not be expanded as `\@name`. Droid 0.225.2 ignores the
+/// backslash and reads the file, so the backslash moves into the name, which then matches no file.
 pub(crate) fn prompt(parts: &[Part], takes_images: bool) -> String {
     let text = |part: &Part| match part {
         Part::Text(text) => Some(text.replace("\\@", "@\\")),
@@ -157,7 +159,7 @@ pub(crate) fn prompt(parts: &[Part], takes_images: bool) -> String {
     parts.iter().filter_map(text).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Returns the images of a prompt that Droid takes.
+/// Returns the images of a prompt in formats that Droid supports.
 pub(crate) fn images(parts: &[Part]) -> Vec<Attachment> {
     let image = |part: &Part| {
         if let Part::Image(file) = part { Some(file.clone()).filter(is_image) } else { None }

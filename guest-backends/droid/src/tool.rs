@@ -1,10 +1,10 @@
-//! The names of tools, what they are about, and how their uses ended.
+//! Tool calls: names, targets and results.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::tool::Tools;
 use aetheel_backend_sdk::wit::{FileDiff, PlanEntry, PlanStatus, ToolEnd, ToolStatus};
 
-/// The tools of Droid 0.225.2 by unified kind; the descriptor says the same.
+/// The tools of Droid 0.225.2 by unified kind. The descriptor has the same list.
 pub(crate) const TOOLS: Tools = Tools::new(&[
     ("bash", &["Execute", "Script", "WaitForScript"], &["command"]),
     ("file_read", &["Read"], &["file_path"]),
@@ -49,7 +49,8 @@ pub(crate) const TOOLS: Tools = Tools::new(&[
 ])
 .with_mcp(|name| name.contains("___"));
 
-/// Reads from the input of a tool which file it will write, to be told when it has.
+/// Returns the file that a tool use will write, from its input. It is reported with the end of the
+/// use.
 pub(crate) fn writes(name: &str, input: &Value) -> Option<FileDiff> {
     let path = input.text("file_path")?.to_owned();
     (name == "Create").then(|| FileDiff {
@@ -59,7 +60,7 @@ pub(crate) fn writes(name: &str, input: &Value) -> Option<FileDiff> {
     })
 }
 
-/// The text of a result: a string, or blocks of which some are text.
+/// Returns the text of a result, which is a string or a list of blocks.
 pub(crate) fn text(content: &Value) -> String {
     match content {
         Value::Null => String::new(),
@@ -75,8 +76,8 @@ pub(crate) fn text(content: &Value) -> String {
     }
 }
 
-/// Returns the end of a tool use. `writes` is what its input said; `refused` whether a person
-/// refused it.
+/// Returns the end of a tool use. `writes` is the file from its input, and `refused` is true if the
+/// user refused the use.
 pub(crate) fn end(
     id: &str,
     is_error: bool,
@@ -112,7 +113,7 @@ pub(crate) fn end(
     ToolEnd { id: id.to_owned(), status, output: Some(output), exit_code, diffs }
 }
 
-/// Reads the changes that `Edit` reports: lines with their numbers before and after.
+/// Reads the changes that `Edit` reports as lines with their old and new numbers.
 fn diff(output: &str) -> Option<FileDiff> {
     let result = json::parse(output).ok()?;
     let lines = result.list("diffLines");
@@ -139,7 +140,7 @@ fn diff(output: &str) -> Option<FileDiff> {
     })
 }
 
-/// Returns the plan a `TodoWrite` writes: lines like `1. [in_progress] do it`.
+/// Returns the plan in a `TodoWrite`, with lines such as `1. [in_progress] do it`.
 pub(crate) fn todos(name: &str, input: &Value) -> Option<Vec<PlanEntry>> {
     let todos = input.text("todos").filter(|_| name == "TodoWrite")?;
     let entry = |line: &str| {

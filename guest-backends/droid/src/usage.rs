@@ -1,9 +1,9 @@
-//! Tokens, in the two spellings Droid has for them.
+//! Token usage. Droid has two formats for it.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
 
-/// Returns what an `agent_turn_completed` says the turn used, that of its sub-agents included.
+/// Returns the usage of a turn from `agent_turn_completed`, including its sub-agents.
 pub(crate) fn of_turn(completed: &Value) -> Option<Usage> {
     let own = completed.get("tokenUsage")?;
     let mut sum = tokens(
@@ -27,12 +27,11 @@ pub(crate) fn of_turn(completed: &Value) -> Option<Usage> {
             ),
         );
     }
-    // A turn that was cut short tells nothing.
+    // An interrupted turn has no counts.
     Some(sum).filter(|sum| sum.input > 0 || sum.cached > 0 || sum.output > 0)
 }
 
-/// Reads the usage of a `completion`. A resumed session tells the sum over all its turns, not this
-/// one's.
+/// Returns the usage in a `completion`. For a resumed session, it is the sum of all its turns.
 pub(crate) fn of_completion(completion: &Value) -> Option<Usage> {
     let usage = completion.get("usage")?;
     Some(tokens(
@@ -45,7 +44,7 @@ pub(crate) fn of_completion(completion: &Value) -> Option<Usage> {
     ))
 }
 
-/// Adds what another part of the turn used.
+/// Adds the usage of another part of the turn.
 pub(crate) fn add(sum: &mut Usage, more: &Usage) {
     sum.input = sum.input.saturating_add(more.input);
     sum.output = sum.output.saturating_add(more.output);
@@ -69,7 +68,7 @@ fn tokens(
         cached: count(read),
         cache_write: count(written),
         reasoning: count(thinking),
-        // Droid tells credits of its own, which are no money.
+        // Droid reports its own credits instead of a cost.
         ..Usage::default()
     }
 }

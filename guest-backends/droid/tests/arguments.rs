@@ -1,5 +1,5 @@
-//! The command lines: what is asked for reaches Droid, what people wrote never becomes a flag, and
-//! every flag is one the descriptor declares for the safety level.
+//! Command lines: the settings reach Droid, user texts never become flags, and the descriptor
+//! declares every flag for its safety level.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use aetheel_backend_sdk::Backend as _;
@@ -54,14 +54,14 @@ fn a_plain_turn_reads_its_prompt_from_stdin() {
 }
 
 #[test]
-fn an_escaped_name_of_a_file_is_escaped_so_that_droid_does_not_read_it() {
+fn an_escaped_file_name_is_changed_so_that_droid_does_not_read_the_file() {
     let (spawn, _) = spawn(start("look at \\@note.txt, not at @types/node"));
     let expected = Chunk::Text("look at @\\note.txt, not at @types/node".to_owned());
     assert_eq!(spawn.stdin, [expected]);
 }
 
 #[test]
-fn a_long_lived_one_has_nothing_of_the_prompt_on_its_command_line() {
+fn the_command_line_of_a_long_lived_process_does_not_contain_the_prompt() {
     let start = StartTurn { one_shot: false, ..start("--help") };
     let (spawn, _) = spawn(start.clone());
     assert!(spawn.stdin.is_empty() && spawn.keep_open);
@@ -77,7 +77,7 @@ fn a_long_lived_one_has_nothing_of_the_prompt_on_its_command_line() {
 }
 
 #[test]
-fn every_setting_of_one_run_has_its_flag() {
+fn every_setting_of_a_one_shot_run_has_a_flag() {
     let full = arguments(with(true, |settings| {
         settings.model = Some("custom:Mock-0".to_owned());
         settings.effort = Some("xhigh".to_owned());
@@ -97,7 +97,7 @@ fn every_setting_of_one_run_has_its_flag() {
 }
 
 #[test]
-fn the_system_prompt_is_a_file_put_before_the_start_in_both_modes() {
+fn the_system_prompt_is_a_file_that_is_written_before_the_start() {
     for one_shot in [true, false] {
         let start = with(one_shot, |settings| settings.system_prompt = Some("be kind".to_owned()));
         let (_, actions) = spawn(start.clone());
@@ -147,7 +147,7 @@ fn a_blank_prompt_fails_the_turn_without_a_process() {
 }
 
 #[test]
-fn below_danger_one_run_is_offered_only_what_the_level_allows() {
+fn below_danger_a_one_shot_run_gets_only_tools_that_are_safe_for_the_level() {
     let level = |safety, mode| {
         arguments(with(true, |settings| (settings.safety, settings.mode) = (safety, mode)))
     };
@@ -164,7 +164,7 @@ fn below_danger_one_run_is_offered_only_what_the_level_allows() {
     let edit = level(Safety::Edit, Mode::Build);
     assert_eq!(tools(&edit), Some(format!("{reading},Create,Edit,ApplyPatch")));
     assert!(has(&edit, &["--auto", "low"]), "{edit:?}");
-    // What Droid calls low risk is what the model calls so: no commands where nobody can be asked.
+    // The model itself decides which commands have low risk, so one-shot runs get no commands.
     for safety in [Safety::Default, Safety::Edit, Safety::Danger] {
         let plan = level(safety, Mode::Plan);
         assert_eq!(tools(&plan).as_deref(), Some(reading));
@@ -179,7 +179,7 @@ fn below_danger_one_run_is_offered_only_what_the_level_allows() {
 }
 
 #[test]
-fn a_name_that_is_none_of_droids_is_left_out_with_a_word_and_never_widens() {
+fn unknown_tool_names_are_reported_and_never_allow_more() {
     let allowed = |one_shot, tools: &[&str]| {
         with(one_shot, |settings| {
             settings.allowed_tools = tools.iter().map(|tool| (*tool).to_owned()).collect()
@@ -200,7 +200,7 @@ fn a_name_that_is_none_of_droids_is_left_out_with_a_word_and_never_widens() {
             .collect();
         assert_eq!(
             said,
-            ["left out of the allowed tools, as Droid has none of that name: Bash, Write"]
+            ["left out of the allowed tools, as Droid has no tools with these names: Bash, Write"]
         );
     }
     for one_shot in [true, false] {
@@ -213,13 +213,13 @@ fn a_name_that_is_none_of_droids_is_left_out_with_a_word_and_never_widens() {
 }
 
 #[test]
-fn a_session_that_is_continued_plans_by_its_tools_and_is_told() {
+fn a_resumed_session_plans_with_restricted_tools_and_an_instruction() {
     let plans = |settings: &mut Settings| settings.mode = Mode::Plan;
     let (run, _) = spawn(StartTurn { native_id: Some(ID.to_owned()), ..with(true, plans) });
     let arguments = format!("{:?}", run.arguments);
     assert!(
         arguments.contains("--session-id") && !arguments.contains("--use-spec"),
-        "Droid refuses both: {arguments}"
+        "Droid refuses the combination: {arguments}"
     );
     assert!(
         arguments.contains("--only-tools")
@@ -232,7 +232,7 @@ fn a_session_that_is_continued_plans_by_its_tools_and_is_told() {
 }
 
 #[test]
-fn a_rule_for_some_uses_of_a_tool_allows_none_of_them_and_says_so() {
+fn a_rule_for_some_uses_of_a_tool_is_reported_and_allows_nothing() {
     for one_shot in [true, false] {
         let allowed = |tools: &[&str]| {
             with(one_shot, |settings| {
@@ -243,7 +243,7 @@ fn a_rule_for_some_uses_of_a_tool_allows_none_of_them_and_says_so() {
         let said = actions.iter().find_map(|action| {
             if let Action::Diagnostic(said) = action { Some(said.text.as_str()) } else { None }
         });
-        let why = "left out of the allowed tools, as Droid has no rules for what a tool is given, and a tool is all or nothing: Execute(git:*)";
+        let why = "left out of the allowed tools, as Droid does not support rules for parts of a tool: Execute(git:*)";
         assert_eq!(said, Some(why));
         assert!(!format!("{actions:?}").contains("Read,Execute"), "{actions:?}");
         let actions = run_alone(allowed(&["Execute(git:*)"]));
@@ -260,7 +260,7 @@ fn run_alone(start: StartTurn) -> Vec<Action> {
 }
 
 #[test]
-fn allowed_tools_narrow_and_never_widen() {
+fn allowed_tools_only_restrict_the_tools_of_the_level() {
     let allowed = |safety, tools: &[&str]| {
         with(true, |settings| {
             settings.safety = safety;
@@ -280,7 +280,7 @@ fn allowed_tools_narrow_and_never_widen() {
 }
 
 #[test]
-fn only_danger_skips_questions_in_a_long_lived_one_too() {
+fn only_danger_skips_questions_in_a_long_lived_process() {
     for (safety, mode, skips) in [
         (Safety::Default, Mode::Build, false),
         (Safety::Edit, Mode::Build, false),
@@ -294,7 +294,7 @@ fn only_danger_skips_questions_in_a_long_lived_one_too() {
 }
 
 #[test]
-fn files_are_named_in_the_prompt() {
+fn the_prompt_contains_the_paths_of_files() {
     let file = Attachment {
         blob: 7,
         name: "notes.txt".to_owned(),

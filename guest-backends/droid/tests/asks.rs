@@ -1,4 +1,4 @@
-//! The questions of Droid, and how they are answered: always, and never with an error.
+//! Droid's questions. Each request gets an answer, and never an error.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
@@ -16,10 +16,10 @@ fn answer(play: &mut Live, ask: u32, decision: Decision) -> &mut Live {
     play.command(Command::Answer(Answer { ask, decision }))
 }
 
-/// The results of what Droid asked, in order.
+/// Returns the results of Droid's requests, in order.
 fn replies(play: &Live) -> Vec<Value> {
     for line in &play.written {
-        assert!(!line.contains(r#""error""#), "Droid hangs over an error: {line}");
+        assert!(!line.contains(r#""error""#), "Droid hangs after an error: {line}");
     }
     play.written_with(r#""type":"response""#)
         .into_iter()
@@ -27,7 +27,7 @@ fn replies(play: &Live) -> Vec<Value> {
         .collect()
 }
 
-/// Plays a dialogue up to its first ask.
+/// Plays a dialogue up to its first question.
 fn asked(name: &str) -> Live {
     let mut play = play(name);
     play.start(live("Go on")).until(|action| matches!(action, Action::Ask(_)));
@@ -35,7 +35,7 @@ fn asked(name: &str) -> Live {
 }
 
 #[test]
-fn a_permission_is_asked_with_what_it_is_about_and_given_once() {
+fn a_permission_request_describes_the_tool_use_and_is_granted_once() {
     let mut play = asked("live-allow-once");
     {
         let asks = asks(&play.actions);
@@ -61,11 +61,11 @@ fn a_permission_is_asked_with_what_it_is_about_and_given_once() {
 }
 
 #[test]
-fn always_is_the_option_that_droid_names_and_lasts_into_the_next_turn() {
+fn always_selects_droids_option_and_applies_to_later_turns() {
     let mut play = asked("live-allow-always");
     answer(&mut play, 1, Decision::AllowAlways).finish().check();
     assert_eq!(replies(&play), [json!({"selectedOption": "proceed_always"})]);
-    assert_eq!(asks(&play.actions).len(), 1, "the second command is not asked for");
+    assert_eq!(asks(&play.actions).len(), 1, "the second command needs no question");
     let mut play = asked("live-allow-always");
     answer(&mut play, 1, Decision::AllowAlways)
         .until(|action| matches!(action, Action::TurnDone(_)));
@@ -73,12 +73,12 @@ fn always_is_the_option_that_droid_names_and_lasts_into_the_next_turn() {
     assert_eq!(
         play.written_with("update_session_settings").len(),
         0,
-        "what was allowed for the session stays so"
+        "the decision for the session is kept"
     );
 }
 
 #[test]
-fn a_lower_safety_takes_back_what_was_always_allowed() {
+fn a_lower_safety_level_revokes_always_decisions() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until(|action| matches!(action, Action::TurnDone(_)));
     let mut second = turn(2, "Write");
@@ -93,11 +93,15 @@ fn a_lower_safety_takes_back_what_was_always_allowed() {
         play.written_with("update_session_settings")[0]["params"],
         json!({"autonomyLevel": "off"})
     );
-    assert_eq!(play.written_with("add_user_message").len(), 2, "it waits until that is in force");
+    assert_eq!(
+        play.written_with("add_user_message").len(),
+        2,
+        "the prompt waits until the level is applied"
+    );
 }
 
 #[test]
-fn always_without_such_an_option_is_once() {
+fn without_an_option_for_always_only_this_use_is_allowed() {
     let mut play = asked("live-allow-once");
     play.cut().say(
         &json!({"type": "request", "id": "x", "method": "droid.request_permission", "params": {
@@ -110,7 +114,7 @@ fn always_without_such_an_option_is_once() {
 }
 
 #[test]
-fn a_refusal_ends_the_turn_and_says_so() {
+fn a_refusal_ends_the_turn_with_a_notice() {
     for (decision, reply, outcome, notice) in [
         (Decision::Deny(None), json!({"selectedOption": "cancel"}), Outcome::Completed, true),
         (
@@ -135,7 +139,7 @@ fn a_refusal_ends_the_turn_and_says_so() {
 }
 
 #[test]
-fn several_uses_at_once_are_one_ask_that_shows_them_all() {
+fn several_tool_uses_in_one_request_are_shown_in_one_question() {
     let mut play = asked("live-parallel-permission");
     {
         let asks = asks(&play.actions);
@@ -153,7 +157,7 @@ fn several_uses_at_once_are_one_ask_that_shows_them_all() {
 }
 
 #[test]
-fn edits_in_the_working_directory_are_what_the_level_edit_allows() {
+fn the_level_edit_allows_edits_in_the_working_directory() {
     let mut play = play("live-edit-inside");
     let mut first = live("Write");
     first.settings.safety = Safety::Edit;
@@ -180,7 +184,7 @@ fn edits_in_the_working_directory_are_what_the_level_edit_allows() {
 }
 
 #[test]
-fn nothing_else_is_allowed_by_the_level_edit() {
+fn the_level_edit_allows_nothing_else() {
     let ask = |kind: &str, details: Value, name: &str| {
         json!({"type": "request", "id": "x", "method": "droid.request_permission", "params": {
             "toolUses": [{"toolUse": {"id": "t", "name": name, "input": {}}, "confirmationType": kind, "details": details}],
@@ -238,7 +242,7 @@ fn nothing_else_is_allowed_by_the_level_edit() {
 }
 
 #[test]
-fn a_diff_comes_with_an_edit() {
+fn edits_are_reported_with_diffs() {
     let mut play = asked("live-create-edit");
     answer(&mut play, 1, Decision::AllowOnce).until(|action| matches!(action, Action::Ask(_)));
     answer(&mut play, 2, Decision::AllowOnce).finish().check();
@@ -254,7 +258,7 @@ fn a_diff_comes_with_an_edit() {
 }
 
 #[test]
-fn a_plan_is_put_before_people_and_approved() {
+fn a_plan_is_submitted_for_approval() {
     let mut play = play("live-plan-approved");
     let mut start = live("Plan");
     start.settings.mode = Mode::Plan;
@@ -273,7 +277,7 @@ fn a_plan_is_put_before_people_and_approved() {
 }
 
 #[test]
-fn after_a_plan_was_approved_the_next_plan_is_one_again() {
+fn the_planning_mode_is_restored_after_an_approved_plan() {
     let mut play = play("live-plan-approved");
     let mut start = live("Plan");
     start.settings.mode = Mode::Plan;
@@ -288,7 +292,7 @@ fn after_a_plan_was_approved_the_next_plan_is_one_again() {
 }
 
 #[test]
-fn a_plan_that_is_refused_ends_the_turn() {
+fn a_refused_plan_ends_the_turn() {
     let mut play = play("live-plan-denied");
     let mut start = live("Plan");
     start.settings.mode = Mode::Plan;
@@ -300,7 +304,7 @@ fn a_plan_that_is_refused_ends_the_turn() {
 }
 
 #[test]
-fn questions_are_asked_and_every_one_gets_an_answer() {
+fn every_question_of_a_request_gets_an_answer() {
     let mut play = asked("live-questions-answered");
     {
         let asks = asks(&play.actions);
@@ -339,7 +343,7 @@ fn questions_are_asked_and_every_one_gets_an_answer() {
 }
 
 #[test]
-fn questions_nobody_answers_are_called_off() {
+fn dismissed_questions_are_cancelled() {
     let mut play = asked("live-questions-dismissed");
     answer(&mut play, 1, Decision::Dismissed).finish().check();
     assert_eq!(replies(&play), [json!({"cancelled": true, "answers": []})]);
@@ -348,7 +352,7 @@ fn questions_nobody_answers_are_called_off() {
 }
 
 #[test]
-fn an_interrupt_takes_the_ask_back_and_a_late_answer_goes_nowhere() {
+fn an_interrupt_withdraws_the_question_and_a_late_answer_is_ignored() {
     let mut play = asked("live-interrupt-ask");
     play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 }))
         .until_agent("permission_resolved");
@@ -365,7 +369,7 @@ fn an_interrupt_takes_the_ask_back_and_a_late_answer_goes_nowhere() {
 }
 
 #[test]
-fn what_is_not_understood_or_comes_out_of_turn_is_refused_not_failed() {
+fn unknown_requests_and_requests_between_turns_are_refused_without_an_error() {
     let request =
         json!({"type": "request", "id": "x", "method": "droid.launch_rocket", "params": {}})
             .to_string();
@@ -387,7 +391,7 @@ fn what_is_not_understood_or_comes_out_of_turn_is_refused_not_failed() {
 }
 
 #[test]
-fn a_request_that_comes_twice_is_asked_once() {
+fn a_repeated_request_is_asked_once() {
     let mut play = asked("live-allow-once");
     let line = json!({"type": "request", "id": "5545e136-255d-4485-acf1-22b6aa2acba0", "method": "droid.request_permission", "params": {}});
     play.say(&line.to_string());

@@ -1,11 +1,11 @@
-//! Stopping a one-shot run.
+//! Interrupts of a one-shot run.
 
 use aetheel_backend_sdk::fixture::{TURN, run, start};
 use aetheel_backend_sdk::wit::{Action, Command, Exit, Exited, Input, Outcome, Signal, Spawned};
 use droid::Backend;
 
 #[test]
-fn an_interrupt_kills_the_agent_and_is_the_outcome() {
+fn an_interrupt_kills_the_agent_and_ends_the_turn_as_interrupted() {
     let inputs = vec![
         Input::Spawned(Spawned { proc: 1, agent_version: None }),
         Input::Command(Command::Interrupt(TURN)),

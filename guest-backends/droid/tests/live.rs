@@ -1,5 +1,5 @@
-//! Recorded dialogues with a long-lived Droid 0.225.2: turns, sessions, settings, and their ends.
-//! Droid's questions are in `asks.rs`.
+//! Recorded dialogues with a long-lived Droid 0.225.2: turns, sessions, and settings. Questions are
+//! in `asks.rs`.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
@@ -27,11 +27,11 @@ fn failed(outcome: &Outcome) -> FailureKind {
 }
 
 #[test]
-fn a_first_turn_opens_a_session_and_a_second_finds_it_warm() {
+fn the_first_turn_opens_a_session_that_the_second_turn_uses() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until(|action| matches!(action, Action::TurnDone(_)));
     play.start(turn(2, "Again")).finish().check();
-    assert!(play.check_moving() > 0, "another instance goes on with it");
+    assert!(play.check_moving() > 0, "another instance continues with the process");
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
     assert_eq!(
         (done_text(&play, 0).as_str(), done_text(&play, 1).as_str()),
@@ -43,9 +43,13 @@ fn a_first_turn_opens_a_session_and_a_second_finds_it_warm() {
         .map(|done| done.usage.clone().unwrap())
         .map(|usage| (usage.input, usage.cached, usage.output))
         .collect();
-    assert_eq!(usage, [(200, 20, 40), (100, 10, 20)], "each of its own turn");
+    assert_eq!(
+        usage,
+        [(200, 20, 40), (100, 10, 20)],
+        "the usage is counted separately for each turn"
+    );
     assert_eq!(spawns(&play.actions).len(), 1);
-    // The host keeps the last one; each turn tells it.
+    // Each turn reports the id, and the host saves the last one.
     assert!(ready(&play.actions).iter().all(|id| id == "d1237233-3c08-439c-b93e-a882b205597b"));
     assert_eq!(ready(&play.actions).len(), 2);
     let thinking: String = events(&play.actions, 1)
@@ -58,7 +62,7 @@ fn a_first_turn_opens_a_session_and_a_second_finds_it_warm() {
     assert_eq!(
         shown(&play.actions, 1),
         done_text(&play, 0),
-        "the pieces are the answer, and the whole adds nothing"
+        "the pieces are the answer, and complete blocks add nothing"
     );
     assert!(
         events(&play.actions, 1)
@@ -85,7 +89,7 @@ fn nothing_recorded_is_unrecognised() {
 }
 
 #[test]
-fn a_session_is_resumed_and_its_history_is_not_told_again() {
+fn a_session_is_resumed_without_repeating_its_history() {
     let mut play = play("live-resume");
     let id = "d1237233-3c08-439c-b93e-a882b205597b";
     play.start(StartTurn { native_id: Some(id.to_owned()), ..live("Recall") }).finish().check();
@@ -96,7 +100,7 @@ fn a_session_is_resumed_and_its_history_is_not_told_again() {
 }
 
 #[test]
-fn an_unknown_session_is_told_and_the_next_turn_opens_a_new_one() {
+fn an_unknown_session_fails_the_turn_and_the_next_turn_opens_a_new_session() {
     let mut play = play("live-resume-unknown");
     play.start(StartTurn {
         native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
@@ -110,7 +114,7 @@ fn an_unknown_session_is_told_and_the_next_turn_opens_a_new_one() {
 }
 
 #[test]
-fn a_fork_is_a_copy_that_is_loaded_in_its_turn() {
+fn a_fork_creates_a_copy_and_then_loads_it() {
     let mut play = play("live-restart-2");
     play.start(StartTurn {
         native_id: Some("the-original".to_owned()),
@@ -129,10 +133,10 @@ fn a_fork_is_a_copy_that_is_loaded_in_its_turn() {
 }
 
 #[test]
-fn a_prompt_that_comes_while_droid_starts_waits() {
+fn a_prompt_waits_while_droid_starts() {
     let mut play = play("live-hello");
     play.start(live("Hello")).command(INTERRUPT);
-    assert_eq!(play.outcomes(), [&Outcome::Interrupted], "nothing was handed over yet");
+    assert_eq!(play.outcomes(), [&Outcome::Interrupted], "the prompt was not sent yet");
     play.start(turn(2, "Instead"))
         .until(|action| matches!(action, Action::TurnDone(done) if done.turn == 2));
     let prompts = play.written_with("add_user_message");
@@ -142,7 +146,7 @@ fn a_prompt_that_comes_while_droid_starts_waits() {
 }
 
 #[test]
-fn an_interrupt_in_the_text_ends_the_turn_and_leaves_droid_alive() {
+fn an_interrupt_during_text_ends_the_turn_and_the_process_serves_the_next_turn() {
     let mut play = play("live-interrupt-text");
     play.start(live("Talk"))
         .until_host("interrupt_session")
@@ -150,12 +154,12 @@ fn an_interrupt_in_the_text_ends_the_turn_and_leaves_droid_alive() {
         .until(|action| matches!(action, Action::TurnDone(_)));
     assert_eq!(shown(&play.actions, 1), "chunk0 chunk1 chunk2 ");
     play.start(turn(2, "Alive?")).finish().check();
-    assert!(play.check_moving() > 0, "another instance goes on with it");
+    assert!(play.check_moving() > 0, "another instance continues with the process");
     assert_eq!(play.outcomes(), [&Outcome::Interrupted, &Outcome::Completed]);
 }
 
 #[test]
-fn an_interrupt_in_a_tool_ends_it_once_though_its_result_comes_twice() {
+fn an_interrupted_tool_use_ends_once_although_its_result_is_repeated() {
     let mut play = play("live-interrupt-tool");
     play.start(live("Sleep")).until_host("interrupt_session").command(INTERRUPT).finish().check();
     assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
@@ -163,23 +167,23 @@ fn an_interrupt_in_a_tool_ends_it_once_though_its_result_comes_twice() {
 }
 
 #[test]
-fn an_interrupt_right_after_the_prompt_is_heard() {
+fn an_interrupt_right_after_the_prompt_ends_the_turn() {
     let mut play = play("live-interrupt-early");
     play.start(live("Talk")).until_host("add_user_message").command(INTERRUPT).finish().check();
     assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
 }
 
 #[test]
-fn errors_of_the_model_end_the_turn_by_their_kind_and_leave_droid_alive() {
+fn model_errors_fail_the_turn_and_the_process_serves_the_next_turn() {
     let mut play = play("live-error-400");
     play.start(live("Bad")).until(|action| matches!(action, Action::TurnDone(_)));
     play.start(turn(2, "Alive?")).finish().check();
-    assert!(play.check_moving() > 0, "another instance goes on with it");
+    assert!(play.check_moving() > 0, "another instance continues with the process");
     assert_eq!(failed(play.outcomes()[0]), FailureKind::BadRequest);
     assert!(
         matches!(play.outcomes()[0], Outcome::Failed(failure) if failure.message == "prompt is bad (400)")
     );
-    assert_eq!(shown(&play.actions, 1), "", "what Droid says of it to people is no answer");
+    assert_eq!(shown(&play.actions, 1), "", "Droid's error text is not part of the answer");
     assert_eq!(play.outcomes()[1], &Outcome::Completed);
     let mut play = self::play("live-error-401");
     play.start(live("Bad")).finish().check();
@@ -187,7 +191,7 @@ fn errors_of_the_model_end_the_turn_by_their_kind_and_leave_droid_alive() {
 }
 
 #[test]
-fn every_reason_for_an_end_has_its_outcome() {
+fn every_reason_for_the_end_of_a_turn_has_an_outcome() {
     for (reason, error, kind) in [
         (
             "model_rate_limited",
@@ -234,7 +238,7 @@ fn every_reason_for_an_end_has_its_outcome() {
 }
 
 #[test]
-fn retries_are_told_and_what_was_retracted_is_withdrawn() {
+fn retries_are_reported_and_retracted_text_is_withdrawn() {
     let mut play = play("live-retry");
     play.start(live("Go")).finish().check();
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
@@ -270,7 +274,7 @@ fn retries_are_told_and_what_was_retracted_is_withdrawn() {
 }
 
 #[test]
-fn what_droid_has_the_model_say_of_open_to_dos_does_not_take_the_place_of_the_answer() {
+fn replies_to_reminders_of_open_todos_do_not_replace_the_answer() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
     let says = |id: &str, text: &str| {
@@ -290,15 +294,11 @@ fn what_droid_has_the_model_say_of_open_to_dos_does_not_take_the_place_of_the_an
         &serde_json::json!({"type": "agent_turn_completed", "reason": "completed"}),
     ));
     assert_eq!(play.done()[0].text.as_deref(), Some("The answer is 42."));
-    assert_eq!(
-        shown(&play.actions, 1),
-        "First I plan.The answer is 42.",
-        "nor is it left standing"
-    );
+    assert_eq!(shown(&play.actions, 1), "First I plan.The answer is 42.", "the reply is withdrawn");
 }
 
 #[test]
-fn an_image_goes_along_as_bytes_of_the_host() {
+fn images_are_sent_as_blobs_that_the_host_inserts() {
     let mut play = play("live-image");
     let image = Attachment {
         blob: 7,
@@ -332,7 +332,7 @@ fn an_image_goes_along_as_bytes_of_the_host() {
 }
 
 #[test]
-fn settings_that_differ_are_put_before_the_prompt() {
+fn changed_settings_are_applied_before_the_prompt() {
     let mut play = play("live-settings");
     play.start(live("a")).until(|action| matches!(action, Action::TurnDone(_)));
     let mut second = turn(2, "b");
@@ -341,7 +341,7 @@ fn settings_that_differ_are_put_before_the_prompt() {
     second.settings.mode = Mode::Plan;
     play.start(second).until(|action| matches!(action, Action::TurnDone(done) if done.turn == 2));
     play.start(turn(3, "c")).finish().check();
-    assert!(play.check_moving() > 0, "another instance goes on with it");
+    assert!(play.check_moving() > 0, "another instance continues with the process");
     assert_eq!(play.outcomes(), [&Outcome::Completed; 3]);
     let updates: Vec<_> = play
         .written_with("update_session_settings")
@@ -350,7 +350,11 @@ fn settings_that_differ_are_put_before_the_prompt() {
         .collect();
     let back = serde_json::json!({"modelId": "custom:Mock-0", "reasoningEffort": "high", "interactionMode": "auto"});
     let there = serde_json::json!({"modelId": "custom:Two-1", "reasoningEffort": "off", "interactionMode": "spec", "autonomyLevel": "off"});
-    assert_eq!(updates, [there, back], "what is chosen, and what the session had before");
+    assert_eq!(
+        updates,
+        [there, back],
+        "the selected settings, and then the session's original ones"
+    );
     let order: Vec<_> = play
         .written
         .iter()
@@ -362,7 +366,7 @@ fn settings_that_differ_are_put_before_the_prompt() {
 }
 
 #[test]
-fn a_lower_safety_or_another_system_prompt_starts_droid_anew_and_resumes() {
+fn a_lower_safety_level_or_a_new_system_prompt_restarts_droid_and_resumes_the_session() {
     let mut play = play("live-restart");
     let mut first = live("one");
     first.settings.safety = Safety::Danger;
@@ -370,7 +374,7 @@ fn a_lower_safety_or_another_system_prompt_starts_droid_anew_and_resumes() {
     let mut second = turn(2, "two");
     second.settings.system_prompt = Some("be kind".to_owned());
     play.start(second);
-    assert_eq!(spawns(&play.actions).len(), 1, "the old one leaves first");
+    assert_eq!(spawns(&play.actions).len(), 1, "the old process exits first");
     assert!(
         play.written_with("interrupt_session").len() == 1
             && play.written_with("close_session").len() == 1
@@ -391,11 +395,11 @@ fn a_lower_safety_or_another_system_prompt_starts_droid_anew_and_resumes() {
         play.written_with("load_session")[0]["params"]["sessionId"],
         ready(&play.actions)[0]
     );
-    assert_eq!(play.outcomes().len(), 1, "the second turn goes on");
+    assert_eq!(play.outcomes().len(), 1, "the second turn continues");
 }
 
 #[test]
-fn a_model_that_droid_does_not_know_fails_the_turn() {
+fn an_unknown_model_fails_the_turn() {
     let mut play = play("live-model-unknown");
     let mut start = live("Hello");
     start.settings.model = Some("nope".to_owned());
@@ -409,7 +413,7 @@ fn a_model_that_droid_does_not_know_fails_the_turn() {
 }
 
 #[test]
-fn allowed_tools_are_put_and_taken_back() {
+fn allowed_tools_are_restricted_and_changed() {
     let mut play = play("live-hello");
     let mut first = live("Hello");
     first.settings.allowed_tools =
@@ -431,7 +435,7 @@ fn allowed_tools_are_put_and_taken_back() {
 }
 
 #[test]
-fn a_steered_message_is_told_injected_when_the_model_gets_it() {
+fn a_steered_message_is_reported_as_injected_when_the_model_receives_it() {
     let mut play = play("live-steer");
     play.start(live("Work"))
         .until_host("STEER")
@@ -448,15 +452,15 @@ fn a_steered_message_is_told_injected_when_the_model_gets_it() {
 }
 
 #[test]
-fn a_message_steered_into_the_last_words_is_answered_in_the_same_turn() {
+fn a_message_that_is_steered_at_the_end_is_answered_in_the_same_turn() {
     let mut play = play("live-steer-late");
     play.start(live("Talk")).until_host("STEER").command(steer(5, Delivery::Steer));
     play.until(|action| matches!(action, Action::TurnDone(_)));
     assert_eq!(steered(&play.actions), [(5, SteerOutcome::Injected)]);
     play.start(turn(2, "And now?")).finish().check();
-    assert!(play.check_moving() > 0, "another instance goes on with it");
+    assert!(play.check_moving() > 0, "another instance continues with the process");
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
-    assert_eq!(play.done()[0].usage.clone().unwrap().output, 60, "both runs are paid for");
+    assert_eq!(play.done()[0].usage.clone().unwrap().output, 60, "the usage includes both runs");
     assert!(
         shown(&play.actions, 1).contains("slow7")
             && shown(&play.actions, 1).matches("ANSWER").count() == 2
@@ -464,7 +468,7 @@ fn a_message_steered_into_the_last_words_is_answered_in_the_same_turn() {
 }
 
 #[test]
-fn a_steered_message_is_dropped_by_an_interrupt() {
+fn an_interrupt_drops_a_steered_message() {
     let mut play = play("live-steer-interrupt");
     play.start(live("Talk")).until_host("STEER").command(steer(5, Delivery::Steer));
     play.until_host("interrupt_session").command(INTERRUPT).finish().check();
@@ -473,7 +477,7 @@ fn a_steered_message_is_dropped_by_an_interrupt() {
 }
 
 #[test]
-fn what_cannot_be_steered_is_for_the_host_to_keep() {
+fn messages_that_cannot_be_steered_stay_with_the_host() {
     let mut play = play("live-steer");
     play.start(live("Work")).command(steer(4, Delivery::Steer));
     play.until_host("STEER")
@@ -483,7 +487,7 @@ fn what_cannot_be_steered_is_for_the_host_to_keep() {
 }
 
 #[test]
-fn a_droid_that_dies_in_a_turn_loses_it_and_the_session_is_loaded_by_the_next() {
+fn a_crash_loses_the_turn_and_the_next_process_loads_the_session() {
     let mut play = play("live-interrupt-text");
     play.start(live("Talk")).until_agent("chunk1").cut();
     play.input(Input::Line(aetheel_backend_sdk::wit::Line {
@@ -511,7 +515,7 @@ fn a_droid_that_dies_in_a_turn_loses_it_and_the_session_is_loaded_by_the_next() 
 }
 
 #[test]
-fn a_droid_that_is_not_there_or_does_not_start_fails_the_turn() {
+fn a_missing_program_or_a_failed_start_fails_the_turn() {
     let mut play = play("live-hello");
     play.start(live("Hello"));
     play.input(Input::SpawnFailed(SpawnFailed {
@@ -532,7 +536,7 @@ fn a_droid_that_is_not_there_or_does_not_start_fails_the_turn() {
 }
 
 #[test]
-fn a_turn_that_was_finished_while_droid_was_leaving_is_complete() {
+fn a_turn_that_ends_during_the_shutdown_is_complete() {
     let mut play = play("live-stdin-closed");
     play.start(live("Talk")).finish().check();
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
@@ -540,7 +544,7 @@ fn a_turn_that_was_finished_while_droid_was_leaving_is_complete() {
 }
 
 #[test]
-fn an_error_under_the_id_of_the_prompt_that_droid_had_taken_ends_the_turn() {
+fn a_late_error_for_an_accepted_prompt_ends_the_turn() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
     let id = play.id_of("droid.add_user_message").unwrap();
@@ -554,7 +558,7 @@ fn an_error_under_the_id_of_the_prompt_that_droid_had_taken_ends_the_turn() {
 }
 
 #[test]
-fn on_shutdown_droid_is_interrupted_closed_and_in_the_end_stopped() {
+fn a_shutdown_interrupts_and_closes_droid_and_finally_stops_the_process() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until(|action| matches!(action, Action::TurnDone(_)));
     let before = play.actions.len();
@@ -564,12 +568,12 @@ fn on_shutdown_droid_is_interrupted_closed_and_in_the_end_stopped() {
     assert!(play.actions[before..].contains(&Action::CloseStdin(1)));
     assert!(
         !play.actions.iter().any(|action| matches!(action, Action::Stop(_))),
-        "it may leave by itself"
+        "the process can exit by itself"
     );
     play.elapse(2000.0);
     assert!(
         matches!(play.actions.last(), Some(Action::Stop(stop)) if stop.proc == 1),
-        "a hung one does not"
+        "a process that hangs is stopped"
     );
     play.exit(Exit::Signal(9));
     assert_eq!(spawns(&play.actions).len(), 1);
@@ -587,7 +591,7 @@ fn queries_are_answered_by_a_live_droid() {
     play.until_agent("newSessionId");
     let compacted = ready(&play.actions).last().unwrap().clone();
     play.start(turn(2, "b")).finish().check();
-    assert!(play.check_moving() > 0, "another instance goes on with it");
+    assert!(play.check_moving() > 0, "another instance continues with the process");
     play.command(query(5, QueryKind::Sessions));
     let answers: Vec<_> = play
         .actions
@@ -618,7 +622,7 @@ fn queries_are_answered_by_a_live_droid() {
 }
 
 #[test]
-fn models_are_listed_with_their_efforts_and_a_health_query_may_start_droid() {
+fn models_are_listed_with_their_efforts_and_queries_can_start_droid() {
     let mut play = play("live-queries");
     play.command(Command::Query(Query { query: 1, session: None, kind: QueryKind::Models }));
     assert_eq!(spawns(&play.actions).len(), 1);
@@ -638,7 +642,7 @@ fn models_are_listed_with_their_efforts_and_a_health_query_may_start_droid() {
 }
 
 #[test]
-fn droid_talking_to_itself_between_turns_is_left_alone() {
+fn output_between_turns_is_ignored() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until(|action| matches!(action, Action::TurnDone(_)));
     let before = play.actions.len();
@@ -652,7 +656,7 @@ fn droid_talking_to_itself_between_turns_is_left_alone() {
 }
 
 #[test]
-fn notices_are_few_and_for_people() {
+fn compaction_and_mcp_sign_in_are_reported_as_notices() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
     play.say(&play::note(
@@ -667,7 +671,7 @@ fn notices_are_few_and_for_people() {
 }
 
 #[test]
-fn a_second_turn_at_once_is_refused_and_harms_nothing() {
+fn a_concurrent_turn_is_refused_without_side_effects() {
     let mut play = play("live-hello");
     play.start(live("Hello")).start(turn(2, "Too soon"));
     assert_eq!(failed(play.outcomes()[0]), FailureKind::Unsupported);

@@ -1,5 +1,5 @@
-//! The actions for recorded runs of Droid 0.225.2, one process a turn: every run whole (with the
-//! actions beside it), and the hazards by name.
+//! Recorded runs of Droid 0.225.2 with one process for each turn. All runs are compared with their
+//! expected actions, and special cases have their own tests.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn no_output_of_a_recorded_run_is_unrecognised() {
 }
 
 #[test]
-fn what_is_shown_is_the_answer_once() {
+fn the_answer_is_shown_exactly_once() {
     for name in ["plain", "unicode-newlines", "stdin-prompt", "sigint-stream", "reasoning-high"] {
         let actions = actions(name);
         assert_eq!(done(&actions).outcome, Outcome::Completed, "{name}");
@@ -57,7 +57,7 @@ fn what_is_shown_is_the_answer_once() {
 }
 
 #[test]
-fn an_error_is_told_by_its_kind_and_in_the_words_of_the_service() {
+fn errors_are_reported_with_their_kind_and_the_providers_message() {
     for (name, kind, words) in [
         ("error-400", FailureKind::BadRequest, "mock: scripted error 400 (400)"),
         ("error-401", FailureKind::Authentication, "mock: invalid credentials (401)"),
@@ -65,12 +65,12 @@ fn an_error_is_told_by_its_kind_and_in_the_words_of_the_service() {
         ("refusal", FailureKind::Refused, "content moderation policy"),
         ("server-down", FailureKind::Overloaded, "Connection error."),
         ("spec-mode", FailureKind::Refused, "insufficient permission"),
-        // These print nothing on stdout: stderr has the reason.
+        // The reason is only on stderr.
         ("model-unknown", FailureKind::ModelNotFound, "Available custom models"),
         ("only-tools-claude-names", FailureKind::BadRequest, "Unknown tool identifier"),
         ("bad-flag", FailureKind::BadRequest, "unknown option"),
         ("sys-append-missing", FailureKind::Other, "Failed to read"),
-        // And this one nothing at all.
+        // The reason is neither on stdout nor on stderr.
         ("resume-unknown", FailureKind::SessionUnknown, "could not load the session"),
     ] {
         let (found, message) = failure(name);
@@ -80,13 +80,13 @@ fn an_error_is_told_by_its_kind_and_in_the_words_of_the_service() {
 }
 
 #[test]
-fn an_error_on_the_way_that_droid_got_over_is_no_failure() {
+fn an_error_that_droid_recovers_from_does_not_fail_the_turn() {
     let actions = actions("error-429-once");
     assert_eq!(done(&actions).outcome, Outcome::Completed);
 }
 
 #[test]
-fn an_end_without_a_result_is_no_success_even_with_exit_code_0() {
+fn an_exit_without_a_result_is_never_a_success() {
     let fixture = Fixture::load(&folder().join("plain"));
     let mut inputs = fixture.inputs();
     inputs.retain(
@@ -102,7 +102,7 @@ fn an_end_without_a_result_is_no_success_even_with_exit_code_0() {
 }
 
 #[test]
-fn a_process_that_lingers_after_its_completion_is_not_waited_for() {
+fn the_turn_does_not_wait_for_a_process_that_lingers_after_its_completion() {
     let fixture = Fixture::load(&folder().join("plain"));
     let mut inputs = fixture.inputs();
     inputs.pop();
@@ -117,7 +117,7 @@ fn a_process_that_lingers_after_its_completion_is_not_waited_for() {
 }
 
 #[test]
-fn tools_have_their_kinds_their_ends_and_their_diffs() {
+fn tool_uses_have_kinds_and_results() {
     for (name, kinds) in [
         ("tool-shell", &["bash"][..]),
         ("tool-edit", &["file_read", "file_edit"]),
@@ -143,7 +143,7 @@ fn tools_have_their_kinds_their_ends_and_their_diffs() {
 }
 
 #[test]
-fn a_written_file_and_a_plan_are_told() {
+fn a_written_file_and_a_plan_are_reported() {
     let call = |name: &str, input: &str| {
         format!(
             r#"{{"type":"tool_call","id":"t","messageId":"m","toolId":"{name}","toolName":"{name}","parameters":{input}}}"#
@@ -171,7 +171,7 @@ fn a_written_file_and_a_plan_are_told() {
 }
 
 #[test]
-fn the_answer_is_told_where_the_last_words_are_droids_own_about_its_to_dos() {
+fn a_reply_to_a_reminder_of_open_todos_does_not_replace_the_answer() {
     let says = |id: &str, text: &str| {
         format!(r#"{{"type":"message","role":"assistant","id":"{id}","text":"{text}"}}"#)
     };
@@ -189,14 +189,15 @@ fn the_answer_is_told_where_the_last_words_are_droids_own_about_its_to_dos() {
 }
 
 #[test]
-fn a_session_is_told_and_a_lost_one_is_noticed() {
+fn the_session_is_reported_and_a_lost_session_causes_a_notice() {
     let resumed = actions("resume-2");
     let fixture = Fixture::load(&folder().join("resume-2"));
     assert_eq!(Some(&ready(&resumed)[0].native_id), fixture.start.native_id.as_ref());
     assert_eq!(notices(&resumed), [""; 0]);
-    // Any id is taken, and begun anew when it is unknown: only the count of rounds gives it away.
+    // Droid accepts any id, and starts a new session for an unknown one. Only the number of rounds
+    // shows it.
     assert_eq!(notices(&actions("resume-malformed")).len(), 1);
-    // A copy has an id of its own and keeps the conversation.
+    // A copy has a new id and keeps the conversation.
     assert_eq!(notices(&actions("fork")), [""; 0]);
     let mut moved = fixture.clone();
     moved.stdout[0] = moved.stdout[0].replace(fixture.start.native_id.as_ref().unwrap(), "another");
@@ -205,15 +206,15 @@ fn a_session_is_told_and_a_lost_one_is_noticed() {
 }
 
 #[test]
-fn usage_is_that_of_the_turn_or_none() {
+fn usage_is_reported_only_if_it_is_known_for_the_turn() {
     let usage = done(&actions("plain")).usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output), (1020, 200, 5));
-    // A resumed session tells the sum over all its turns.
+    // A resumed session reports the sum of all its turns.
     assert_eq!(done(&actions("resume-2")).usage, None);
 }
 
 #[test]
-fn thinking_is_told_apart_from_the_answer() {
+fn thinking_is_separate_from_the_answer() {
     let actions = actions("think-tool");
     assert!(thoughts(&actions)[0].contains("Thinking about step 0"));
     assert!(!shown(&actions).concat().contains("Thinking about"));

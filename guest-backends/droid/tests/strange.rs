@@ -1,5 +1,5 @@
-//! Output nobody has seen yet, and disturbed recordings: told as unrecognised, never
-//! dropped, never the end of a link, and one end a turn.
+//! Unknown output and disturbed recordings: unknown output is reported as unrecognised and never
+//! dropped, links survive, and each turn ends exactly once.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
@@ -29,7 +29,7 @@ fn unknown(actions: &[Action]) -> Vec<Unrecognised> {
 }
 
 #[test]
-fn whatever_is_new_in_one_run_is_named_with_its_place_and_kept() {
+fn unknown_output_of_a_one_shot_run_is_reported_with_its_path_and_sample() {
     for (text, what, path) in [
         ("Debugger attached.", "line that is not a JSON object", None),
         ("42", "line that is not a JSON object", None),
@@ -54,11 +54,11 @@ fn whatever_is_new_in_one_run_is_named_with_its_place_and_kept() {
 }
 
 #[test]
-fn whatever_is_new_in_a_dialogue_is_named_with_its_place_and_kept() {
+fn unknown_output_in_a_dialogue_is_reported_with_its_path_and_sample() {
     let message = |message| note(&json!({"type": "create_message", "message": message}));
     for (text, what, path) in [
         ("Debugger attached.".to_owned(), "line that is not a JSON object", None),
-        ("{}".to_owned(), "line that is no message", None),
+        ("{}".to_owned(), "line that is not a message", None),
         (
             json!({"method": "droid.sing", "params": {}}).to_string(),
             r#"notification "droid.sing""#,
@@ -112,7 +112,7 @@ fn ignored_lines_are_not_unrecognised() {
 }
 
 #[test]
-fn a_sub_agent_says_what_it_does_through_its_tool() {
+fn the_activity_of_a_sub_agent_is_output_of_its_tool() {
     let mut play = play("live-hello");
     play.start(live("Hello")).until_host("add_user_message").cut();
     let task = json!({"type": "tool_call", "toolUse": {"id": "t", "name": "Task", "input": {"description": "look around"}}});
@@ -133,7 +133,7 @@ fn a_sub_agent_says_what_it_does_through_its_tool() {
     assert_eq!(said, ["[Grep]\n", "found it\n"]);
 }
 
-/// All that a host may have said and heard in a dialogue, commands in between.
+/// Returns the inputs of a dialogue.
 fn inputs_of(name: &str) -> Vec<Input> {
     let mut play = play(name);
     let mut first = live("Go on");
@@ -193,13 +193,13 @@ proptest! {
             let at = 1 + at.index(inputs.len());
             inputs.insert(at, command);
         }
-        // A Droid that was to come back does not.
+        // Droid does not start again.
         inputs.extend((1..9).map(|proc| Input::SpawnFailed(SpawnFailed { proc, message: "no more".to_owned(), not_found: false })));
         survive::<Backend>(inputs);
     }
 
     #[test]
-    fn a_disturbed_run_still_ends_its_turn_once(
+    fn a_disturbed_one_shot_run_still_ends_its_turn_once(
         name in prop::sample::select(&["think-tool", "tools-parallel", "error-429-once", "refusal", "resume-2", "spec-mode"][..]),
         changes in prop::collection::vec(any::<Change>(), 0..12),
     ) {

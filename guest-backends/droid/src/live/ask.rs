@@ -1,8 +1,8 @@
-//! The questions of Droid: permission for tools, leave to go on with a plan, and the model's own.
+//! Droid's questions: permissions for tools, approval of plans, and questions of the model.
 //!
-//! Every request is answered, and never with an error: Droid calls that an invalid message and
-//! waits for ever. Requests that are not understood get an answer that refuses both kinds 0.225.2
-//! has.
+//! Every request is answered, and never with an error: Droid treats an error as an invalid message
+//! and waits forever. An unknown request gets an answer that refuses both kinds of requests of
+//! Droid 0.225.2.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json::Value as Json;
@@ -17,19 +17,19 @@ use crate::tool;
 
 const CANCEL: &str = r#"{"selectedOption":"cancel","cancelled":true,"answers":[]}"#;
 
-/// A request of Droid that waits for a person.
+/// A request of Droid that waits for the user.
 #[derive(Debug)]
 pub(super) struct Ask {
-    /// Its id, as JSON.
+    /// The request's id, as JSON.
     id: String,
     wants: Wants,
 }
 
 #[derive(Debug)]
 enum Wants {
-    /// The option that stands for "always", where there is one.
+    /// The id of the option that means "always", if it is offered.
     Permission(Option<String>),
-    /// The questions, by index.
+    /// The questions with their indices.
     Answers(Vec<(u32, String)>),
 }
 
@@ -97,7 +97,7 @@ impl Droid {
                 }
             }
             (Wants::Answers(questions), Decision::Answers(given)) => {
-                // Incomplete answers are refused, and the model asks once more.
+                // Droid rejects incomplete answers, and the model asks again.
                 let answer = |(index, question): &(u32, String)| {
                     let texts = given
                         .iter()
@@ -118,7 +118,7 @@ impl Droid {
         self.calls.result(context.proc(), &id, &result.to_string(), context.out());
     }
 
-    /// Droid settled a request without us, as when it was interrupted.
+    /// Withdraws a request that Droid settled itself, for example after an interrupt.
     pub(super) fn resolved(&mut self, request: &str, context: &mut LinkContext) {
         let id = json!(request).to_string();
         self.asks.withdraw(|ask| ask.id == id, context.out());
@@ -126,8 +126,8 @@ impl Droid {
 }
 
 impl Turn {
-    /// Whether the safety level allows everything that is asked for: edits of files in the working
-    /// directory.
+    /// Returns whether the safety level allows a request without asking: only edits of files in the
+    /// working directory.
     fn allows(&self, params: &Json) -> bool {
         let uses = params.list("toolUses");
         self.may_edit()
@@ -143,7 +143,7 @@ impl Turn {
     }
 }
 
-/// Whether a path is in a directory, by its words.
+/// Returns whether a path is in a directory. It does not access the file system.
 fn inside(path: &str, cwd: &str) -> bool {
     let below = if path.starts_with('/') {
         path.strip_prefix(cwd.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'))
@@ -189,7 +189,7 @@ fn labelled(tool: &ToolStart) -> String {
     }
 }
 
-/// One use stands for several that are asked for at once: nobody shall allow what is not shown.
+/// Combines several tool uses of one request, so that the user sees everything that they allow.
 fn together(tools: Vec<ToolStart>) -> ToolStart {
     let inputs = tools.iter().map(|tool| tool.input.as_str()).collect::<Vec<_>>().join(",");
     let targets =
@@ -211,7 +211,7 @@ fn about(asked: &Json) -> ToolStart {
         used.text("name").unwrap_or_default(),
         &used["input"],
     );
-    // What Droid is about to do, where that is more than the tool's input.
+    // The details may be more precise than the tool's input.
     let target = ["fullCommand", "filePath", "target", "command"]
         .into_iter()
         .find_map(|key| details.text(key));
@@ -253,7 +253,7 @@ fn questions(params: &Json) -> (String, AskKind, Option<String>, Wants) {
     (title, AskKind::Questions(questions), None, wants)
 }
 
-/// Says why a turn ended there.
+/// Explains why the turn ended.
 pub(super) fn explain_refusal(emit: &mut Emit) {
     emit.notice("Droid ends its turn when something is refused");
 }

@@ -1,5 +1,5 @@
-//! The state of a session between two turns, as JSON, for another instance: the process goes on
-//! with it.
+//! Saves and loads the state of a session between two turns, as JSON. Another instance continues
+//! with the same process.
 
 use aetheel_backend_sdk::json::{self, Value as Json};
 use aetheel_backend_sdk::live::Asks;
@@ -11,11 +11,11 @@ use super::open::Put;
 use super::{Droid, ENVELOPE};
 use crate::plan::Fixed;
 
-/// Raised when the form changes.
+/// The version of the format. Must be increased when the format changes.
 const FORM: u32 = 1;
 
 impl Droid {
-    /// None: something is open.
+    /// Returns the saved state, or `None` if a turn, a question or a request is open.
     pub(super) fn kept(&self, proc: u32) -> Option<String> {
         let Self { calls, fixed, resume, native, put, defaults, session, turn, asks } = self;
         if turn.is_some() || !asks.is_empty() || calls.open().next().is_some() {
@@ -28,7 +28,7 @@ impl Droid {
         Some(state.to_string())
     }
 
-    /// Returns the process, too.
+    /// Returns the loaded state and the process.
     pub(super) fn taken_over(state: &str) -> Option<(Self, u32)> {
         let state = json::parse(state).ok()?;
         if state.count("form") != Some(FORM) {

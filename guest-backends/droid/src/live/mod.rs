@@ -1,8 +1,8 @@
-//! A long-lived `droid exec`, spoken to in JSON-RPC over its stdio: one session, many turns.
+//! A long-lived `droid exec` that uses JSON-RPC over stdio: one session with many turns.
 //!
-//! The SDK sees to the process and to which turns are open. Here is what a waiting turn needs next
-//! (`prompt`): the session, the settings, the prompt; the rest is what Droid says while the turn
-//! runs ([`notes`]) and asks ([`ask`]).
+//! The SDK manages the process and the open turns. `prompt` performs the next step of a waiting
+//! turn: it opens the session, applies the settings, and sends the prompt. [`notes`] handles
+//! Droid's notifications and [`ask`] its requests.
 
 mod ask;
 mod kept;
@@ -28,12 +28,12 @@ use crate::failure;
 use crate::plan::{self, Fixed, word};
 
 const ENVELOPE: &str = r#""jsonrpc":"2.0","type":"$kind","factoryApiVersion":"1.0.0""#;
-/// The purpose of a request of ours.
+/// The purpose of a request to Droid.
 #[derive(Debug)]
 enum Call {
-    /// Make the session, with these settings.
+    /// Creates the session, with these settings.
     New(Put),
-    /// Load the session with this id, and go on with a copy of it.
+    /// Loads a session. If `fork` is true, a copy of it is used.
     Load {
         id: String,
         fork: bool,
@@ -50,26 +50,26 @@ enum Call {
     Compact(u32),
 }
 
-/// The backend with one process for a conversation.
+/// The backend with one long-lived process for each conversation.
 pub type Live = live::Live<Droid>;
 
-/// One session with a long-lived Droid.
+/// A session with a long-lived Droid.
 #[derive(Debug)]
 pub struct Droid {
     calls: Calls<Call>,
-    /// The settings the process was started with.
+    /// The settings that the process was started with.
     fixed: Fixed,
-    /// The session to load before the next prompt, and whether a copy of it.
+    /// The session to load before the next prompt, and whether to copy it.
     resume: Option<(String, bool)>,
     /// The session that is open in the process.
     native: Option<String>,
-    /// The settings in force in the session; none: not known.
+    /// The session's current settings, or `None` if they are unknown.
     put: Option<Put>,
-    /// The settings of the session before anybody chose.
+    /// The session's initial settings.
     defaults: Put,
     /// The host's key of the session.
     session: u32,
-    /// The turn that Droid has the prompt of.
+    /// The turn whose prompt was sent.
     turn: Option<Turn>,
     asks: Asks<Ask>,
 }
@@ -92,7 +92,7 @@ impl Default for Droid {
 
 impl Agent for Droid {
     const NAME: &'static str = "Droid";
-    /// It takes 200 (a hung one does not leave at all).
+    /// Droid needs 200 ms. A process that hangs does not exit at all.
     const LEAVE_MS: u32 = 1500;
     const GRACE_MS: u32 = 1000;
 
@@ -108,7 +108,7 @@ impl Agent for Droid {
             return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
         }
         plan::check_tools(&start.settings, &mut context.emit(name(start)))?;
-        // A session that is known here goes on, whatever the host remembers.
+        // An open session is continued, regardless of the host's id.
         if self.native.is_none() && self.resume.is_none() && !self.calls.open().any(Call::opens) {
             self.resume = start.native_id.clone().map(|id| (id, start.fork));
         }
@@ -190,7 +190,7 @@ impl Agent for Droid {
                 context,
             ),
             Message::Other => {
-                self.unrecognised("line that is no message", None, &line.text, context)
+                self.unrecognised("line that is not a message", None, &line.text, context)
             }
         }
     }
@@ -246,7 +246,7 @@ impl Agent for Droid {
     }
 
     fn forget(&mut self, why: &Failure, context: &mut LinkContext) {
-        // It is on disk, and loaded by the next process.
+        // The session is on disk, and the next process loads it.
         self.resume = self.native.take().map(|id| (id, false)).or(self.resume.take());
         self.put = None;
         for query in self.calls.clear().iter().filter_map(query::of_call) {
@@ -278,15 +278,15 @@ impl Agent for Droid {
 }
 
 impl Call {
-    /// Whether it is on the way to an open session.
+    /// Returns whether it opens a session.
     fn opens(&self) -> bool {
         matches!(self, Self::New(_) | Self::Load { .. } | Self::Fork)
     }
 }
 
 impl Droid {
-    /// An answer to nothing, or a second one: Droid first takes some requests and then finds that
-    /// it cannot, and says so under the same id.
+    /// Handles an answer without a request, or a second answer: Droid accepts some requests, fails
+    /// later, and then reports the error with the same id.
     fn stray(&mut self, stray: &Json, context: &mut LinkContext) {
         let Some(message) = stray["error"].text("message") else { return };
         match &self.turn {
@@ -296,7 +296,7 @@ impl Droid {
                 context,
             ),
             _ => {
-                let text = format!("Droid refused a message of ours: {}", one_line(message, 300));
+                let text = format!("Droid refused a message: {}", one_line(message, 300));
                 context
                     .emit(TurnRef { session: self.session, turn: 0 })
                     .diagnostic(Level::Warn, text);
@@ -304,7 +304,8 @@ impl Droid {
         }
     }
 
-    /// Between turns Droid talks to itself.
+    /// Reports unknown output during a turn. Output between turns is ignored, because it does not
+    /// belong to any turn.
     fn unrecognised(
         &self,
         what: impl Into<String>,

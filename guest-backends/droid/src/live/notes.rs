@@ -1,4 +1,4 @@
-//! The notifications of Droid while a turn runs (`droid.session_notification`).
+//! Handles Droid's notifications (`droid.session_notification`).
 
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::LinkContext;
@@ -12,7 +12,7 @@ impl Droid {
     pub(super) fn notified(&mut self, params: &Json, raw: &str, context: &mut LinkContext) {
         let note = &params["notification"];
         let text = |key| note.text(key).unwrap_or_default();
-        // Sub-agents have sessions of their own; their results come with the tool.
+        // Sub-agents have their own sessions. Their results are reported by the tool.
         if let (Some(of), Some(native)) = (params.text("sessionId"), self.native.as_deref())
             && of != native
         {
@@ -23,7 +23,7 @@ impl Droid {
             "permission_resolved" => return self.resolved(text("requestId"), context),
             _ => {}
         }
-        // Droid may be busy with what nobody asked for here, or tell of a turn that is over.
+        // Notifications without a turn belong to Droid's own activity or to an earlier turn.
         let Some(turn) = &mut self.turn else { return };
         let mut emit = context.emit(turn.key);
         match text("type") {
@@ -97,7 +97,8 @@ impl Droid {
                 }
             }
             "agent_turn_completed" => self.completed(note, raw, context),
-            // What it waits for is told by what it says; tokens are told at the end of the turn.
+            // These states are visible in other notifications, and token counts are reported at the
+            // end of the turn.
             "droid_working_state_changed"
             | "assistant_text_complete"
             | "thinking_text_complete"
@@ -120,7 +121,7 @@ impl Droid {
         }
     }
 
-    /// Droid left its planning mode by itself, once the plan was approved.
+    /// Handles changed settings. Droid leaves its planning mode itself after a plan was approved.
     fn settings_updated(&mut self, settings: &Json, context: &mut LinkContext) {
         let (Some(put), Some(mode)) = (&mut self.put, settings.text("interactionMode")) else {
             return;
@@ -135,7 +136,7 @@ impl Droid {
         }
     }
 
-    /// A whole message: of the model, of people (an echo), or of Droid itself.
+    /// Handles a complete message of the model, of the user (an echo), or of Droid itself.
     fn message(&mut self, note: &Json, raw: &str, context: &mut LinkContext) {
         let Some(turn) = &mut self.turn else { return };
         let mut emit = context.emit(turn.key);
@@ -149,7 +150,8 @@ impl Droid {
                     context.steered(message, SteerOutcome::Injected);
                 }
             }
-            // What only the model sees; and what people see of an error, which `error` tells too.
+            // Messages for the model only, and error texts that the notification `error` also
+            // contains.
             (Some("user" | "system" | "tool"), _) => {}
             (Some("assistant"), _) => {
                 turn.heard = true;

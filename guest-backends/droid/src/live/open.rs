@@ -1,4 +1,4 @@
-//! Opening the session, and putting the settings that Droid can change while it runs.
+//! Opens the session, and applies the settings that can be changed in a running process.
 
 use aetheel_backend_sdk::json::Value as Json;
 use aetheel_backend_sdk::live::{Agent as _, LinkContext};
@@ -12,10 +12,10 @@ use super::{Call, Droid, query};
 use crate::failure;
 use crate::plan;
 
-/// Droid's code for a session it does not know.
+/// Droid's error code for an unknown session.
 const NO_SESSION: f64 = -32004.0;
 
-/// Settings in Droid's words.
+/// The settings of a session, as protocol values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Put {
     pub(super) model: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Put {
     pub(super) mode: String,
     pub(super) level: String,
     pub(super) tools: Vec<String>,
-    /// The level it was put for; none: Droid told it.
+    /// The safety level of the turn that set them, or `None` if Droid reported them.
     pub(super) safety: Option<Safety>,
 }
 
@@ -31,23 +31,23 @@ impl Put {
     pub(super) fn of(settings: &Settings, emit: &mut Emit) -> Self {
         let mut tools = plan::tools(settings);
         if settings.mode == Mode::Plan && !tools.is_empty() {
-            // Its way of handing the plan over.
+            // Droid submits the plan with this tool.
             tools.push("ExitSpecMode".to_owned());
         }
         Self {
             model: settings.model.clone(),
             effort: plan::effort(settings, emit),
             mode: if settings.mode == Mode::Plan { "spec" } else { "auto" }.to_owned(),
-            // The higher ones trust the model's word for how harmless a command is, and `low`
-            // writes files everywhere. Edits in the working directory are allowed in `ask`,
-            // everything by a flag.
+            // Higher levels rely on the model's statement about the risk of a command, and `low`
+            // writes files in any directory. Therefore, `ask` allows edits in the working
+            // directory, and a flag allows everything.
             level: "off".to_owned(),
             tools,
             safety: Some(settings.safety),
         }
     }
 
-    /// Reads the settings that a session says are in force.
+    /// Reads the settings that Droid reports for a session.
     fn told(settings: &Json) -> Self {
         let text = |key| settings.text(key).map(str::to_owned);
         let tools = settings
@@ -66,7 +66,7 @@ impl Put {
         }
     }
 
-    /// With what is not chosen as the session had it, as far as that is known.
+    /// Replaces settings that are not selected by the session's defaults, if they are known.
     pub(super) fn or(mut self, defaults: &Self, now: Option<&Self>) -> Self {
         self.model = self.model.or_else(|| defaults.model.clone()).or_else(|| now?.model.clone());
         self.effort =
@@ -74,8 +74,8 @@ impl Put {
         self
     }
 
-    /// The parameters that make it so in a session where `now` is in force; none: there is nothing
-    /// to do.
+    /// Returns the parameters that change the current settings `now` to these settings, or `None`
+    /// if nothing changes.
     pub(super) fn change_from(&self, now: Option<&Self>) -> Option<String> {
         let mut params = Map::new();
         let mut set = |name: &str, wanted: Value, is: Option<Value>| {
@@ -86,8 +86,8 @@ impl Put {
         set("modelId", json!(self.model), now.map(|now| json!(now.model)));
         set("reasoningEffort", json!(self.effort), now.map(|now| json!(now.effort)));
         set("interactionMode", json!(self.mode), now.map(|now| json!(now.mode)));
-        // What people allowed for the session raised it, in Droid alone; a lower level and planning
-        // take that back.
+        // "Always" decisions raised the level in Droid only. A lower safety level and planning
+        // reset it.
         let lowered = |now: &&Self| {
             now.safety > self.safety || (self.mode == "spec" && now.mode != self.mode)
         };
@@ -102,7 +102,7 @@ impl Put {
 }
 
 impl Droid {
-    /// Makes or loads the session.
+    /// Creates or loads the session.
     pub(super) fn open(&mut self, wanted: Put, cwd: &str, context: &mut LinkContext) {
         if let Some((id, fork)) = self.resume.take() {
             let params = json!({ "sessionId": id }).to_string();
@@ -164,7 +164,7 @@ impl Droid {
                 self.put = Some(Put::told(&result["settings"]));
                 self.defaults = Put::default();
             }
-            // The copy is a session of its own, not yet the one that is open.
+            // The copy is another session, which is not open yet.
             (Call::Fork, Ok(result)) => {
                 self.resume = self
                     .native
@@ -174,7 +174,7 @@ impl Droid {
             }
             (Call::Settings(put), Ok(_)) => self.put = Some(put),
             (Call::Load { id, .. }, Err(error)) if error.number("code") != Some(NO_SESSION) => {
-                // It may well be there.
+                // The session may exist nevertheless.
                 self.resume = Some((id, false));
                 self.refused(error, context);
             }
@@ -183,7 +183,7 @@ impl Droid {
                 context,
             ),
             (Call::Settings(_), Err(error)) => {
-                // Some of them may be in force.
+                // Some of the settings may be in force.
                 self.put = None;
                 self.refused(error, context);
             }
@@ -214,8 +214,9 @@ impl Droid {
             effort: if wanted.effort.is_none() { told.effort.clone() } else { None },
             ..Put::default()
         };
-        // An unknown model is passed over in silence; asked for once more, Droid says that it is
-        // unknown. An effort the model does not have becomes the nearest, which is fine.
+        // Droid ignores an unknown model here. When the model is set again, Droid reports that it
+        // is unknown. An effort that the model does not support becomes the nearest one, which is
+        // acceptable.
         self.put = Some(Put {
             model: told.model,
             effort: wanted.effort.clone().or(told.effort),
@@ -226,7 +227,7 @@ impl Droid {
         });
     }
 
-    /// Ends the turn over a request of ours that Droid refused.
+    /// Ends the turn because Droid refused a request.
     fn refused(&mut self, error: &Json, context: &mut LinkContext) {
         let message = error.text("message").unwrap_or("Droid refused a request without a reason");
         self.fail(failure::of_model(message), context);

@@ -1,4 +1,4 @@
-//! Questions of the host beside the turns.
+//! Answers the host's queries.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value as Json;
@@ -14,7 +14,9 @@ use crate::failure;
 impl Droid {
     pub(super) fn queried(&mut self, query: Query, context: &mut LinkContext) {
         let why = match query.kind {
-            _ if context.is_leaving() => failure(FailureKind::Other, "Droid is leaving; ask again"),
+            _ if context.is_leaving() => {
+                failure(FailureKind::Other, "Droid is shutting down; ask again")
+            }
             QueryKind::Health | QueryKind::Models if !context.is_ready() => {
                 self.session = query.session.unwrap_or(self.session);
                 return context.later(query);
@@ -31,7 +33,7 @@ impl Droid {
                 return self.ask_droid(query, context);
             }
             QueryKind::Sessions | QueryKind::DeleteSession(_) | QueryKind::Raw(_) => {
-                failure(FailureKind::Unsupported, "Droid has no such thing")
+                failure(FailureKind::Unsupported, "Droid does not support this query")
             }
         };
         context.refuse(query.query, why);
@@ -66,7 +68,8 @@ impl Droid {
             }
             (Call::Models(_), Ok(result)) => QueryResult::Models(models(result)),
             (Call::Compact(_), Ok(result)) => {
-                // What was compacted is a new session, loaded before the next prompt.
+                // The compacted conversation is a new session, which is loaded before the next
+                // prompt.
                 if let Some(id) = result.text("newSessionId") {
                     self.native = None;
                     self.resume = Some((id.to_owned(), false));
@@ -86,7 +89,7 @@ impl Droid {
     }
 }
 
-/// The question a request of ours was for.
+/// Returns the query that a request belongs to.
 pub(super) fn of_call(call: &Call) -> Option<u32> {
     match call {
         Call::Health(query) | Call::Models(query) | Call::Rename(query) | Call::Compact(query) => {

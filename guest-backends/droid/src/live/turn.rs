@@ -1,4 +1,4 @@
-//! A turn from its prompt to `agent_turn_completed`, and what people may do to it meanwhile.
+//! A turn from its prompt to `agent_turn_completed`, and the commands of users during it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::answer::Answer;
 use crate::failure::{self, Reason};
 use crate::{plan, tool, usage};
 
-/// The turn that Droid has the prompt of.
+/// The turn whose prompt was sent.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) key: TurnRef,
@@ -26,28 +26,29 @@ pub(super) struct Turn {
     pub(super) cwd: String,
     pub(super) interrupted: bool,
     pub(super) usage: Option<Usage>,
-    /// Droid did something about it.
+    /// Whether Droid reacted to the prompt.
     pub(super) heard: bool,
-    /// Droid repeats what people say when the model gets it: first the prompt, then what was
-    /// steered.
+    /// Whether Droid echoed the prompt. Droid echoes each message when it passes it to the model:
+    /// first the prompt, then steered messages.
     pub(super) echoed: bool,
-    /// Messages steered in that the model has not got yet.
+    /// Steered messages that the model has not received yet.
     pub(super) steers: Vec<u32>,
     pub(super) answer: Answer,
     tools: BTreeMap<String, Tool>,
-    /// Tools of the message that is being written.
+    /// The tools of the message that is being written.
     pub(super) announced: Vec<String>,
     pub(super) error: Option<String>,
-    /// Somebody refused something; and wants the turn to end.
+    /// Whether the user refused something.
     refused: bool,
+    /// Whether the user also asked to stop the turn.
     stop: bool,
-    /// How Droid ended it, while a steered message makes it go on.
+    /// The end that Droid reported, while a steered message continues the turn.
     pub(super) over: Option<(Reason, String)>,
 }
 
 #[derive(Debug, Default)]
 struct Tool {
-    /// People were told of its start, with its input.
+    /// Whether the start was reported with an input.
     told: bool,
     ended: bool,
     writes: Option<FileDiff>,
@@ -87,7 +88,7 @@ impl Turn {
         self.stop |= stop;
     }
 
-    /// Forgets a steered message; false when there is none.
+    /// Removes a steered message. Returns `false` if it is unknown.
     pub(super) fn forget(&mut self, message: u32) -> bool {
         let before = self.steers.len();
         self.steers.retain(|steer| *steer != message);
@@ -95,7 +96,7 @@ impl Turn {
     }
 }
 
-/// Says something to Droid in the user's name.
+/// Sends a user message.
 pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, context: &mut LinkContext) {
     let images = plan::images(parts);
     let mut text = plan::prompt(parts, true);
@@ -112,8 +113,8 @@ pub(super) fn say(parts: &[Part], call: Call, calls: &mut Calls<Call>, context: 
             context.out(),
         );
     }
-    // The host puts the bytes in. JSON escapes control characters, so this mark is nowhere else in
-    // the line.
+    // Marks the place for bytes that the host inserts. JSON escapes control characters, so the mark
+    // cannot occur elsewhere in the line.
     const HERE: char = '\u{1}';
     params["images"] = images
         .iter()
@@ -144,12 +145,12 @@ impl Droid {
                 turn.steers.push(steer.message);
                 say(&steer.parts, Call::Steer(steer.message), &mut self.calls, context);
             }
-            // Droid would answer it within the same turn.
+            // Droid would answer the message in the same turn.
             _ => context.steered(steer.message, SteerOutcome::NotNow),
         }
     }
 
-    /// Droid is done with the turn, or with the part of it before a steered message.
+    /// Handles the end of the turn, or of its part before a steered message.
     pub(super) fn completed(&mut self, note: &Json, raw: &str, context: &mut LinkContext) {
         let Some(turn) = &mut self.turn else { return };
         if let Some(more) = usage::of_turn(note) {
@@ -165,13 +166,13 @@ impl Droid {
             context.emit(turn.key).unrecognised(format!("end of a turn {word:?}"), path, raw);
         }
         turn.over = Some((reason, word.to_owned()));
-        // A message that came too late for this run gets one of its own, at once.
+        // Droid immediately runs a message that arrived too late for this run.
         if reason != Reason::Completed || turn.steers.is_empty() {
             self.complete(context);
         }
     }
 
-    /// Ends the turn as Droid said.
+    /// Ends the turn with the outcome that Droid reported.
     pub(super) fn complete(&mut self, context: &mut LinkContext) {
         let Some(turn) = &mut self.turn else { return };
         let Some((reason, word)) = turn.over.take() else { return };
@@ -181,7 +182,9 @@ impl Droid {
             Reason::Cancelled => Outcome::Interrupted,
             Reason::Completed => Outcome::Completed,
             Reason::ProcessExit if error.is_none() && turn.answer.has_text() => Outcome::Completed,
-            Reason::ProcessExit => Outcome::Lost(failure(FailureKind::Crashed, "Droid is leaving")),
+            Reason::ProcessExit => {
+                Outcome::Lost(failure(FailureKind::Crashed, "Droid is shutting down"))
+            }
             Reason::Failed(kind) => {
                 Outcome::Failed(failure::of_reason(kind, &word, error.as_deref()))
             }
@@ -198,7 +201,8 @@ impl Droid {
 }
 
 impl Turn {
-    /// A tool is announced with an empty input, then told with it, twice.
+    /// Reports the start of a tool use. Droid announces it with an empty input, and then reports it
+    /// twice with its input.
     pub(super) fn tool_start(&mut self, used: &Json, emit: &mut Emit) {
         let (id, name, input) = (
             used.text("id").unwrap_or_default(),
@@ -220,7 +224,7 @@ impl Turn {
         }
     }
 
-    /// A result may come twice when a turn is interrupted.
+    /// Reports the end of a tool use. After an interrupt, Droid may report a result twice.
     pub(super) fn tool_end(&mut self, id: &str, is_error: bool, output: String, emit: &mut Emit) {
         let tool = self.tools.entry(id.to_owned()).or_default();
         if std::mem::replace(&mut tool.ended, true) {
@@ -235,8 +239,8 @@ impl Turn {
         if self.tools.get(id).is_some_and(|tool| tool.ended) {
             return;
         }
-        // `status` comes with an empty text when a command starts; sub-agents tell what they use
-        // and say.
+        // When a command starts, `status` has an empty text. Sub-agents report their tool uses and
+        // texts here.
         let said = match update.text("type") {
             Some("tool_call") => update.text("toolName").map(|name| format!("[{name}]")),
             Some("tool_result") => None,

@@ -1,4 +1,4 @@
-//! Recorded dialogues of Droid, and short words for what came of them.
+//! Loads recorded dialogues, and selects from the resulting actions.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/droid")
 }
 
-/// The names of all dialogues.
+/// Returns the names of all dialogues.
 pub fn names() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder())
         .unwrap()
@@ -38,7 +38,7 @@ pub fn play(name: &str) -> Live {
     Play::load(&folder().join(name), json_rpc)
 }
 
-/// A turn that asks before it changes anything.
+/// Returns a turn that asks before every change.
 pub fn live(prompt: &str) -> StartTurn {
     let mut start = StartTurn { one_shot: false, ..start(prompt) };
     start.settings.safety = Safety::Default;
@@ -67,7 +67,7 @@ pub fn events(actions: &[Action], turn: u32) -> Vec<&EventKind> {
     events
 }
 
-/// The text people see in the end.
+/// Returns the final text that the user sees.
 pub fn shown(actions: &[Action], turn: u32) -> String {
     let of_turn = |action: &&Action| matches!(action, Action::Event(event) if event.turn == turn);
     fixture::shown(&actions.iter().filter(of_turn).cloned().collect::<Vec<_>>()).concat()
@@ -108,7 +108,7 @@ pub fn steered(actions: &[Action]) -> Vec<(u32, SteerOutcome)> {
         .collect()
 }
 
-/// The arguments of every process that was asked for.
+/// Returns the arguments of every started process.
 pub fn spawns(actions: &[Action]) -> Vec<Vec<String>> {
     let words = |arguments: &[Value]| {
         arguments
