@@ -22,10 +22,10 @@ const SHELLS: [(Shell, &str); 3] = [
 const SECTIONS: &str = r#".SH "EXIT STATUS"
 .TP
 0
-The command did everything it was to do.
+The command succeeded.
 .TP
 1
-It did not: see docs/configuration.md for each command. \fBaetheel doctor\fR found warnings.
+The command failed; docs/configuration.md has the details of each command. \fBaetheel doctor\fR found warnings.
 .TP
 2
 \fBaetheel doctor\fR found faults.
@@ -55,13 +55,13 @@ Settings are environment variables, from CONFIG_DIR to LOG_LEVEL. docs/configura
 .SH FILES
 .TP
 ~/.config/aetheel/settings.env
-The settings, read where no other file is named.
+The settings file that is read by default.
 .TP
 ~/.config/aetheel/*.md
 Personality, memory, schedules, channels and hooks.
 .TP
 ~/.config/aetheel/state/
-What the gateway remembers.
+The state of the gateway, such as its queue and sessions.
 "#;
 
 /// Writes man pages and completions below a folder with the layout of `share`. Returns the exit

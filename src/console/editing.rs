@@ -58,8 +58,8 @@ impl Editing {
             .max_history_size(ENTRIES)?
             .completion_type(CompletionType::List)
             .bell_style(BellStyle::None)
-            // With another mode, rustyline would remove the rows around the line as well. The
-            // console decides about colours itself.
+            // rustyline calls the highlighter, which draws the rows around the line, only if
+            // colours are enabled. The console decides about colours itself.
             .color_mode(ColorMode::Forced)
             .build();
         let mut editor = Editor::with_history(config.clone(), FileHistory::with_config(&config))?;

@@ -22,8 +22,8 @@ pub(super) const MARK: &str = "> ";
 const DRAW_TIMEOUT: Duration = Duration::from_secs(1);
 /// Rows that stay free for the text above the line when a tool's output is shown.
 const SPARE_ROWS: usize = 6;
-/// Makes the editor redraw its rows without printing anything. rustyline requires a message that
-/// ends with a line break.
+/// Makes the editor redraw its rows without printing anything. The cursor moves up and down again,
+/// because rustyline adds a line break to a message that does not end with one.
 const AGAIN: &str = "\x1b[A\n";
 
 /// Prints text, above the input line if there is an editor.
@@ -169,7 +169,8 @@ impl Screen {
 impl Out {
     fn write(&self, text: &str) {
         let mut out = self.0.lock();
-        // A closed stdout ends the session in another way (Rust ignores SIGPIPE).
+        // Write errors are ignored: if the terminal is closed, SIGHUP or the end of stdin ends the
+        // session.
         let _: std::io::Result<()> = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }
@@ -205,7 +206,8 @@ fn hand_over(
             continue;
         }
         let draws = shown.state().draws;
-        // Errors are ignored: a closed terminal ends the session in another way.
+        // Errors are ignored: if the terminal is closed, SIGHUP or the end of stdin ends the
+        // session.
         let _ = printer.print(if whole.is_empty() { AGAIN.to_owned() } else { whole });
         if !done.is_empty() {
             let unchanged = |state: &mut State| state.draws == draws;

@@ -517,7 +517,7 @@ async fn a_backend_that_cannot_work_is_taken_only_after_asking_and_the_owner_is_
     person.answers("Token (not shown): ", &format!("{TOKEN}\r")).await;
     person.answers("Which one answers", "claude\r").await;
     person.sees("claude cannot work yet").await;
-    person.answers("Take it all the same? [no]: ", "\r").await;
+    person.answers("Choose it anyway? [no]: ", "\r").await;
     person.answers("Which one answers", "demo\r").await;
     person.answers(&format!("People [{OWNER}]: "), "\r").await;
     for question in ["Roles: ", "Servers it answers in (empty: all): "] {

@@ -116,8 +116,7 @@ fn intent(config: &Config, known: &Known) -> Finding {
     let open: Vec<String> = open.iter().map(u64::to_string).collect();
     let says =
         format!("off, so `require-mention: no` in channels.md does not work: {}", open.join(", "));
-    let hint =
-        format!("switch Message Content Intent on at {}, or take the entry out", known.page());
+    let hint = format!("switch Message Content Intent on at {}, or remove the entry", known.page());
     Finding::new(Level::LeftOut, about, says, hint)
 }
 

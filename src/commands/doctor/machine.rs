@@ -44,7 +44,7 @@ pub(super) fn examine(
 
 fn user(report: &mut Report, home: Option<&str>, root: bool) {
     if root {
-        let hint = "run the gateway as a user of its own; some agents refuse to work as root";
+        let hint = "run the gateway as a separate user; some agents refuse to work as root";
         report.warning("user", "root: agents may do everything on this machine", hint);
     } else {
         report.ok("user", "not root");
@@ -59,7 +59,7 @@ fn user(report: &mut Report, home: Option<&str>, root: bool) {
             report.warning(
                 "home",
                 format!("{home} is below /tmp"),
-                "what agents keep there is lost, and some refuse to work; use a lasting folder",
+                "files of agents there are lost at a restart, and some agents refuse to work; use a permanent folder",
             );
         }
         Some(home) if !Path::new(home).is_dir() => {

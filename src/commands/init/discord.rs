@@ -82,7 +82,7 @@ pub(super) fn next_steps(known: &Known) -> Vec<String> {
         );
     } else {
         lines.push(
-            "Message Content Intent is off, which is fine: the bot reads what mentions it, replies to it, direct messages and commands."
+            "Message Content Intent is off, which is fine: the bot reads messages that mention it, replies to it, direct messages and commands."
                 .to_owned(),
         );
         lines.push(

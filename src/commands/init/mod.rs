@@ -93,7 +93,7 @@ fn set_up(wish: &Init) -> Result<u8, Stop> {
     tell(&format!("{begun} {} (folder {})", standing.file.display(), standing.folder.display()));
     if geteuid().is_root() {
         tell(
-            "warning: you are root, and agents would be, too: they could do everything on this machine. Run this as the user that the gateway is to run as.",
+            "warning: you are root, and agents would be root too: they could do everything on this machine. Run this as the user that will run the gateway.",
         );
     }
     let places = places::find(&standing, wish.backends.as_deref());

@@ -54,7 +54,7 @@ impl Setup<'_> {
                     (Ok(()), None) => return Ok(name),
                     (Ok(()), Some(why)) => {
                         tell(&why);
-                        if asking.agrees("Take it all the same?", false)? {
+                        if asking.agrees("Choose it anyway?", false)? {
                             return Ok(name);
                         }
                     }
