@@ -307,7 +307,7 @@ async fn what_is_wider_is_refused_in_words_and_what_is_narrower_is_swapped_at_on
         ),
         (
             json!({ "programs": program(safe.clone()), "environment": { "pass": ["LD_AUDIT"] } }),
-            "`LD_AUDIT` may not be touched",
+            "`LD_AUDIT` may not be used",
         ),
         (
             json!({ "programs": program(safe.clone()), "environment": { "pass": ["GIT_EXTERNAL_DIFF"] } }),

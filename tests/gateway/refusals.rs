@@ -461,7 +461,7 @@ async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
             "anyone who can write in any server this bot is in",
             "STATUS_ADDRESS 0.0.0.0:0 can be reached from other machines",
             "asks for safety `edit`, but PERMISSION_MODE allows only `ask`",
-            "`directroy` means nothing here; did you mean `directory`?",
+            "`directroy` is unknown here; did you mean `directory`?",
             "`dmeo`, which is not a backend here",
             "did you mean `demo`?",
         ],

@@ -2,7 +2,7 @@
 //!
 //! The detector of lost answers (`turn::conservation`) ignores positions that held text beside
 //! readable answers, and a success without an answer is suspicious for a backend that always
-//! answers. `docs/drift.md` states the rules. No I/O and no clock. Pinned by the tests below and
+//! answers. `docs/drift.md` states the rules. No I/O and no clock. Tested below and in
 //! `tests/dispatch/baselines.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -208,7 +208,7 @@ fn version(backend: &str, agent_version: Option<&str>) -> Option<Version> {
     (agent_version.len() <= VERSION_LENGTH).then_some(Version { backend, agent_version })
 }
 
-/// Removes the versions of a backend's agent that were not used for longest.
+/// Removes all but the most recently used versions of a backend's agent.
 pub fn drop_oldest(all: &mut BTreeMap<Version, Baseline>, backend: &str) {
     let mut versions: Vec<(Timestamp, Version)> = all
         .iter()
@@ -252,7 +252,7 @@ mod tests {
             assert!(all.always_answers("b"), "this version may have lost every answer");
         }
         all.add("b", Some("2"), turn("repaired", true));
-        assert!(all.always_answers("b"), "the component before lost them");
+        assert!(all.always_answers("b"), "the previous component lost them");
         all.add("b", Some("2"), turn("repaired", false));
         let (_, saved) = all.add("b", Some("2"), turn("repaired", true)).expect("a change");
         assert_eq!((saved.answered, saved.silent), (2, 1));
@@ -269,7 +269,7 @@ mod tests {
         learned(&mut baseline, &positions(&["tip"], &[]));
         assert!(baseline.ignores("tip") && !baseline.ignores("text"));
         learned(&mut baseline, &positions(&[], &["tip"]));
-        assert!(!baseline.ignores("tip"), "answers stand there, too");
+        assert!(!baseline.ignores("tip"), "answers appear there, too");
         for _ in 0..CONFIRMATIONS {
             learned(&mut baseline, &positions(&["tip", "text"], &[]));
             assert!(!baseline.ignores("tip") && !baseline.ignores("text"));

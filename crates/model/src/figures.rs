@@ -195,7 +195,7 @@ pub enum Outcome {
     Refused,
     /// Its answer reached people.
     Delivered,
-    /// Its answer reached nobody.
+    /// Its answer could not be delivered.
     Undelivered,
     /// It was accepted, but ended without a turn.
     Withdrawn,

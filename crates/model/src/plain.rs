@@ -8,12 +8,12 @@ use std::borrow::Cow;
 /// Returns the text without control characters, terminal sequences and invisible or reordering
 /// format characters.
 ///
-/// Removed are C0 and C1 controls except `\n` and `\t`, CSI, OSC, DCS and the other sequences of
+/// Removes C0 and C1 controls except `\n` and `\t`, CSI, OSC, DCS and the other sequences of
 /// ECMA-48, bidirectional marks, overrides and isolates, and zero-width characters. A carriage
-/// return becomes a line break (so that the steps of a progress bar stay apart), together with a
-/// following `\n` one. A string sequence that is not ended ends with its line, so that it cannot
-/// hide what follows. The joiners U+200C and U+200D stay: emoji and several scripts are written
-/// with them. Borrows when there is nothing to remove.
+/// return becomes a line break, so that the steps of a progress bar stay separate, and `\r\n`
+/// becomes a single one. An incomplete string sequence ends with its line, so that it cannot hide
+/// later text. The joiners U+200C and U+200D stay, because emoji and several scripts need them.
+/// Borrows if there is nothing to remove.
 #[must_use]
 pub fn clean_text(text: &str) -> Cow<'_, str> {
     Cleaner::default().clean(text)

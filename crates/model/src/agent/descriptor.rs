@@ -389,8 +389,7 @@ impl Descriptor {
             if !is_variable_name(name) {
                 faults.push(format!("environment variable {name:?} is not a name"));
             } else if FORBIDDEN_VARIABLES.contains(&name.as_str()) {
-                faults
-                    .push(format!("environment variable `{name}` may not be touched by a backend"));
+                faults.push(format!("environment variable `{name}` may not be used by a backend"));
             }
         }
         faults.extend(super::state::faults(&self.state, &self.environment.pass));

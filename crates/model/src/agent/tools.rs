@@ -99,7 +99,7 @@ fn fault_of(entry: &str) -> Option<String> {
     } else if bare.is_empty() || bare.contains(char::is_whitespace) {
         Some(format!("{entry:?} is not the name of a tool; names are separated by commas"))
     } else if entry.matches('(').count() != entry.matches(')').count() {
-        Some(format!("{entry:?} has a bracket without its other half"))
+        Some(format!("{entry:?} has an unmatched bracket"))
     } else {
         None
     }

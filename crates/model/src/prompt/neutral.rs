@@ -40,13 +40,13 @@ impl Expansion {
 
 /// Makes text written by people inert for what the agent would expand, and names its author.
 ///
-/// With an author the text begins with `[name]: `. The name is on one line without brackets, and
-/// no line of the text looks like a mark of the gateway; this alone keeps `/`, `!` and `-` from
-/// leading. Without an author, a backslash is put before such a character where the backend expands
-/// it and only white space precedes it, because some agents trim.
+/// With an author, the text begins with `[name]: `, so that `/`, `!` and `-` are never its first
+/// character. The name is on one line without brackets, and no line of the text looks like a mark of
+/// the gateway. Without an author, a backslash is put before one of these characters if the backend
+/// expands it and only white space precedes it, because some agents trim their input.
 ///
-/// Where the backend expands `@path`, a backslash is put before an `@` that begins a word, if the
-/// word may name a file or another resource: a path that leaves the directory, a quoted name, an
+/// If the backend expands `@path`, a backslash is put before an `@` that begins a word, if the word
+/// may name a file or another resource: a path that leaves the directory, a quoted name, an
 /// address of the form `server:resource`, or a name that exists in the directory. All other words,
 /// such as `@types/node` and `@Override`, stay unchanged, as does an `@` within a word, because
 /// addresses, `react@18` and paths must stay correct. Line breaks become `\n`; other control

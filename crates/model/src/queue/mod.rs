@@ -260,9 +260,9 @@ impl Queue {
             return None;
         }
         let sequence = self.ready.pop_first()?;
-        let event = self.waiting.remove(&sequence).expect("what is ready waits");
+        let event = self.waiting.remove(&sequence).expect("a ready event waits");
         let lane =
-            self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
+            self.lanes.get_mut(&event.lane).expect("a lane is kept while an event waits in it");
         lane.waiting.remove(&sequence);
         lane.running = Some(sequence);
         self.running.insert(sequence, event.lane.clone());
@@ -290,7 +290,7 @@ impl Queue {
         }
         let event = self.waiting.remove(&sequence)?;
         let state =
-            self.lanes.get_mut(&event.lane).expect("a lane is kept while something waits in it");
+            self.lanes.get_mut(&event.lane).expect("a lane is kept while an event waits in it");
         state.waiting.remove(&sequence);
         let was_ready = self.ready.remove(&sequence);
         match state.waiting.first() {

@@ -137,7 +137,7 @@ impl FromStr for Cron {
             _ => {
                 let count = written.iter().filter(|field| !field.is_empty()).count();
                 return Err(format!(
-                    "it has {count} fields; a crontab line has five (minute, hour, day, month, weekday), with seconds six, with a year seven"
+                    "it has {count} fields; a crontab line has five (minute, hour, day, month, weekday), six with seconds, seven with a year"
                 ));
             }
         };

@@ -234,8 +234,8 @@ impl<'a> Cutter<'a> {
     }
 
     /// Returns the last place within `room` characters that does not split combined characters or
-    /// put a fence marker at the start of a line. If there is none nearby, returns the very last
-    /// place.
+    /// put a fence marker at the start of a line. If there is no such place nearby, returns the
+    /// very last one.
     fn within_word(&self, start: usize, room: usize) -> usize {
         let rest = &self.text[start..];
         let hard = rest.char_indices().nth(room.max(1)).map_or(rest.len(), |(offset, _)| offset);

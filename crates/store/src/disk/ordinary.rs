@@ -32,7 +32,9 @@ pub fn read_ordinary(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open_ordinary(path)?;
     let (size, mut bytes) = (file.metadata()?.len(), Vec::new());
     if size > limit {
-        return Err(io::Error::other(format!("it has {size} bytes, and {limit} is the most")));
+        return Err(io::Error::other(format!(
+            "it has {size} bytes, more than the limit of {limit}"
+        )));
     }
     // The file may be growing.
     file.take(limit).read_to_end(&mut bytes)?;

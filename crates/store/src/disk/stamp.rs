@@ -44,7 +44,7 @@ impl Stamp {
     #[must_use]
     pub fn age(&self, now: SystemTime) -> Option<Duration> {
         let (seconds, nanoseconds) = self.changed.max(self.modified);
-        // Before 1970: long ago.
+        // A time before 1970 is long ago.
         let Ok(seconds) = u64::try_from(seconds) else { return Some(Duration::MAX) };
         let last = Duration::new(seconds, u32::try_from(nanoseconds).unwrap_or(0));
         now.duration_since(SystemTime::UNIX_EPOCH).ok()?.checked_sub(last)

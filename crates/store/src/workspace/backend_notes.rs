@@ -86,7 +86,7 @@ impl BackendNotes {
             return Ok(());
         }
         if entry.key != "sha256" {
-            return Err(format!("`{}` means nothing here", entry.key));
+            return Err(format!("`{}` is unknown here", entry.key));
         }
         let mut strange = Vec::new();
         for item in entry.list() {

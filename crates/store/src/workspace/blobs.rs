@@ -25,7 +25,7 @@ impl Workspace {
     pub async fn keep_blob(&self, bytes: Vec<u8>) -> Result<PathBuf, FileError> {
         let folder = self.inner.folder.join("state/blobs");
         let kept = tokio::task::spawn_blocking(move || {
-            keep(&folder, &bytes).map_err(|error| FileError::new("keep a file in", &folder, error))
+            keep(&folder, &bytes).map_err(|error| FileError::new("save a file in", &folder, error))
         });
         kept.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }

@@ -70,7 +70,7 @@ impl Components {
     pub fn keep(&self, backend: &str, served: &Served) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
         self.keep_in(&folder, served)
-            .map_err(|error| FileError::new("keep a component in", &folder, error))
+            .map_err(|error| FileError::new("save a component in", &folder, error))
     }
 
     fn keep_in(&self, folder: &Path, served: &Served) -> io::Result<()> {
@@ -101,7 +101,7 @@ impl Components {
     pub fn renew(&self, backend: &str, digest: &str) -> Result<bool, FileError> {
         let folder = self.folder.join(backend);
         self.renew_in(&folder, digest)
-            .map_err(|error| FileError::new("keep a component in", &folder, error))
+            .map_err(|error| FileError::new("save a component in", &folder, error))
     }
 
     fn renew_in(&self, folder: &Path, digest: &str) -> io::Result<bool> {
@@ -132,7 +132,7 @@ impl Components {
         }
         replace(&folder.join(FROM), file.as_bytes())
             .map(drop)
-            .map_err(|error| FileError::new("note a file in", &folder, error))
+            .map_err(|error| FileError::new("save a file name in", &folder, error))
     }
 
     /// Returns the component that served last, for each backend.
@@ -182,7 +182,7 @@ impl Components {
         let places = list(&folder).unwrap_or_default();
         let mut same = places.iter().filter(|place| place.digest == digest);
         same.try_for_each(|place| remove(&folder, place))
-            .map_err(|error| FileError::new("forget a component in", &folder, error))
+            .map_err(|error| FileError::new("remove a component from", &folder, error))
     }
 }
 

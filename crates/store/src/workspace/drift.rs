@@ -221,7 +221,7 @@ mod tests {
             .collect();
         let kept = notes.save(many).await.expect("saved");
         assert_eq!(kept.len(), KEPT + 1);
-        assert!(kept.contains(&other), "another backend's stay");
+        assert!(kept.contains(&other), "kinds of another backend stay");
         assert!(
             kept.iter().all(|drift| *drift == other || drift.last.as_second() >= 100),
             "{kept:?}"

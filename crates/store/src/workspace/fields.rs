@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_are_read_as_people_write_them() {
+    fn channels_are_read_in_several_forms() {
         for text in ["123", "<#123>", "#site 123", "#site (123)"] {
             assert_eq!(channel(text), Ok(123), "{text}");
         }

@@ -59,7 +59,7 @@ impl Heartbeats {
             }
             for (line, key) in &block.strange {
                 heartbeats.warnings.push(format!(
-                    "heartbeat.md line {line}: `{key}` means nothing here; it is ignored"
+                    "heartbeat.md line {line}: `{key}` is unknown here; it is ignored"
                 ));
             }
             let name = name(&part.title);

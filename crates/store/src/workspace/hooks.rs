@@ -119,9 +119,7 @@ impl Hooks {
                         self.warn(item.line, &format!("{fault}; the output channel is used"))
                     }
                 },
-                other => {
-                    self.warn(item.line, &format!("`{other}` means nothing here; it is ignored"))
-                }
+                other => self.warn(item.line, &format!("`{other}` is unknown here; it is ignored")),
             }
         }
         instruction

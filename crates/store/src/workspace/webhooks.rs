@@ -181,7 +181,7 @@ impl Webhook {
                 other => {
                     let other: String = other.chars().take(32).collect();
                     warnings.push(format!(
-                        "webhooks.md line {}: `{other}` means nothing here; it is ignored",
+                        "webhooks.md line {}: `{other}` is unknown here; it is ignored",
                         entry.line
                     ));
                 }
@@ -370,11 +370,7 @@ Say what was deployed:
                 "{:?}",
                 found.warnings
             );
-            assert!(
-                found.warnings[1].contains("`colour` means nothing here"),
-                "{:?}",
-                found.warnings
-            );
+            assert!(found.warnings[1].contains("`colour` is unknown here"), "{:?}", found.warnings);
         }
     }
 

@@ -109,7 +109,7 @@ fn every_extension_is_described_in_plain_words() {
             r#"["Read","Bash"]"#,
             "treat its tool `Bash` as one of kind `file_read` in ALLOWED_TOOLS",
         ),
-        (r#"["plan","allowed-tools"]"#, r#"["plan"]"#, "not keep ALLOWED_TOOLS"),
+        (r#"["plan","allowed-tools"]"#, r#"["plan"]"#, "not enforce ALLOWED_TOOLS"),
         (
             r#"["plan","allowed-tools"]"#,
             r#"["plan","allowed-tools"],"live-only":["plan"]"#,

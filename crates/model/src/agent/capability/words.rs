@@ -108,7 +108,7 @@ fn sentence(capability: &Capability) -> String {
             }
         }
         Capability::Shares(sharing) => match sharing {
-            Sharing::Turn => "start one agent a turn".to_owned(),
+            Sharing::Turn => "start one agent for each turn".to_owned(),
             Sharing::Session => "have one agent serve all turns of a conversation".to_owned(),
             Sharing::Link => "have one agent serve all conversations".to_owned(),
         },

@@ -78,7 +78,7 @@ pub fn assemble(documents: &Documents, noting: Noting<'_>) -> Assembled {
     let mut sections = Vec::new();
     for (document, mut content) in contents {
         if content.len() > level {
-            let file = document.map_or("what was noted here", Document::file);
+            let file = document.map_or("the notes of this place", Document::file);
             warnings.push(format!(
                 "{file} is cut to {level} bytes: the system prompt would be longer than {LIMIT}"
             ));

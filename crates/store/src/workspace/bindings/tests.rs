@@ -114,7 +114,7 @@ async fn a_reset_forgets_sessions_keeps_settings_and_is_not_undone_by_a_running_
     f.bindings.set_session(&Lane::Channel(8), "claude", id("other")).await.unwrap();
     let epoch = f.bindings.get(&LANE, "claude").await.epoch;
     assert!(f.bindings.reset(&LANE).await.unwrap());
-    assert!(!f.bindings.reset(&LANE).await.unwrap(), "there was none any more");
+    assert!(!f.bindings.reset(&LANE).await.unwrap(), "there was no session any more");
     assert!(!f.bindings.set_session_if(&LANE, "claude", id("from-the-turn"), epoch).await.unwrap());
     let binding = f.bindings.get(&LANE, "claude").await;
     assert_eq!((binding.session, binding.settings["model"].as_str()), (None, "opus"));

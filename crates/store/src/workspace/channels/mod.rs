@@ -256,7 +256,7 @@ fn read<'a>(section: &'a Section, warnings: &mut Vec<String>) -> (LaneSettings, 
             },
             other => {
                 let meant = suggestion(other, ENTRIES);
-                strange(&format!("`{other}` means nothing here{meant}; it is ignored"));
+                strange(&format!("`{other}` is unknown here{meant}; it is ignored"));
             }
         }
     }

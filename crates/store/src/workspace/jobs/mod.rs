@@ -69,9 +69,8 @@ impl CronJobs {
         let (mut read, mut names) = (Self::default(), HashSet::new());
         for draft in drafts(&outline(text)) {
             for (line, key) in &draft.block.strange {
-                read.warnings.push(format!(
-                    "agents.md line {line}: `{key}` means nothing here; it is ignored"
-                ));
+                read.warnings
+                    .push(format!("agents.md line {line}: `{key}` is unknown here; it is ignored"));
             }
             let given = draft
                 .block

@@ -147,7 +147,7 @@ fn an_invalid_job_is_reported_and_the_others_are_read() {
         "line 6: cron job \"Silent\" is left out: it has no instruction",
         "line 7: cron job \"Lost\" is left out: \"nowhere\" is not a channel",
         "line 10: cron job \"No time at all.\" is left out: it has no cron expression",
-        "line 14: `colour` means nothing here",
+        "line 14: `colour` is unknown here",
         "line 11: cron job \"Odd\" is left out: `missed` is neither",
     ];
     assert_eq!(read.warnings.len(), wanted.len(), "{:#?}", read.warnings);

@@ -73,7 +73,7 @@ pub(super) struct LineFile {
 }
 
 impl LineFile {
-    /// Returns whether the journal of an earlier process is complete. An empty journal is.
+    /// Returns whether the journal of an earlier process is complete. An empty one is.
     pub(super) fn is_whole(path: &Path) -> bool {
         let is_empty = fs::metadata(path).map_or(true, |file| file.len() == 0);
         is_empty || path.with_file_name(COMPLETE).exists()
@@ -120,7 +120,7 @@ impl LineFile {
         match replace(&self.path.with_file_name(COMPLETE), MEANING.as_bytes()) {
             Ok(_) => self.incomplete = false,
             Err(error) => {
-                tracing::debug!(%error, "cannot note yet that state/queue.md is complete");
+                tracing::debug!(%error, "cannot write state/complete.md yet");
             }
         }
     }

@@ -137,7 +137,7 @@ impl Writer {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot compact the queue; it grows until the next try");
+                tracing::warn!(%error, "cannot compact the queue; it grows until the next attempt");
                 self.write(rest);
             }
         }

@@ -194,7 +194,7 @@ impl Profile {
                     }
                     profile.expands = Some(known);
                 }
-                other => strange(format!("`{other}` means nothing here")),
+                other => strange(format!("`{other}` is unknown here")),
             }
         }
         if profile.program.is_empty() {
