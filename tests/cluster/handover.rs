@@ -1,4 +1,4 @@
-//! Handovers: a node takes over what another one left, whole and once.
+//! Tests of handovers: a node takes over everything of another node, once.
 
 use aetheel::cluster::{Cluster, ClusterError, Handover, Joined};
 
@@ -9,7 +9,7 @@ fn file(name: &str, body: &str) -> (String, String) {
     (name.to_owned(), body.to_owned())
 }
 
-/// What one node left to another.
+/// Returns the only handover that waits for this node.
 async fn one(node: &Cluster) -> Handover {
     let mut left = node.handovers().await.unwrap();
     assert_eq!(left.len(), 1, "{left:?}");
@@ -52,7 +52,7 @@ async fn of_two_nodes_one_takes_over_what_a_dead_one_left_and_the_dead_one_write
             files: vec![file("discord.md", ""), file("sessions.md", "# Sessions\n")],
         }
     );
-    // A node that slept, and does not know yet.
+    // A node that was suspended and does not know of the handover yet.
     assert!(ann.lease().lasts());
     assert_eq!(lines.append("late\n").await, Err(ClusterError::Fenced));
     assert_eq!(lines.replace("late\n").await, Err(ClusterError::Fenced));
@@ -65,7 +65,7 @@ async fn of_two_nodes_one_takes_over_what_a_dead_one_left_and_the_dead_one_write
     assert_eq!(ann.settled().await, Err(ClusterError::Fenced));
     assert_eq!(ann.lines().read().await.unwrap(), "");
 
-    // Letters wait until it is taken in.
+    // Messages wait until the handover is imported.
     let mut inbox = heir.inbox();
     other.post(&[letter("channel:1", "waits")]).await.unwrap();
     heir.claim(&["channel:9".to_owned()]).await.unwrap();
@@ -78,7 +78,7 @@ async fn of_two_nodes_one_takes_over_what_a_dead_one_left_and_the_dead_one_write
     assert_eq!(bodies(&given(&mut inbox).await), ["in hand", "x", "waits"]);
     assert_eq!(heir.handovers().await.unwrap(), []);
 
-    // It comes back, and begins anew.
+    // The dead node returns, and starts without lanes.
     let back = node(&postgres, "ann").await;
     assert_eq!(back.joined(), Joined::Adopted);
     assert_eq!(node(&postgres, "ann").await.joined(), Joined::Adopted, "until it has settled");
@@ -136,7 +136,7 @@ async fn what_a_node_had_not_taken_in_when_it_died_goes_on_to_the_next_oldest_fi
     bob.tell_all("ready", "{}").await.unwrap();
     dies(&postgres, "ann");
     assert_eq!(bob.adopt().await, Ok(1));
-    // It had it in its own journal already, but did not say so.
+    // Bob had imported Ann's lines into his journal already, but had not confirmed the handover.
     bob.lines().append("of bob, and of ann\n").await.unwrap();
     dies(&postgres, "bob");
     let cyd = node(&postgres, "cyd").await;
@@ -147,7 +147,7 @@ async fn what_a_node_had_not_taken_in_when_it_died_goes_on_to_the_next_oldest_fi
     assert_eq!(left[1].roots, ["channel:1", "channel:2"]);
     cyd.post(&["channel:1", "channel:2"].map(|root| letter(root, "hello"))).await.unwrap();
     let mut inbox = cyd.inbox();
-    // What the dead one was told alone; the lane waits for both.
+    // Only the messages to every node arrive. The lane waits for both handovers.
     cyd.taken_in(left[0].id, &[]).await.unwrap();
     assert_eq!(bodies(&given(&mut inbox).await), ["{}", "{}"]);
     assert!(!cyd.has("channel:1"));
@@ -169,7 +169,7 @@ async fn a_lane_that_is_held_and_handed_over_is_served_by_the_other_node_from_wh
     assert_eq!(ann.in_hand("channel:1"), 1);
     ann.post(&[letter("channel:1", "second"), letter("channel:2", "other")]).await.unwrap();
     assert_eq!(bodies(&given(&mut anns).await), ["other"]);
-    // Nobody else is there.
+    // There is no other node.
     assert_eq!(ann.hand_over("channel:1", "lines\n", &[]).await, Ok(None));
     assert!(!ann.has("channel:1"), "still held");
     ann.hold_letters("channel:1", false).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_lane_that_is_held_and_handed_over_is_served_by_the_other_node_from_wh
     let left = one(&bob).await;
     assert_eq!((left.from.as_str(), left.journal.as_str()), ("ann", "lines\n"));
     assert_eq!((&left.roots[..], &left.files[..]), (&["channel:1".to_owned()][..], &files[..]));
-    // It may not go on before it has come.
+    // The lane cannot be handed over again before it was imported.
     assert_eq!(bob.hand_over("channel:1", "", &[]).await, Ok(None));
     bob.claim(&["channel:3".to_owned()]).await.unwrap();
     bob.post(&[letter("channel:3", "here")]).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_lane_that_is_held_and_handed_over_is_served_by_the_other_node_from_wh
     assert_eq!(bodies(&third), ["third"]);
     bob.done(&numbers(&third)).await.unwrap();
 
-    // And back again: what was held here before is not any more.
+    // The lane is handed back. That it was paused on this node before no longer matters.
     assert_eq!(bob.hand_over("channel:1", "", &[]).await, Ok(Some("ann".to_owned())));
     ann.taken_in(one(&ann).await.id, &[]).await.unwrap();
     assert!(ann.has("channel:1"));

@@ -1,4 +1,5 @@
-//! Many letters, two nodes, one of which dies: none is lost, none is done twice, none out of order.
+//! Tests with many messages and two nodes, one of which dies: no message is lost, handled twice or
+//! out of order.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -12,13 +13,13 @@ const LANES: usize = 100;
 const LETTERS: usize = 20_000;
 const BATCH: usize = 100;
 
-/// What a node does with its letters: those that its journal does not know go into it, then they
-/// are checked off.
+/// Handles messages like a node: messages that its journal does not contain are added to it, then
+/// all are acknowledged.
 struct Worker {
     cluster: Cluster,
     lines: SharedLines,
     known: HashSet<String>,
-    /// What it did, in order.
+    /// Handled messages in order.
     journal: String,
 }
 
@@ -28,7 +29,7 @@ impl Worker {
         Self { cluster, lines, known: HashSet::new(), journal: String::new() }
     }
 
-    /// Another node's journal comes before everything else.
+    /// Imports the journals of other nodes, which come before everything else.
     async fn take_in(&mut self) {
         for left in self.cluster.handovers().await.unwrap() {
             self.known.extend(left.journal.lines().map(str::to_owned));
@@ -37,8 +38,8 @@ impl Worker {
         }
     }
 
-    /// Works until it has done so many, or its node is gone: at the letter after which it `dies`
-    /// it is in its journal, and not checked off.
+    /// Works until the journal has `until` lines or the node dies. After `dies_after` lines it dies
+    /// between writing the journal and acknowledging the messages.
     async fn work(&mut self, until: usize, dies_after: usize, die: impl Fn()) {
         let mut inbox = self.cluster.inbox();
         while self.journal.lines().count() < until {
@@ -65,7 +66,7 @@ impl Worker {
     }
 }
 
-/// Letters of a number of lanes; each lane has one poster.
+/// Posts the messages of some lanes. No other task posts to these lanes.
 async fn post(cluster: Cluster, lanes: std::ops::Range<usize>) {
     let all: Vec<Letter> = (0..LETTERS / LANES)
         .flat_map(|number| lanes.clone().map(move |lane| (lane, number)))
@@ -73,7 +74,7 @@ async fn post(cluster: Cluster, lanes: std::ops::Range<usize>) {
         .collect();
     for batch in all.chunks(BATCH) {
         cluster.post(batch).await.unwrap();
-        // An attempt of which nothing was heard is repeated.
+        // A request whose response was lost is repeated.
         if batch[0].body.ends_with('0') {
             cluster.post(batch).await.unwrap();
         }
@@ -93,7 +94,7 @@ async fn twenty_thousand_letters_are_done_once_and_in_order_although_a_node_dies
     let dying = tokio::spawn({
         let postgres = Arc::clone(&postgres);
         async move {
-            // Its name is given to nobody yet, but its start number is not its own any more.
+            // The node was not taken over yet, but its start number is no longer current.
             let die = || {
                 dies(&postgres, "ann");
                 postgres.ask(

@@ -1,4 +1,4 @@
-//! Letters: in their order, once, to whoever has their lane.
+//! Tests of messages between nodes: each arrives once and in order, at the node that has its lane.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ async fn letters_of_two_posters_come_in_one_order_and_none_is_skipped() {
     for posted in posting {
         posted.await.unwrap();
     }
-    // A letter that became visible after one with a higher number would stand behind it.
+    // If a message became visible after one with a higher number, it would be out of order.
     assert!(all.is_sorted_by(|one, next| one.number < next.number));
     for who in ["a", "b"] {
         let of_one: Vec<&str> =
@@ -55,7 +55,8 @@ async fn a_letter_whose_key_is_known_is_left_out() {
     let mut inbox = ann.inbox();
     let letters = given(&mut inbox).await;
     assert_eq!(bodies(&letters), ["one", "two", "long"]);
-    // Nor when it was checked off; whichever lane it is said to be of.
+    // Keys also remain known after the message was acknowledged, whatever lane the repeated message
+    // names.
     ann.done(&numbers(&letters)).await.unwrap();
     let elsewhere = Letter { root: "channel:2".to_owned(), ..keyed("k1", "elsewhere") };
     ann.post(&[keyed("k2", "again"), elsewhere, keyed("k3", "three")]).await.unwrap();
@@ -73,7 +74,7 @@ async fn keys_of_letters_that_were_checked_off_are_known_for_a_day_and_what_they
     assert_eq!(kept(), "channel:1 a secret|\nchannel:1 another|");
     postgres
         .ask("update aetheel.mail set done = done - interval '25 hours' where key like '%secret'");
-    // Each process forgets them when it begins, and now and then.
+    // Each process deletes old keys when it starts, and from time to time.
     let short = super::options("bob", "bob", std::time::Duration::from_secs(2));
     let bob = Cluster::join(&postgres.url(), short).await.unwrap();
     let mut lease = bob.lease().watch();
@@ -94,7 +95,7 @@ async fn letters_that_were_not_checked_off_come_again_to_the_next_process() {
     assert_eq!(before.in_hand("channel:1"), 3);
     before.done(&[letters[1].number]).await.unwrap();
     assert_eq!(before.in_hand("channel:1"), 2);
-    // Not again to this one.
+    // The message is not delivered to this process again.
     before.post(&[letter("channel:1", "4")]).await.unwrap();
     assert_eq!(bodies(&given(&mut inbox).await), ["4"]);
     let after = node(&postgres, "ann").await;
@@ -132,11 +133,11 @@ async fn hundreds_of_letters_of_new_lanes_are_spread_over_the_nodes_by_room() {
         (0..300).map(|number| letter(&format!("channel:{number}"), "hello")).collect();
     cyd.post(&letters).await.unwrap();
     let lanes = || postgres.ask("select node, count(*) from aetheel.lane group by node order by 1");
-    // 300 - x = 100 - (300 - x)
+    // Equal remaining slots: 300 - x = 100 - (300 - x)
     assert_eq!(lanes(), "ann|250\nbob|50");
     assert_eq!(given(&mut ann.inbox()).await.len(), 250);
     assert_eq!(given(&mut bob.inbox()).await.len(), 50);
-    // A lane stays where it is, whatever room there is.
+    // A lane stays on its node, however many free slots the others have.
     postgres.ask("update aetheel.node set room = 100000 where name = 'bob'");
     let again: Vec<Letter> =
         (0..300).map(|number| letter(&format!("channel:{number}"), "again")).collect();
@@ -150,7 +151,7 @@ async fn a_pinned_lane_goes_to_a_node_with_its_label_if_one_lives() {
     let gpu = labelled(&postgres, "gpu", "cuda").await;
     let ann = node(&postgres, "ann").await;
     postgres.ask("update aetheel.node set room = 50 where name = 'ann'");
-    // The first letter of a batch that names one decides.
+    // The first message of a batch that names a label decides.
     let batch =
         [letter("channel:1", "a"), pinned("channel:1", "b", "cuda"), letter("channel:2", "c")];
     ann.post(&batch).await.unwrap();
@@ -206,7 +207,7 @@ async fn a_letter_to_all_comes_to_each_node_that_lives_in_its_place_among_the_ot
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let _cyd = node(&postgres, "cyd").await;
     dies(&postgres, "cyd");
-    // It cannot come back with its turns.
+    // The node cannot return with its turns.
     postgres.ask("update aetheel.node set turns = lease where name = 'cyd'");
     bob.claim(&["channel:1".to_owned()]).await.unwrap();
     ann.post(&[letter("channel:1", "before")]).await.unwrap();
@@ -227,13 +228,13 @@ async fn letters_come_although_nothing_is_heard_of_them() {
     let mut inbox = ann.inbox();
     ann.post(&[letter("channel:1", "first")]).await.unwrap();
     assert_eq!(bodies(&given(&mut inbox).await), ["first"]);
-    // A notice that is lost: the letter is written past the function that gives one.
+    // A lost notification: the message is written without the function that sends one.
     postgres.ask(&format!(
         "insert into aetheel.mail (bot, key, root, kind, body) values ({}, 'k', 'channel:1', 'test', 'second')",
         super::BOT
     ));
     assert_eq!(bodies(&given(&mut inbox).await), ["second"]);
-    // All connections end, the one that listens too.
+    // All connections are closed, including the one that listens.
     postgres.ask(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'aetheel'",
     );
@@ -263,7 +264,7 @@ async fn a_node_knows_which_lanes_it_has_and_the_database_which_thread_is_whose(
     assert_eq!(bob.root_known(u64::MAX).await, Ok(Some("channel:1".to_owned())));
     assert_eq!(bob.root_known(7).await, Ok(Some("channel:7".to_owned())));
     assert_eq!(bob.root_known(8).await, Ok(None));
-    // What others place with it, it knows by its next renewal.
+    // The node learns of lanes that others assign to it at its next renewal.
     postgres.ask("update aetheel.node set draining = true where name = 'bob'");
     bob.post(&[letter("cron:daily", "x")]).await.unwrap();
     let mut lease = ann.lease().watch();

@@ -1,4 +1,4 @@
-//! Nodes, their leases, the seat, letters and handovers, on a real PostgreSQL.
+//! Tests of nodes, their leases, the leader, messages and handovers, with a real PostgreSQL.
 
 mod handover;
 mod load;
@@ -14,7 +14,8 @@ use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;
 
 const BOT: u64 = 1_000_000_000_000_000_001;
-/// Nothing is renewed within a test, but for the first time: what a test says in the database stays.
+/// Long enough that only the first renewal happens during a test, so that changes which a test
+/// makes in the database remain.
 const LEASE: Duration = Duration::from_secs(1_200);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -50,7 +51,7 @@ async fn joined(postgres: &Postgres, options: NodeOptions) -> Cluster {
     cluster
 }
 
-/// A node that is gone for all others; its process does not know it yet.
+/// Makes a node dead for all others. Its process does not know it yet.
 fn dies(postgres: &Postgres, name: &str) {
     postgres.ask(&format!(
         "update aetheel.node set lease = clock_timestamp() - interval '1 ms' where name = '{name}'"
@@ -72,12 +73,12 @@ fn pinned(root: &str, body: &str, label: &str) -> Letter {
     Letter { label: Some(label.to_owned()), ..letter(root, body) }
 }
 
-/// The next letters that a node is given.
+/// Returns the next messages that a node receives.
 async fn given(inbox: &mut Inbox) -> Vec<Taken> {
     tokio::time::timeout(TIMEOUT, inbox.next()).await.expect("letters").unwrap()
 }
 
-/// What they say.
+/// Returns the bodies of messages.
 fn bodies(letters: &[Taken]) -> Vec<&str> {
     letters.iter().map(|letter| letter.body.as_str()).collect()
 }
@@ -135,10 +136,10 @@ async fn a_node_that_starts_again_keeps_what_it_has_and_its_earlier_life_writes_
     assert_eq!(lines.read().await.unwrap(), "one\ntwo\n");
     let files = after.mirror().read().await.unwrap();
     assert_eq!(files, [("sessions.md".to_owned(), "mine".to_owned())]);
-    // What the earlier process held is held no more.
+    // Messages that the previous process held are released.
     after.post(&[letter("channel:1", "hello")]).await.unwrap();
     assert_eq!(bodies(&given(&mut after.inbox()).await), ["hello"]);
-    // After its lease too, as long as nobody took over what it had.
+    // This also holds after its lease, as long as no other node took over.
     dies(&postgres, "ann");
     assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
     assert_eq!(after.lines().append("late\n").await, Err(ClusterError::Fenced));
@@ -187,7 +188,7 @@ async fn another_machine_that_comes_under_the_name_of_one_that_is_gone_takes_ove
 async fn a_node_counts_itself_out_before_others_may_follow_when_the_database_is_away() {
     let mut postgres = Postgres::start();
     let lease = Duration::from_secs(3);
-    // On a machine that stalls for longer than the lease, the node is out before its first line.
+    // On a machine that stalls for longer than the lease, the node is fenced before its first line.
     let (ann, mut lines) = loop {
         let ann = Cluster::join(&postgres.url(), options("ann", "ann", lease)).await.unwrap();
         let mut lines = ann.lines();
@@ -212,7 +213,7 @@ async fn a_node_counts_itself_out_before_others_may_follow_when_the_database_is_
 #[tokio::test]
 async fn a_server_that_is_killed_and_comes_back_in_time_is_only_waited_for() {
     let mut postgres = Postgres::start();
-    // However slow the machine starts the server again.
+    // Long enough even if the machine restarts the server slowly.
     let ann = joined(&postgres, options("ann", "ann", Duration::from_secs(60))).await;
     let mut lines = ann.lines();
     lines.append("one\n").await.unwrap();
@@ -268,7 +269,7 @@ async fn a_read_only_server_is_away_and_not_a_refusal() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     postgres.read_only(true);
-    // Sessions learn of it one after the other.
+    // Sessions of the database learn of the restart one after the other.
     loop {
         match ann.lines().append("x\n").await {
             Ok(()) => tokio::task::yield_now().await,
@@ -307,7 +308,7 @@ async fn channels_that_come_at_once_are_spread_though_reports_of_room_are_late()
     let ann = node(&postgres, "ann").await;
     let _others = (node(&postgres, "bob").await, node(&postgres, "cyd").await);
     for channel in 0..6 {
-        // A report that was made before the channel came, and arrived after it was placed.
+        // A report that was made before the channel was assigned, and arrived afterwards.
         postgres.ask("update aetheel.node set room = 6, reported = clock_timestamp()");
         ann.post(&[letter(&format!("channel:{channel}"), "x")]).await.unwrap();
     }
@@ -379,7 +380,7 @@ async fn logins_and_files_of_the_seat_are_those_of_whoever_has_it() {
     ann.keep_seat_file("schedules.md", "2").await.unwrap();
     assert_eq!(bob.seat_file("schedules.md").await, Ok(Some("2".to_owned())));
 
-    // A node that starts again has the seat that it had: nobody else takes it meanwhile.
+    // A node that restarts is still the leader: no other node becomes it meanwhile.
     let again = node(&postgres, "ann").await;
     assert_eq!(ann.logging_in(now).await, Err(ClusterError::Fenced));
     again.take_seat().await.unwrap();
@@ -389,7 +390,7 @@ async fn logins_and_files_of_the_seat_are_those_of_whoever_has_it() {
     bob.logging_in(now).await.unwrap();
     assert_eq!(bob.logins().await.unwrap(), [now - 5, now - 5, now]);
 
-    // The seat of a node that is gone is free once its lease is over.
+    // A dead leader is replaced when its lease has expired.
     let waiting = tokio::spawn({
         let again = again.clone();
         async move { again.take_seat().await }

@@ -1,4 +1,4 @@
-//! A machine in the middle, between a node and its database: it learns nothing.
+//! Tests that a machine between a node and its database learns nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{LEASE, TIMEOUT, options};
 /// The message with which a client of PostgreSQL asks for TLS.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// TLS with a certificate for this address that nobody vouches for.
+/// Accepts TLS with a self-signed certificate for this address.
 fn unknown_certificate() -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -30,8 +30,9 @@ fn unknown_certificate() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Takes one connection and answers the wish for TLS: with a handshake, or with a no. Returns what
-/// the client says then, readable to whoever is in the middle.
+/// Accepts one connection and answers its request for TLS: with a handshake if `tls` is set,
+/// otherwise with a refusal. Returns the client's further messages as the machine in the middle can
+/// read them.
 async fn in_the_middle(listener: TcpListener, tls: Option<TlsAcceptor>) -> Vec<u8> {
     let (mut stream, _): (TcpStream, _) = listener.accept().await.unwrap();
     let mut asked = [0; 8];
@@ -53,11 +54,11 @@ async fn in_the_middle(listener: TcpListener, tls: Option<TlsAcceptor>) -> Vec<u
     said
 }
 
-/// Has a node join through somebody in the middle, and returns what was learned there.
+/// Has a node join through a machine in the middle. Returns everything that the machine could read.
 async fn learned_of_a_node(tls: Option<TlsAcceptor>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    // An address of another machine means `require` by itself.
+    // For the address of another machine, `require` is the default.
     let url = format!("postgres://ann:hunter2@127.0.0.1:{port}/x?sslmode=require");
     let mut joining =
         tokio::spawn(

@@ -1,4 +1,4 @@
-//! The two leases of a node: one to speak, and a longer one for its turns.
+//! Tests of the two leases of a node: one to write to Discord, and a longer one for its turns.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const SHORT_LEASE: Duration = Duration::from_millis(400);
 /// Longer than any test.
 const TURN_LEASE: Duration = Duration::from_secs(3_600);
 
-/// Joins by a link that can be cut.
+/// Joins through a connection that can be interrupted.
 async fn linked(postgres: &Postgres, options: NodeOptions) -> (Cluster, Link, tempfile::TempDir) {
     let folder = tempfile::Builder::new().prefix("link").tempdir_in("/tmp").unwrap();
     let link = Link::to_postgres(folder.path(), postgres.folder());
@@ -25,7 +25,7 @@ fn with_turns(name: &str, lease: Duration) -> NodeOptions {
     NodeOptions { turn_lease: TURN_LEASE, ..options(name, name, lease) }
 }
 
-/// Waits until a lease has run out.
+/// Waits until a lease has expired.
 async fn runs_out(lease: &Lease) {
     let waiting = async {
         while lease.lasts() {
@@ -48,7 +48,8 @@ async fn opened(node: &Cluster) -> Vec<String> {
     tokio::time::timeout(TIMEOUT, waiting).await.expect("an open lane")
 }
 
-/// `ann` had `channel:1`, where a turn had begun, and `channel:2`; `bob` has taken both over.
+/// Returns two nodes: `ann` had `channel:1`, where a turn had begun, and `channel:2`. `bob` has
+/// taken over both.
 async fn taken_over(postgres: &Postgres) -> (Cluster, Cluster) {
     let ann = super::joined(postgres, with_turns("ann", super::LEASE)).await;
     ann.settled().await.unwrap();
@@ -98,7 +99,7 @@ async fn a_call_while_the_lease_has_run_out_for_a_moment_is_to_be_repeated() {
     assert!(matches!(ann.post(&late).await, Err(ClusterError::Away(_))));
     assert!(matches!(ann.lines().append("one\n").await, Err(ClusterError::Away(_))));
     assert!(matches!(ann.owner_of(1).await, Err(ClusterError::Away(_))));
-    // The renewal that was under way.
+    // The renewal was already under way.
     ann.lease().extend(boot_ms() + 60_000);
     ann.post(&late).await.unwrap();
     ann.lines().append("one\n").await.unwrap();
@@ -142,7 +143,7 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_lease_for_turns_is_over() {
 async fn a_lane_with_a_begun_turn_is_opened_when_the_other_machine_reports_its_end() {
     let postgres = Postgres::start();
     let (_ann, bob) = taken_over(&postgres).await;
-    // Another machine's report says nothing about it.
+    // Reports of other machines do not matter.
     bob.agents_ended().await.unwrap();
     node(&postgres, "cyd").await.agents_ended().await.unwrap();
     assert_eq!(bob.open_waited().await.unwrap(), [""; 0]);
@@ -185,7 +186,7 @@ async fn a_node_learns_that_another_one_took_its_seat() {
 #[tokio::test]
 async fn a_slow_database_makes_no_node_leave() {
     let postgres = Postgres::start();
-    // The lease is that of the default configuration.
+    // The lease of the default configuration.
     let (ann, link, _folder) = linked(&postgres, with_turns("ann", Duration::from_secs(6))).await;
     link.set(Way::Slow);
     let lease = ann.lease();

@@ -1,4 +1,4 @@
-//! The installed agents: where their programs are, and homes in which they can reach nothing but a
+//! The installed agents: the paths of their programs, and homes in which they can reach only a
 //! scripted model service.
 
 use std::path::{Path, PathBuf};
@@ -10,29 +10,30 @@ use serde_json::{Value, json};
 pub struct Agent {
     /// Its name in `scripts/agents.versions`.
     pub name: String,
-    /// The version that is installed.
+    /// The installed version.
     pub version: String,
     /// Its program.
     pub program: PathBuf,
 }
 
-/// A home made for one agent before one model service.
+/// A home for one agent that uses one model service.
 pub struct Home {
     /// The agent's whole environment.
     pub environment: Vec<(String, String)>,
-    /// A model it knows besides its default, by the name the agent is given and by the one the
-    /// service hears.
+    /// A model besides the default, by the name that the agent gets and by the name in its requests
+    /// to the service.
     pub other_model: Option<(&'static str, &'static str)>,
 }
 
-/// Every key has it, so that it is found wherever it should not be.
+/// Part of every key, so that a leaked key can be found.
 pub const KEY: &str = "sk-ant-scripted";
 
 impl Agent {
     /// Returns an agent by name.
     ///
     /// # Panics
-    /// It is not installed.
+    ///
+    /// If it is not installed.
     pub fn installed(name: &str) -> Self {
         let agent = Self::all()
             .into_iter()
@@ -43,8 +44,8 @@ impl Agent {
         agent
     }
 
-    /// Returns all agents of the versions file, installed or not. `CLI_VERSIONS=latest` takes the
-    /// file that the installation of the newest releases left.
+    /// Returns all agents of the versions file, installed or not. With `CLI_VERSIONS=latest`, reads
+    /// the file that was written when the newest releases were installed.
     pub fn all() -> Vec<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let latest = std::env::var("CLI_VERSIONS").is_ok_and(|wanted| wanted == "latest");
@@ -66,7 +67,7 @@ impl Agent {
         .collect()
     }
 
-    /// Makes `home` a home for the agent, in which `url` is the model service.
+    /// Prepares `home` for the agent. `url` is the model service.
     pub fn settle(&self, url: &str, home: &Path) -> Home {
         let mut environment = vec![
             ("HOME".to_owned(), home.display().to_string()),
@@ -84,7 +85,7 @@ impl Agent {
                 set(&[
                     ("ANTHROPIC_API_KEY", KEY),
                     ("ANTHROPIC_BASE_URL", url),
-                    // Ten retries with growing pauses would outlast every test.
+                    // Ten retries with growing pauses would take longer than any test.
                     ("CLAUDE_CODE_MAX_RETRIES", "1"),
                     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
                     ("DISABLE_AUTOUPDATER", "1"),
@@ -92,7 +93,8 @@ impl Agent {
                     ("DISABLE_TELEMETRY", "1"),
                 ]);
                 if is_root() {
-                    // It refuses root to skip permissions otherwise. Nobody else has it set.
+                    // Claude Code otherwise refuses to skip permissions as root. Only root needs
+                    // the variable.
                     set(&[("IS_SANDBOX", "1")]);
                 }
                 let other = if self.name == "claude" {
@@ -115,7 +117,7 @@ impl Agent {
                 set(&[
                     ("GEMINI_API_KEY", KEY),
                     ("GOOGLE_GEMINI_BASE_URL", url),
-                    // Its own choice asks another model which one to take.
+                    // The default asks another model which model to use.
                     ("GEMINI_MODEL", "gemini-2.5-flash"),
                     ("GEMINI_CLI_NO_RELAUNCH", "true"),
                     ("GEMINI_TELEMETRY_ENABLED", "false"),
@@ -137,8 +139,8 @@ impl Agent {
             }
             "droid" => {
                 set(&[
-                    // Not FACTORY_AIRGAP_ENABLED: with it 0.225.2 resumes no session in one-shot
-                    // runs.
+                    // Not FACTORY_AIRGAP_ENABLED: with it, 0.225.2 does not resume sessions in
+                    // one-shot runs.
                     ("FACTORY_API_BASE_URL", url),
                     ("FACTORY_DISABLE_DYNAMIC_CONFIG", "1"),
                     ("FACTORY_TELEMETRY_INGEST_BASE_URL", url),
@@ -155,19 +157,19 @@ impl Agent {
     }
 }
 
-/// Whether the agents run as root: some behave differently then.
+/// Returns whether the agents run as root. Some behave differently then.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Where gateways keep compiled components. Compiling takes seconds and is not what live cases are
-/// about; what another user compiled is not taken.
+/// Returns the folder for compiled components. Compiling takes seconds, and live cases do not test
+/// it. Components that another user compiled are not used.
 pub fn cache() -> String {
     let user = rustix::process::geteuid().as_raw();
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-cache-{user}")).display().to_string()
 }
 
-/// Where programs are, `node` and `bwrap` among them.
+/// Returns the search path for programs, including `node` and `bwrap`.
 fn path() -> String {
     let mut folders: Vec<PathBuf> =
         ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).into();
@@ -181,7 +183,7 @@ fn path() -> String {
     std::env::join_paths(folders).expect("no colon").into_string().expect("UTF-8")
 }
 
-/// `supports_websockets = false`: a service of one's own speaks server-sent events.
+/// Returns Codex's settings. `supports_websockets = false`: custom services use server-sent events.
 fn codex(url: &str) -> String {
     format!(
         r#"model = "gpt-5.5"

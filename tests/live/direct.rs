@@ -1,5 +1,5 @@
-//! Each agent by itself, with its one-shot command line, against the scripted model service: if
-//! this fails, the home is wrong or the release is another, and no backend is to blame.
+//! Tests each agent without a backend: its one-shot command line with the scripted model service.
+//! If these fail, the home is wrong or the release has changed, and the backend is not the cause.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::process::Command;
 use super::agents::Agent;
 use crate::support::model_server::{Intent, ModelServer, PATIENCE, Reply};
 
-/// What prints the answer to a prompt on stdin, as the pinned versions take it.
+/// Returns the arguments with which the pinned version answers a prompt on stdin.
 fn one_shot(agent: &str) -> Option<&'static [&'static str]> {
     Some(match agent {
         "claude" => &["-p", "--dangerously-skip-permissions"],
@@ -38,7 +38,7 @@ struct Ended {
     stderr: String,
 }
 
-/// Those with a one-shot command line; one of them where `BACKEND` names it.
+/// Returns the agents with a one-shot command line, or only the one that `BACKEND` names.
 fn agents() -> Vec<Agent> {
     let wanted = std::env::var("BACKEND").unwrap_or_default();
     let all = Agent::all().into_iter().filter(|agent| {
@@ -47,7 +47,7 @@ fn agents() -> Vec<Agent> {
     all.map(|agent| Agent::installed(&agent.name)).collect()
 }
 
-/// Says hello to an agent and waits for its end.
+/// Runs an agent with the prompt hello and waits until it ends.
 async fn run(agent: &Agent, model: &ModelServer, home: &Path, cwd: &Path) -> Ended {
     let mut child = Command::new(&agent.program)
         .args(one_shot(&agent.name).expect("it has one"))
@@ -118,7 +118,7 @@ async fn every_agent_gives_up_on_a_failing_service_while_people_still_wait() {
     for agent in agents() {
         for status in [400, 401, 429, 500] {
             if agent.name == "droid" && status > 401 {
-                // 0.225.2 goes on for minutes, and has no setting for it.
+                // 0.225.2 retries for minutes, and has no setting for it.
                 continue;
             }
             let (home, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -136,7 +136,7 @@ async fn every_agent_gives_up_on_a_failing_service_while_people_still_wait() {
                 ended.code
             );
             let told = format!("{}{}", ended.stdout, ended.stderr);
-            // Codex 0.169.0 has words of its own for these.
+            // Codex 0.169.0 prints its own messages for these.
             let own = agent.name == "codex" && status > 401;
             assert!(
                 told.contains("MARK-OF-THE-SERVICE") || own,

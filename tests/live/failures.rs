@@ -1,4 +1,5 @@
-//! What goes wrong is told by its kind, leaves nothing behind, and does not end the conversation.
+//! Tests that a failure is reported by its kind, leaves nothing behind, and does not end the
+//! conversation.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -142,7 +143,7 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_goes_on() {
     talk.ended().await.answers("Four.\n");
 
     let [stopped, next] = &gateway.recordings()[..] else { panic!("two recordings") };
-    // Whether the agent had printed the first words yet is left to chance.
+    // Whether the agent had printed the first words by then depends on timing.
     assert!(said.stdout.ends_with("✗ Stopped.\n"), "{}", said.stdout);
     assert_eq!(next.flag("--resume"), stopped.flag("--session-id"));
     let request = gateway.model.request(2).await;
@@ -164,7 +165,7 @@ async fn an_interrupt_between_prompts_and_a_termination_amid_one_end_the_gateway
     talk.say("One").await;
     talk.printed("ok\n").await;
     talk.signal(Signal::INT);
-    // Whether the signal or the end of the input is seen first is left to chance.
+    // Whether the signal or the end of the input is noticed first depends on timing.
     assert_eq!(talk.ended().await.stdout, "ok\n");
 
     let mut talk = gateway.start();

@@ -1,4 +1,4 @@
-//! The pinned Claude Code with a home of its own and a scripted model service behind it.
+//! The pinned Claude Code with a home of its own and a scripted model service.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -15,37 +15,37 @@ use crate::support::model_server::{ModelServer, PATIENCE};
 /// The variable with the CLI's key.
 pub const PROGRAM_KEY: &str = "ANTHROPIC_API_KEY";
 
-/// What a headless run needs: the flags the backend uses too.
+/// Flags of a headless run, which the backend uses too.
 pub const STREAM: [&str; 5] =
     ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"];
 
-/// A Claude Code that can reach nothing but the scripted model service.
+/// A Claude Code that can reach only the scripted model service.
 pub struct LiveClaude {
     /// The program.
     pub program: PathBuf,
     /// Its whole environment.
     pub environment: Vec<(String, String)>,
-    /// `HOME`; sessions are kept there.
+    /// `HOME`, where sessions are stored.
     pub home: TempDir,
-    /// Working directory; sessions belong to it.
+    /// Working directory, to which sessions belong.
     pub cwd: TempDir,
-    /// What it takes for Anthropic's service.
+    /// The service that it uses instead of Anthropic's.
     pub model: ModelServer,
 }
 
-/// A run that has begun; dropping it kills the CLI.
+/// A running CLI. It is killed when this is dropped.
 pub struct Running {
     child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
     lines: Vec<Value>,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ended {
-    /// What it printed, line by line.
+    /// Lines of stdout.
     pub lines: Vec<Value>,
-    /// What it complained about.
+    /// Text on stderr.
     pub stderr: String,
     /// Exit status.
     pub status: ExitStatus,
@@ -55,7 +55,8 @@ impl LiveClaude {
     /// Sets up a home for the installed CLI.
     ///
     /// # Panics
-    /// The CLI is not installed.
+    ///
+    /// If the CLI is not installed.
     pub fn new(model: ModelServer) -> Self {
         let home = tempfile::tempdir().unwrap();
         let cwd = tempfile::tempdir().unwrap();
@@ -71,29 +72,32 @@ impl LiveClaude {
     /// Returns the installed program.
     ///
     /// # Panics
-    /// The CLI is not installed.
+    ///
+    /// If the CLI is not installed.
     pub fn installed() -> PathBuf {
         Agent::installed("claude").program
     }
 
-    /// Returns an environment in which the CLI can reach nothing but this model service.
+    /// Returns an environment in which the CLI can reach only this model service.
     pub fn variables(model: &ModelServer, home: &Path) -> Vec<(String, String)> {
         Agent::installed("claude").settle(&model.url(), home).environment
     }
 
-    /// Runs the CLI as [`LiveClaude::start`] does and waits for its end.
+    /// Runs the CLI as [`LiveClaude::start`] does, and waits until it ends.
     ///
     /// # Panics
+    ///
     /// As [`Running::ended`].
     pub async fn run(&self, arguments: &[&str], prompt: &str) -> Ended {
         self.start(arguments, prompt).ended().await
     }
 
-    /// Starts the CLI with [`STREAM`] and these arguments and begins to write the prompt to its
+    /// Starts the CLI with [`STREAM`] and these arguments, and begins to write the prompt to its
     /// stdin.
     ///
     /// # Panics
-    /// It cannot be started.
+    ///
+    /// If it cannot be started.
     pub fn start(&self, arguments: &[&str], prompt: &str) -> Running {
         let mut child = Command::new(&self.program)
             .args(STREAM)
@@ -109,7 +113,7 @@ impl LiveClaude {
             .unwrap();
         let mut stdin = child.stdin.take().expect("piped");
         let prompt = prompt.to_owned();
-        // A CLI that ends without reading is judged by what it prints.
+        // If a CLI ends without reading its input, its output is checked.
         tokio::spawn(async move { stdin.write_all(prompt.as_bytes()).await });
         let stdout = BufReader::new(child.stdout.take().expect("piped")).lines();
         Running { child, stdout, lines: Vec::new() }
@@ -117,17 +121,18 @@ impl LiveClaude {
 }
 
 impl Running {
-    /// Sends a signal to the CLI, not to its group.
+    /// Sends a signal to the CLI, not to its process group.
     pub fn signal(&self, signal: Signal) {
         let pid =
             self.child.id().and_then(|id| Pid::from_raw(id as i32)).expect("the agent still runs");
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until a line like this was printed.
+    /// Waits until a matching line was printed.
     ///
     /// # Panics
-    /// The CLI ends before, or takes longer than [`PATIENCE`].
+    ///
+    /// If the CLI ends before, or takes longer than [`PATIENCE`].
     pub async fn printed(&mut self, wanted: impl Fn(&Value) -> bool) {
         while !self.lines.last().is_some_and(&wanted) {
             assert!(
@@ -138,10 +143,11 @@ impl Running {
         }
     }
 
-    /// Waits for the end and returns everything that was printed.
+    /// Waits until the CLI ends, and returns everything that it printed.
     ///
     /// # Panics
-    /// It is silent for longer than [`PATIENCE`], or something printed is no JSON.
+    ///
+    /// If it is silent for longer than [`PATIENCE`], or a line is not JSON.
     pub async fn ended(mut self) -> Ended {
         while self.read_line().await {}
         let output = tokio::time::timeout(PATIENCE, self.child.wait_with_output())
@@ -201,7 +207,7 @@ impl Ended {
         deltas.filter_map(|delta| delta["text"].as_str().or(delta["thinking"].as_str())).collect()
     }
 
-    /// Returns how many lines are of this kind, by `type` and, where given, `subtype`.
+    /// Returns the number of lines of this `type` and, if given, `subtype`.
     pub fn count(&self, kind: &str, subtype: Option<&str>) -> usize {
         self.lines
             .iter()

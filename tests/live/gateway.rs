@@ -1,9 +1,9 @@
-//! The whole gateway, `aetheel console --backend claude`, with folders of its own before a scripted
+//! The whole gateway, `aetheel console --backend claude`, with folders of its own and a scripted
 //! model service.
 //!
-//! Whatever a case is about, every conversation here is checked for what must always hold: no
-//! process of a run outlives it, every recording reads back and ends with an ending, and no secret
-//! stands in anything that was printed or written.
+//! Every conversation here is also checked for conditions that must always hold: no process of a
+//! run outlives it, every recording can be read and has an ending, and no printed or written text
+//! contains a secret.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,22 +20,22 @@ use tokio::task::JoinHandle;
 use super::fixture::{LiveClaude, PROGRAM_KEY};
 use crate::support::model_server::{ModelServer, PATIENCE};
 
-/// What the gateway knows and agents must not.
+/// Secrets that the gateway has and agents must not see.
 pub const CANARIES: [(&str, &str); 3] = [
     ("DISCORD_BOT_TOKEN", "MTIzNDU2Nzg5MDEyMzQ1Njc4.canary.of-the-bot-token"),
     ("AWS_SECRET_ACCESS_KEY", "canary-of-another-secret"),
     ("UNRELATED", "canary-of-a-plain-variable"),
 ];
 
-/// A gateway that can be started, again and again, on the same folders.
+/// A gateway that can be started several times with the same folders.
 pub struct LiveGateway {
-    /// What its agents take for Anthropic's service.
+    /// The service that its agents use instead of Anthropic's.
     pub model: ModelServer,
     root: TempDir,
     environment: BTreeMap<String, String>,
 }
 
-/// A running gateway; dropping it kills it.
+/// A running gateway. It is killed when this is dropped.
 pub struct Talk<'a> {
     gateway: &'a LiveGateway,
     child: Child,
@@ -44,7 +44,7 @@ pub struct Talk<'a> {
     stderr: Printed,
 }
 
-/// What a gateway printed until it ended.
+/// Everything that a gateway printed until it ended.
 #[derive(Debug)]
 pub struct Said {
     pub stdout: String,
@@ -63,7 +63,8 @@ impl LiveGateway {
     /// Sets up folders for a gateway with all its defaults.
     ///
     /// # Panics
-    /// The CLI or the backend is not there.
+    ///
+    /// If the CLI or the backend is missing.
     pub fn new(model: ModelServer) -> Self {
         let component = Path::new(env!("CARGO_MANIFEST_DIR")).join("backends/claude.wasm");
         assert!(
@@ -83,7 +84,7 @@ impl LiveGateway {
         let own = [
             ("BACKEND_CLI_PATH", program),
             ("BACKENDS_DIR", folder("backends")),
-            // Kept alive, the agent stands in the matrix.
+            // The matrix tests long-lived agents.
             ("BACKEND_RUN", "one-shot".to_owned()),
             ("CACHE_DIR", super::agents::cache()),
             ("CONFIG_DIR", folder("config")),
@@ -102,29 +103,29 @@ impl LiveGateway {
         self
     }
 
-    /// Takes a variable out of the gateway's environment.
+    /// Removes a variable from the gateway's environment.
     pub fn without(mut self, name: &str) -> Self {
         self.environment.remove(name);
         self
     }
 
-    /// Path of something below the gateway's folders, for example `config/memory.md`.
+    /// Returns a path below the gateway's folders, for example of `config/memory.md`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    /// Writes a file there.
+    /// Writes a file below the gateway's folders.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// Reads a file there.
+    /// Reads a file below the gateway's folders.
     #[track_caller]
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Starts the console, says these lines and the end of input, and waits for the end.
+    /// Starts the console, enters these lines, closes its input, and waits until it ends.
     pub async fn talk(&self, lines: &[&str]) -> Said {
         let mut talk = self.start();
         for line in lines {
@@ -160,7 +161,8 @@ impl LiveGateway {
     /// Returns the recordings of all turns, oldest first.
     ///
     /// # Panics
-    /// One of them does not read back, is not ended, or holds a secret.
+    ///
+    /// If one of them cannot be read, has no ending, or contains a secret.
     #[track_caller]
     pub fn recordings(&self) -> Vec<Recorded> {
         let mut all = Vec::new();
@@ -182,7 +184,7 @@ impl LiveGateway {
         all
     }
 
-    /// What is said of the last turn: its correlation id.
+    /// Returns the correlation id of the last turn, as failures show it.
     #[track_caller]
     pub fn last_id(&self) -> String {
         self.recordings().pop().expect("a turn was recorded").header.link
@@ -198,18 +200,18 @@ impl LiveGateway {
 }
 
 impl Talk<'_> {
-    /// Types a line.
+    /// Enters a line.
     pub async fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("the input is open");
         stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// Waits until stdout holds this text.
+    /// Waits until stdout contains this text.
     pub async fn printed(&mut self, text: &str) {
         self.stdout.holds(text).await;
     }
 
-    /// Waits until the log holds this text.
+    /// Waits until the log contains this text.
     pub async fn logged(&mut self, text: &str) {
         self.stderr.holds(text).await;
     }
@@ -219,10 +221,11 @@ impl Talk<'_> {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Ends the input and waits for the end.
+    /// Closes the input and waits until the gateway ends.
     ///
     /// # Panics
-    /// It takes longer than [`PATIENCE`], leaves processes behind, or told a secret.
+    ///
+    /// If it takes longer than [`PATIENCE`], leaves processes behind, or printed a secret.
     pub async fn ended(mut self) -> Said {
         let pid = self.pid();
         drop(self.stdin.take());
@@ -242,7 +245,7 @@ impl Talk<'_> {
         said
     }
 
-    /// Returns the processes of this gateway's runs, each as its pid and command line.
+    /// Returns the processes of this gateway's runs, each with its pid and command line.
     pub fn agents(&self) -> Vec<String> {
         marked(self.pid())
     }
@@ -261,7 +264,7 @@ impl Said {
         self.status.code()
     }
 
-    /// Fails unless all went well and this is what was printed.
+    /// Fails unless the run succeeded and printed this.
     #[track_caller]
     pub fn answers(&self, stdout: &str) {
         assert_eq!(
@@ -272,7 +275,7 @@ impl Said {
         );
     }
 
-    /// Fails unless a prompt failed and this is what was printed.
+    /// Fails unless the prompt failed and this was printed.
     #[track_caller]
     pub fn fails(&self, stdout: &str) {
         assert_eq!(
@@ -315,7 +318,7 @@ impl Recorded {
     }
 }
 
-/// Everything a pipe brought, as it comes.
+/// Everything that was read from a pipe so far.
 struct Printed {
     text: watch::Receiver<String>,
     reader: JoinHandle<()>,
@@ -352,8 +355,8 @@ impl Printed {
     }
 }
 
-/// Processes that carry the mark of this gateway's runs: `AETHEEL_RUN=<pid namespace>-<gateway
-/// pid>-…`.
+/// Returns the processes with the mark of this gateway's runs: `AETHEEL_RUN=<pid
+/// namespace>-<gateway pid>-…`.
 pub fn marked(gateway: Pid) -> Vec<String> {
     let of_gateway = |variable: &[u8]| {
         let mark = variable.strip_prefix(b"AETHEEL_RUN=").map(String::from_utf8_lossy);

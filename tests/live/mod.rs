@@ -1,8 +1,8 @@
-//! The real Claude Code 2.1.197 against a scripted model service: here the facts its backend is
-//! built on, in the modules below the whole gateway with it.
+//! Tests with the real Claude Code 2.1.197 and a scripted model service: this file tests the facts
+//! on which its backend is built, the modules below test the whole gateway with it.
 //!
-//! Ignored by `cargo test`; `make test-live` installs the CLI and runs them one at a time, `make
-//! test-live CASE=name` those whose name contains `name`. Nothing leaves loopback.
+//! `cargo test` ignores these tests. `make test-live` installs the CLI and runs them one at a time,
+//! `make test-live CASE=name` only those whose name contains `name`. Nothing leaves loopback.
 
 mod agents;
 mod direct;
@@ -22,7 +22,7 @@ use crate::support::model_server::{Gate, ModelRequest, ModelServer, Reply};
 
 const SKIP: &str = "--dangerously-skip-permissions";
 
-/// A CLI whose model says `ok` to everything.
+/// Creates a CLI whose model replies `ok` to everything.
 async fn agreeing() -> LiveClaude {
     LiveClaude::new(ModelServer::answering(|_| Reply::text("ok")).await)
 }
@@ -369,7 +369,7 @@ async fn an_interrupt_before_the_model_says_anything_ends_the_run_well() {
     gate.reached().await;
     running.signal(Signal::INT);
     let interrupted = running.ended().await;
-    // Whether it still prints a result is left to chance: seen with and, more often, without.
+    // Whether it still prints a result depends on timing. More often it does not.
     assert_eq!(interrupted.status.code(), Some(0), "{interrupted:#?}");
     assert!(interrupted.count("result", None) <= 1, "{interrupted:#?}");
 

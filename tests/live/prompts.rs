@@ -1,12 +1,12 @@
-//! What people write reaches the model as they wrote it, with what the operator keeps in files, and
-//! comes back.
+//! Tests that prompts reach the model as people wrote them, together with the operator's files, and
+//! that answers return.
 
 use std::fmt::Write as _;
 
 use super::gateway::LiveGateway;
 use crate::support::model_server::{ModelServer, Reply};
 
-/// A gateway whose model says `ok` to everything.
+/// Starts a gateway whose model replies `ok` to everything.
 async fn agreeing() -> LiveGateway {
     LiveGateway::new(ModelServer::answering(|_| Reply::text("ok")).await)
 }

@@ -1,9 +1,10 @@
-//! The backend is replaced while people talk to it.
+//! Tests that the backend can be replaced during a conversation.
 
 use super::gateway::LiveGateway;
 use crate::support::model_server::{Gate, ModelServer, Reply};
 
-/// A component that does the same and is another one: a custom section of the name `note` is added.
+/// Returns a component that behaves the same but has another digest: a custom section named `note`
+/// is added.
 fn changed(component: &[u8]) -> Vec<u8> {
     [component, b"\x00\x05\x04note"].concat()
 }
@@ -20,7 +21,7 @@ async fn a_backend_replaced_amid_a_turn_serves_the_next_one_and_the_conversation
     let mut talk = gateway.start();
     talk.say("Count to two.").await;
     gate.reached().await;
-    // In place, as a plain copy does it: the watcher must not load half of it.
+    // Writes in place, as a plain copy does. The watcher must not load an incomplete file.
     std::fs::write(&component, changed(&old)).unwrap();
     talk.logged("\"generation\":\"2@").await;
     gate.open();

@@ -1,4 +1,4 @@
-//! What the operator allows is what the agent can do.
+//! Tests that the agent has exactly the rights that the operator allows.
 
 use serde_json::json;
 
@@ -74,7 +74,8 @@ async fn a_command_of_the_model_runs_in_the_workspace_with_nothing_of_the_gatewa
     );
 }
 
-/// Runs one `Write` to a place, in a permission mode, and returns what the model was told.
+/// Runs one `Write` to a path in a permission mode. Returns the gateway, and the result that the
+/// model received.
 async fn write_in(mode: &str, tools: &str, place: &str) -> (LiveGateway, String) {
     let place_of = std::sync::Arc::new(std::sync::OnceLock::<String>::new());
     let target = place_of.clone();

@@ -2,10 +2,10 @@
 
 use aetheel::agent::descriptor::Feature;
 
-/// One column: a backend in one of its two lives, with the agent it drives.
+/// One column: a backend, either one-shot or long-lived, with its agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Backend {
-    /// What the column is called; `BACKEND=` selects by it.
+    /// The column's name, by which `BACKEND=` selects it.
     pub name: &'static str,
     /// The component's name.
     pub component: &'static str,
@@ -13,16 +13,16 @@ pub struct Backend {
     pub backend: &'static str,
     /// The agent's name in `scripts/agents.versions`.
     pub agent: &'static str,
-    /// One process a turn, although the component also keeps agents alive.
+    /// Starts one process per turn, although the component also supports long-lived agents.
     pub one_shot: bool,
-    /// The model it must be told, where its settings file does not say.
+    /// The model that must be set, if the agent's settings file does not name one.
     pub model: Option<&'static str>,
     /// The agent's name of the tool that reads a file.
     pub reads: &'static str,
     /// The agent's name of the tool that runs commands.
     pub runs: &'static str,
-    /// Only what it may do at each level is looked at: the agent has a backend of its own that
-    /// stands for the rest.
+    /// Runs only the rows about rights. The agent has a backend of its own that is tested with the
+    /// other rows.
     pub rights_only: bool,
 }
 
@@ -94,51 +94,55 @@ const fn profile(
 }
 
 impl Backend {
-    /// Claude Code has rules of its own for root.
+    /// Returns whether the agent behaves differently as root. Claude Code does.
     pub fn minds_root(&self) -> bool {
         matches!(self.agent, "claude" | "claude-agent-acp")
     }
 
-    /// Codex 0.169.0 has its tool for questions in plan mode only.
+    /// Returns whether the agent asks questions in plan mode only. Codex 0.169.0 has its tool for
+    /// questions only there.
     pub fn asks_while_planning_only(&self) -> bool {
         self.component == "codex"
     }
 
-    /// Whether the model reads why something was denied; the others' answers have no room for
-    /// words.
+    /// Returns whether the model receives the reason of a denial. The other protocols have no field
+    /// for it.
     pub fn hears_why(&self) -> bool {
         matches!(self.component, "claude" | "opencode")
     }
 
-    /// Droid 0.225.2 tells the sum over the session in one-shot runs, which its backend does not
-    /// pass off as a turn's.
+    /// Returns whether resumed turns report no tokens: in one-shot runs, Droid 0.225.2 reports the
+    /// sum over the session, which its backend does not report as a turn's usage.
     pub fn tells_no_tokens_when_resumed(&self) -> bool {
         self.component == "droid" && self.one_shot
     }
 
-    /// codex-acp 2.6.0 calls every change of files an edit.
+    /// Returns whether writing a file is distinguished from editing one. codex-acp 2.6.0 calls
+    /// every change of files an edit.
     pub fn tells_writing_apart(&self) -> bool {
         self.agent != "codex-acp"
     }
 
-    /// OpenCode 1.18.33 tells what nobody listened to only once a text is whole.
+    /// Returns whether text that was printed while the gateway was away arrives only when the text
+    /// is complete, as with OpenCode 1.18.33.
     pub fn tells_torn_text_at_its_end(&self) -> bool {
         self.component == "opencode" && !self.one_shot
     }
 
-    /// Claude Code 2.1.197 writes a conversation to disk a moment after its answer.
+    /// Returns whether sessions are saved after the answer. Claude Code 2.1.197 does so a moment
+    /// later.
     pub fn writes_sessions_late(&self) -> bool {
         matches!(self.agent, "claude" | "claude-agent-acp")
     }
 
-    /// Gemini CLI 0.61.0 names a session's file by the minute and cannot load one that was made
-    /// within the same.
+    /// Returns whether a session can be resumed only in another minute. Gemini CLI 0.61.0 names a
+    /// session's file by the minute, and cannot load one that was created within the same minute.
     pub fn resumes_in_another_minute_only(&self) -> bool {
         self.agent == "gemini" && !self.one_shot
     }
 }
 
-/// A feature by the name it has in descriptors.
+/// Returns a feature's name in descriptors.
 pub fn name_of(feature: Feature) -> String {
     serde_json::to_value(feature)
         .ok()

@@ -1,4 +1,5 @@
-//! What cannot pass, and why: the only place where a row is not the same for every column.
+//! Cells that cannot pass, with the reasons. This is the only place that treats columns differently
+//! in a row.
 
 use aetheel::agent::descriptor::Feature;
 
@@ -11,8 +12,9 @@ const CODEX_ACP_ANSWERS: &str =
 
 const CLAUDE_ACP_JOINS: &str = "claude-agent-acp 0.49.0 tells, at times, the half answer and the whole one of its second try as one text";
 
-/// Cells that are run all the same: the agent is to blame when they fail. Column (all of one
-/// component: its name and a `*`), row, how often, and what is to be said.
+/// Cells that are run although the agent is to blame for their failure: the column (or the name of
+/// a component and a `*` for all of its columns), the row, how often it fails, and the reason to
+/// print.
 const FAULTS: &[(&str, &str, Often, &str)] = &[
     ("droid*", "error-500", Often::Always, DROID_PERSISTS),
     ("droid-one-shot", "error-429", Often::Always, DROID_PERSISTS),
@@ -22,18 +24,18 @@ const FAULTS: &[(&str, &str, Often, &str)] = &[
     ("gemini-one-shot", "cut", Often::Always, GEMINI_KEEPS_NOTHING),
 ];
 
-/// How often an agent does something wrong.
+/// How often an agent makes a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Often {
     /// The cell must fail.
     Always,
-    /// The agent races with itself.
+    /// The failure depends on a race within the agent.
     AtTimes,
 }
 
 const GEMINI_KEEPS_NOTHING: &str = "Gemini CLI 0.61.0 keeps no session whose first answer broke off: the answer to the next message says so, and the one after it begins anew";
 
-/// Says what the agent does wrong in a cell, and how often.
+/// Returns how often the agent fails in a cell, and why.
 pub fn fault(backend: &Backend, scenario: &str) -> Option<(Often, &'static str)> {
     let slug = super::results::slug(backend.name);
     let fits = |column: &str| {
@@ -45,7 +47,7 @@ pub fn fault(backend: &Backend, scenario: &str) -> Option<(Often, &'static str)>
         .map(|(.., often, why)| (*often, *why))
 }
 
-/// Why a backend does not declare a feature, so that a row that needs it does not apply.
+/// Returns why a backend does not declare a feature, so that a row that needs it does not apply.
 pub fn lacking(backend: &Backend, feature: Feature) -> String {
     let why = match (backend.one_shot, feature) {
         (true, Feature::Permissions | Feature::Questions | Feature::Steer) => {

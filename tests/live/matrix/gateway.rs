@@ -1,8 +1,8 @@
-//! The gateway around one backend and its real agent: everything behind the chat adapter, in
-//! folders of its own.
+//! The gateway with one backend and its real agent: everything except the chat adapter, in folders
+//! of its own.
 //!
-//! Scenarios know it from outside: prompts and decisions go in, answers, questions and recordings
-//! come out.
+//! Scenarios use it from the outside: they send prompts and decisions, and receive answers,
+//! questions and recordings.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use super::stage::{Stage, Told};
 use crate::support::model_server::ModelServer;
 use crate::support::scripted::message;
 
-/// What an operator may have set.
+/// Settings that an operator may choose.
 #[derive(Clone)]
 pub struct Wishes {
     pub safety: Safety,
@@ -49,8 +49,8 @@ impl Default for Wishes {
     }
 }
 
-/// What scenarios share: the column they are run for, what they found out, and what must be ended
-/// after them.
+/// State that scenarios share: their column, their findings, and gateways that must be stopped at
+/// the end.
 #[derive(Clone)]
 pub struct Cell {
     pub backend: Backend,
@@ -66,12 +66,12 @@ struct Opened {
     recordings: PathBuf,
 }
 
-/// What is left to say about a cell after its scenario.
+/// Findings after the scenario of a cell.
 #[derive(Default)]
 pub struct Aftermath {
-    /// What the backend's parser did not know, with counts.
+    /// Output that the backend's parser did not recognise, with counts.
     pub unrecognised: BTreeMap<String, u32>,
-    /// What is wrong with what was left behind.
+    /// Problems with the files and processes that were left behind.
     pub faults: Vec<String>,
 }
 
@@ -81,27 +81,27 @@ impl Cell {
         Self { backend, agent, descriptor, opened: Arc::default(), found: Arc::default() }
     }
 
-    /// Notes what came of something, for the page.
+    /// Records a finding for the page.
     pub fn found(&self, what: &str, how: impl Into<String>) {
         self.found.lock().unwrap().insert(what.to_owned(), how.into());
     }
 
-    /// All that was noted.
+    /// Returns all recorded findings.
     pub fn findings(&self) -> BTreeMap<String, String> {
         self.found.lock().unwrap().clone()
     }
 
-    /// What the backend says of itself.
+    /// Returns the backend's descriptor.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Whether the backend has a feature in the life it leads here.
+    /// Returns whether the backend has a feature in this column's form.
     pub fn has(&self, feature: Feature) -> bool {
         self.descriptor.has(feature)
     }
 
-    /// Waits until another process of the agent can take a session up that was made just now.
+    /// Waits until another process of the agent can resume a session that was created just now.
     pub async fn until_resumable(&self) {
         if self.backend.resumes_in_another_minute_only() {
             let minute = || jiff::Timestamp::now().as_second() / 60;
@@ -110,7 +110,7 @@ impl Cell {
         }
     }
 
-    /// Starts a gateway on folders of its own.
+    /// Starts a gateway with folders of its own.
     pub async fn open(&self, model: ModelServer, wishes: Wishes) -> Gateway {
         let folder = self.folders();
         let home = self.agent.settle(&model.url(), &folder.path().join("home"));
@@ -119,7 +119,7 @@ impl Cell {
         Gateway { cell: self.clone(), model, folder, home, stage, dispatcher }
     }
 
-    /// Makes the folders of a gateway.
+    /// Creates the folders of a gateway.
     pub(super) fn folders(&self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         for name in ["config", "workspace", "backends", "home"] {
@@ -128,7 +128,7 @@ impl Cell {
         let component = component(self.backend.component);
         std::fs::copy(&component, folder.path().join("backends/it.wasm"))
             .unwrap_or_else(|error| panic!("{}: {error}", component.display()));
-        // The launch profiles an operator begins with.
+        // The launch profiles that are shipped.
         std::fs::copy(
             concat!(env!("CARGO_MANIFEST_DIR"), "/config/acp.md"),
             folder.path().join("config/acp.md"),
@@ -171,7 +171,7 @@ impl Cell {
         dispatcher
     }
 
-    /// The gateway's environment, as an operator would set it.
+    /// Returns the gateway's environment, as an operator would set it.
     pub(super) fn variables(
         &self,
         folder: &Path,
@@ -215,8 +215,8 @@ impl Cell {
         variables
     }
 
-    /// Ends every gateway the scenario opened and looks at what they left. Call before their
-    /// folders are gone.
+    /// Stops every gateway that the scenario opened, and checks the files and processes that they
+    /// left. Must be called before their folders are removed.
     pub async fn close(&self) -> Aftermath {
         let opened = std::mem::take(&mut *self.opened.lock().unwrap());
         let mut aftermath = Aftermath::default();
@@ -225,7 +225,7 @@ impl Cell {
             gateway.guard.close().await;
             aftermath.read(&gateway.recordings);
         }
-        // The kernel takes a moment to clear away what was killed.
+        // The kernel needs a moment to remove killed processes.
         let begun = std::time::Instant::now();
         let mut left = super::super::gateway::marked(rustix::process::getpid());
         while !left.is_empty() && begun.elapsed() < Duration::from_secs(2) {
@@ -239,7 +239,7 @@ impl Cell {
     }
 }
 
-/// Longer than any agent needs that was told not to try again and again.
+/// Longer than any agent needs whose retries are limited.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A running gateway.
@@ -269,17 +269,17 @@ impl Gateway {
         self.stage.told(&Lane::Channel(lane)).await
     }
 
-    /// Waits until the unfinished answer of a conversation shows this text.
+    /// Waits until the unfinished answer of a conversation contains this text.
     pub async fn shows(&self, lane: u64, text: &str) {
         self.stage.shows(&Lane::Channel(lane), text).await;
     }
 
-    /// Stops what runs in a conversation.
+    /// Stops the running turn of a conversation.
     pub fn stop(&self, lane: u64) {
         assert!(self.dispatcher.stop(&Lane::Channel(lane)), "nothing ran");
     }
 
-    /// Chooses between building and planning in a conversation, as `/mode` does.
+    /// Sets the mode of a conversation to building or planning, as `/mode` does.
     pub async fn choose_mode(&self, lane: u64, mode: &str) {
         self.dispatcher
             .choose(&Lane::Channel(lane), Setting::Mode, Some(mode))
@@ -292,7 +292,7 @@ impl Gateway {
         self.stage.question(&Lane::Channel(lane)).await
     }
 
-    /// Waits for a question, or for the answer of a turn that ends without another.
+    /// Waits for a question, or for the answer of a turn that ends without another question.
     pub async fn question_or_end(&self, lane: u64) -> Result<OpenQuestion, Told> {
         self.stage.question_or_end(&Lane::Channel(lane)).await
     }
@@ -305,12 +305,12 @@ impl Gateway {
             .unwrap_or_else(|refusal| panic!("{refusal}: {question:?}"));
     }
 
-    /// Says something to the turn that runs in a conversation.
+    /// Sends a message to the running turn of a conversation.
     pub async fn steer(&self, lane: u64, text: &str) -> Steered {
         self.dispatcher.steer(message(lane, text)).await.unwrap().outcome().await
     }
 
-    /// Ends the gateway and starts another on the same folders.
+    /// Stops the gateway and starts another with the same folders.
     pub async fn restart(&mut self, wishes: Wishes) {
         self.end().await;
         self.until_resumable().await;
@@ -323,32 +323,32 @@ impl Gateway {
         self.cell.until_resumable().await;
     }
 
-    /// Ends the gateway; its folders stay.
+    /// Stops the gateway. Its folders remain.
     pub async fn end(&self) {
         self.dispatcher.shutdown(Duration::ZERO).await;
     }
 
-    /// Path of something below the gateway's folders, for example `config/memory.md`.
+    /// Returns a path below the gateway's folders, for example of `config/memory.md`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Path as text, for prompts and tools.
+    /// Returns a path as text, for prompts and tools.
     pub fn at(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
-    /// Reads a file there; empty when there is none.
+    /// Reads a file below the folders. Returns an empty string if it does not exist.
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Writes a file there.
+    /// Writes a file below the folders.
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// Waits until there is such a file.
+    /// Waits until a file exists.
     pub async fn made(&self, name: &str) {
         let path = self.path(name);
         super::wait_until(&format!("{} is made", path.display()), || path.exists()).await;
@@ -392,7 +392,7 @@ impl Aftermath {
     }
 }
 
-/// How agents are confined: by default, if `AGENT_SANDBOX` says nothing else.
+/// Returns how agents are confined: the default, unless `AGENT_SANDBOX` is set.
 pub fn sandbox() -> String {
     std::env::var("AGENT_SANDBOX")
         .ok()
@@ -400,7 +400,7 @@ pub fn sandbox() -> String {
         .unwrap_or_else(|| "auto".to_owned())
 }
 
-/// Where a built component is.
+/// Returns the path of a built component.
 pub fn component(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("backends/{name}.wasm"))
 }

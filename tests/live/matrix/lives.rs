@@ -1,5 +1,5 @@
-//! The gateway as a service, `aetheel run` in a Discord on loopback, that is killed and started
-//! again while its agents go on.
+//! The gateway as a service, `aetheel run` with a local Discord, that is killed and restarted while
+//! its agents continue.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,34 +14,35 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message, TOKEN};
 use crate::support::model_server::ModelServer;
 use crate::support::program::{Installation, Program};
 
-/// The first words of the button that gives leave once; those of codex-acp follow.
+/// The first words of the button that allows a tool once. codex-acp adds more words.
 const LEAVE: &str = "Allow once";
 
-/// One life of the gateway after the other, in the same folders. The holder ends with it.
+/// Consecutive processes of the gateway with the same folders. The holder is stopped when this is
+/// dropped.
 pub struct Lives {
     pub model: ModelServer,
     pub discord: LocalDiscord,
-    /// The life that runs.
+    /// The running process.
     program: Program,
     holders: Holders,
     installation: Installation,
 }
 
-/// What people are asked.
+/// A question that people see.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Question {
     pub message: u64,
-    /// What the gateway calls it.
+    /// The gateway's id of the question.
     pub id: String,
     /// The id of the button that allows it once.
     pub leave: String,
 }
 
-/// The holders of an installation; ended when dropped.
+/// The holders of an installation. They are stopped when this is dropped.
 struct Holders(String);
 
 impl Lives {
-    /// Starts the first.
+    /// Starts the first process.
     pub async fn begin(cell: &Cell, model: ModelServer, wishes: Wishes) -> Self {
         let discord = LocalDiscord::start().await;
         let folder = cell.folders();
@@ -59,10 +60,11 @@ impl Lives {
         Self { model, discord, program, holders, installation }
     }
 
-    /// Kills the gateway and nothing else, and starts the next life.
+    /// Kills only the gateway, and starts the next process.
     ///
     /// # Panics
-    /// Its agent's turn does not go on, or not with the same processes.
+    ///
+    /// If the agent's turn does not continue with the same processes.
     pub async fn kill(&mut self) {
         let before = self.agents();
         assert!(!before.is_empty(), "the agent is found by its mark");
@@ -71,16 +73,17 @@ impl Lives {
         assert_eq!(self.agents(), before, "its processes are the same");
     }
 
-    /// Kills the gateway and nothing else.
+    /// Kills only the gateway.
     pub async fn die(&mut self) {
         self.program.signal(Signal::KILL);
         self.program.ended().await;
     }
 
-    /// Starts the next life.
+    /// Starts the next process.
     ///
     /// # Panics
-    /// Its agent's turn does not go on.
+    ///
+    /// If the agent's turn does not continue.
     pub async fn rise(&mut self) {
         self.program = serving(&self.installation).await;
         self.goes_on();
@@ -93,10 +96,11 @@ impl Lives {
         assert!(log.iter().any(|line| line["message"] == goes_on), "it does not go on: {why:?}");
     }
 
-    /// Has `aetheel upgrade` hand over to the same program, as a new process.
+    /// Replaces the gateway by a new process of the same program with `aetheel upgrade`.
     ///
     /// # Panics
-    /// Its agent's turn does not go on, or not with the same processes.
+    ///
+    /// If the agent's turn does not continue with the same processes.
     pub async fn upgrade(&mut self) {
         let before = self.agents();
         assert!(!before.is_empty(), "the agent is found by its mark");
@@ -124,17 +128,17 @@ impl Lives {
         super::wait_until("another holder runs", replaced).await;
     }
 
-    /// Sends a signal to the agents, as somebody outside the gateway may.
+    /// Sends a signal to the agents, as a process outside the gateway may.
     pub fn end_agents(&self, signal: Signal) {
         let agents = self.agents();
         assert!(!agents.is_empty(), "the agent is found by its mark");
         for pid in agents.into_keys().filter_map(Pid::from_raw) {
-            // One that ended with the one before is gone as wanted.
+            // An agent that ended together with another has ended as wanted.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Waits until another process of the agent can take up the session of the first answer.
+    /// Waits until another process of the agent can resume the session of the first answer.
     pub async fn until_resumable(&self, cell: &Cell) {
         cell.until_resumable().await;
         if cell.backend.writes_sessions_late() {
@@ -148,25 +152,28 @@ impl Lives {
         }
     }
 
+    /// Checks that no reply was lost.
+    ///
     /// # Panics
-    /// The gateway counts a reply as unreadable.
+    ///
+    /// If the gateway reports a reply as unreadable.
     pub fn lost_no_reply(&self) {
         assert_eq!(self.file("config/state/lost.md"), "", "no reply is unreadable");
     }
 
-    /// Somebody writes; returns the message's id.
+    /// Posts a message of a user, and returns its id.
     pub fn say(&self, text: &str) -> u64 {
         self.discord.mention(CHANNEL, ANN, text)
     }
 
-    /// Waits for a message of the bot's that says the right thing.
+    /// Waits for a message of the bot with matching text.
     pub async fn said(&self, what: &str, says: impl Fn(&str) -> bool) -> Message {
         let messages = || self.discord.messages(CHANNEL).into_iter();
         let said = |_: &LocalDiscord| messages().find(|message| says(&message.content));
         self.discord.wait_within(PATIENCE, what, said).await
     }
 
-    /// Waits for a question of this life other than one that is known.
+    /// Waits for a question of this process other than the known one.
     pub async fn question(&self, known: Option<&Question>) -> Question {
         let asks = |discord: &LocalDiscord| {
             let mut asking = discord.messages(CHANNEL).into_iter();
@@ -186,13 +193,13 @@ impl Lives {
         }
     }
 
-    /// Reads a file below the folders; empty where there is none.
+    /// Reads a file below the folders. Returns an empty string if it does not exist.
     pub fn file(&self, name: &str) -> String {
         std::fs::read_to_string(self.installation.path(name)).unwrap_or_default()
     }
 
-    /// The agents that were started, with when each began; what they start themselves comes and
-    /// goes.
+    /// Returns the running agents, each with its start time. Processes that agents start are not
+    /// included, since they come and go.
     pub fn agents(&self) -> BTreeMap<i32, String> {
         let of_holder = |holder: Pid| {
             let pids = marked(holder).into_iter().filter_map(|process| {
@@ -206,15 +213,15 @@ impl Lives {
     }
 }
 
-/// `aetheel run`, ready to answer.
+/// Starts `aetheel run` and waits until it is ready.
 async fn serving(installation: &Installation) -> Program {
     let program = installation.start(&["run"]);
     program.logs("aetheel is ready").await;
     program
 }
 
-/// What a process is a child of, and when it began, in ticks of the kernel's clock; none: it has
-/// ended.
+/// Returns a process's parent and its start time in ticks of the kernel's clock, or `None` if it
+/// has ended.
 fn parent_and_begin(pid: i32) -> Option<(String, String)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
@@ -241,7 +248,7 @@ impl Drop for Holders {
         for pid in self.pids() {
             let _ = kill_process(pid, Signal::TERM);
         }
-        // Its agents are not to be found by what runs next.
+        // The next scenario must not find these agents.
         while !self.pids().is_empty() && begun.elapsed() < PATIENCE {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }

@@ -1,9 +1,9 @@
-//! Every backend against its real agent: the matrix of `docs/compatibility.md`.
+//! Tests of every backend with its real agent: the matrix of `docs/compatibility.md`.
 //!
-//! `make test-live` runs the cells whose inputs changed since they were last run, and writes the
-//! page; `BACKEND=` and `CASE=` name those to run in any case. One agent at a time, confined as the
-//! gateway does it by itself, and by an ordinary user, as `scripts/live-cases` starts it. Results
-//! are kept below `target/live/`.
+//! `make test-live` runs the cells whose inputs have changed since their last run, and writes the
+//! page. `BACKEND=` and `CASE=` name cells that are run in any case. One agent runs at a time,
+//! confined as the gateway does it by default, as an ordinary user, for whom `scripts/live-cases`
+//! starts it. Results are saved below `target/live/`.
 
 mod backends;
 mod exceptions;
@@ -29,10 +29,10 @@ use self::results::{Kept, Verdict};
 use self::scenarios::{About, SCENARIOS, Scenario};
 use super::agents::{Agent, is_root};
 
-/// Longest run of a cell.
+/// Time limit of a cell.
 const CELL_LIMIT: Duration = Duration::from_secs(300);
 
-/// Waits until this holds, as long as anything here is waited for.
+/// Waits until the condition holds, with the time limit of all waits here.
 async fn wait_until(what: &str, holds: impl Fn() -> bool) {
     wait_up_to(stage::PATIENCE, what, holds).await;
 }
@@ -45,7 +45,7 @@ async fn wait_up_to(limit: Duration, what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Which cells to run, from `BACKEND` and `CASE`.
+/// The cells to run, from `BACKEND` and `CASE`.
 struct Selection {
     backend: String,
     case: String,
@@ -57,7 +57,8 @@ impl Selection {
         Self { backend: variable("BACKEND"), case: variable("CASE") }
     }
 
-    /// A column is named as a whole with dashes for blanks, or by its beginning and a `*`.
+    /// A column is selected by its whole name with dashes for blanks, or by its beginning and a
+    /// `*`.
     fn takes(&self, backend: &Backend, scenario: &Scenario) -> bool {
         if !applies(backend, scenario, is_root()) {
             return false;
@@ -70,13 +71,14 @@ impl Selection {
         column && (self.case.is_empty() || scenario.name.contains(&self.case))
     }
 
-    /// Whether cells are run that were run before.
+    /// Returns whether cells are run again that have a result.
     fn insists(&self) -> bool {
         !self.case.is_empty() || std::env::var_os("FRESH").is_some_and(|fresh| !fresh.is_empty())
     }
 }
 
-/// Whether there is such a cell. Root has those only in which an agent may behave otherwise for it.
+/// Returns whether a cell exists. Root has only the cells in which an agent may behave differently
+/// for it.
 fn applies(backend: &Backend, scenario: &Scenario, as_root: bool) -> bool {
     let rights = matches!(scenario.about, About::Level(_) | About::Boundary);
     let looked_at = rights || !backend.rights_only;
@@ -90,8 +92,8 @@ fn applies(backend: &Backend, scenario: &Scenario, as_root: bool) -> bool {
 async fn every_cell_passes_or_says_why_not() {
     let selection = Selection::named();
     let (mut run, mut unready) = (0, Vec::new());
-    // First the rows that start the program itself: once a gateway has run in this process, it ends
-    // what it did not start.
+    // The rows that start the program come first: once a gateway has run in this process, it kills
+    // processes that it did not start.
     let of_the_program =
         |scenario: &Scenario| matches!(scenario.about, About::Boundary | About::Service);
     for (backend, programs) in [true, false]
@@ -154,7 +156,7 @@ async fn every_cell_passes_or_says_why_not() {
     assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// Whether there is anything to run in a column.
+/// Checks that the agent and the component of a column are present.
 async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
     let agent = Agent::all()
         .into_iter()
@@ -184,7 +186,7 @@ async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
     Ok((agent, inspection))
 }
 
-/// Runs a scenario, unless it does not apply, and says what came of it.
+/// Runs a scenario if it applies, and returns its verdict.
 async fn judge(
     scenario: &Scenario,
     cell: Cell,
@@ -212,7 +214,7 @@ async fn judge(
     (verdict, aftermath.unrecognised)
 }
 
-/// A scenario holds the folders until the gateways in them have ended.
+/// Runs a scenario, which keeps its folders until its gateways have ended.
 async fn run(scenario: &Scenario, cell: &Cell) -> Result<(), String> {
     let task = tokio::spawn((scenario.run)(cell.clone()));
     let abort = task.abort_handle();

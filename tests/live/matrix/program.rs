@@ -1,5 +1,5 @@
-//! The gateway as a program, as an operator starts it: with secrets in all the places where it may
-//! find them.
+//! The gateway as a program, as an operator starts it, with secrets in all places from which it may
+//! read them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,24 +11,23 @@ use tokio::process::Command;
 use super::gateway::{Cell, Wishes};
 use crate::support::model_server::{ModelRequest, ModelServer, Reply};
 
-/// What each place holds that an agent must not see. All have it, so that it is found wherever it
-/// goes.
+/// A part of every secret that an agent must not see, so that a leaked one can be found.
 pub const SECRET: &str = "canary-of-";
 
-/// The folders of a gateway that is not started yet.
+/// The folders of a gateway that was not started yet.
 pub struct Site {
     cell: Cell,
     folder: TempDir,
 }
 
-/// What came of a prompt.
+/// The result of a prompt.
 pub struct Ran {
-    /// Everything the model was told.
+    /// All requests that the model received.
     pub requests: Vec<ModelRequest>,
 }
 
 impl Site {
-    /// Makes the folders, with secrets in them.
+    /// Creates the folders, with secrets in them.
     pub fn new(cell: &Cell) -> Self {
         let site = Self { cell: cell.clone(), folder: cell.folders() };
         for folder in ["credentials", "other-project", "config/state", "home/.ssh"] {
@@ -43,12 +42,12 @@ impl Site {
         site
     }
 
-    /// Path of something in it.
+    /// Returns a path below the folders.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Path as text.
+    /// Returns a path as text.
     pub fn at(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
@@ -58,13 +57,13 @@ impl Site {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// Reads a file; empty where there is none.
+    /// Reads a file. Returns an empty string if it does not exist.
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Starts the gateway with all rights for its agent, says one prompt whose model first uses
-    /// these tools, and waits for the end.
+    /// Starts the gateway with all rights for its agent, sends a prompt whose model first uses
+    /// these tools, and waits until the gateway ends.
     pub async fn run(&self, work: Reply) -> Ran {
         let model = ModelServer::replying([work, Reply::text("Done.")]).await;
         let home = self.cell.agent.settle(&model.url(), &self.path("home"));
@@ -75,7 +74,7 @@ impl Site {
             .envs(variables)
             .env("CREDENTIALS_DIRECTORY", self.path("credentials"))
             .env("WEBHOOK_TOKEN", "canary-of-the-environment")
-            // It would come before the one of the env file.
+            // It would take precedence over the variable in the env file.
             .env_remove("AWS_SECRET_ACCESS_KEY")
             .current_dir(self.folder.path())
             .stdin(Stdio::piped())
@@ -102,13 +101,13 @@ impl Site {
 }
 
 impl Ran {
-    /// Everything the model was told of its tools, each under its id.
+    /// Returns all results of tools that the model received, each with its id.
     pub fn heard(&self) -> String {
         let results = self.requests.last().map(ModelRequest::tool_results).unwrap_or_default();
         results.iter().map(|(id, said)| format!("{id}: {said}\n")).collect()
     }
 
-    /// Fails where something of a secret reached the model.
+    /// Fails if a part of a secret reached the model.
     #[track_caller]
     pub fn tells_no_secret(&self) {
         for request in &self.requests {
@@ -119,7 +118,7 @@ impl Ran {
     }
 }
 
-/// What is below a folder, without following links.
+/// Returns all paths below a folder, without following links.
 pub fn all_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! The matrix as people read it.
+//! The matrix as a page for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,17 +15,17 @@ use super::gateway::component;
 use super::results::{self, Kept, Verdict};
 use super::scenarios::{About, SCENARIOS, Scenario, TRIES};
 
-/// What is known of all cells.
+/// The saved results of all cells.
 pub struct Report {
     agents: Vec<Agent>,
     cells: BTreeMap<(usize, usize), Kept>,
-    /// The same of the agents that root ran.
+    /// The results of agents that ran as root.
     as_root: BTreeMap<(usize, usize), Kept>,
 }
 
 impl Report {
-    /// Reads every result of the agents' present versions and the present components: what another
-    /// build reached counts for nothing.
+    /// Reads every result of the agents' present versions and the present components. Results of
+    /// other builds are ignored.
     pub fn of_what_is_kept() -> Self {
         let agents = Agent::all();
         let digest = |name| {
@@ -59,14 +59,14 @@ impl Report {
         Self { agents, cells, as_root }
     }
 
-    /// The whole as a markdown table with its footnotes.
+    /// Returns the whole matrix as a markdown table with footnotes.
     pub fn table(&self) -> String {
         let columns: Vec<usize> =
             (0..BACKENDS.len()).filter(|column| !BACKENDS[*column].rights_only).collect();
         table(&self.cells, &columns, |scenario| !matches!(scenario.about, About::Level(_)))
     }
 
-    /// What root may do that others may not, and the other way round.
+    /// Returns the rights that root has and others have not, and the reverse.
     fn of_root(&self) -> String {
         let columns: Vec<usize> =
             (0..BACKENDS.len()).filter(|column| BACKENDS[*column].minds_root()).collect();
@@ -77,7 +77,7 @@ impl Report {
         format!("{}\n\n{}", table(&self.as_root, &columns, run), levels(&self.as_root))
     }
 
-    /// What the backends did not recognise, by column.
+    /// Returns the output that the backends did not recognise, by column.
     fn unrecognised(&self) -> String {
         let mut told = String::new();
         for (column, backend) in BACKENDS.iter().enumerate() {
@@ -104,7 +104,7 @@ impl Report {
         if told.is_empty() { "Nothing.\n".to_owned() } else { told }
     }
 
-    /// The cells that failed, each with what happened.
+    /// Returns the cells that failed, each with its failure.
     pub fn failed(&self, takes: impl Fn(&Backend, &Scenario) -> bool) -> Vec<String> {
         let cells = if is_root() { &self.as_root } else { &self.cells };
         let failed =
@@ -193,7 +193,7 @@ impl Report {
     }
 }
 
-/// A table of some columns and rows, with its footnotes.
+/// Returns a table of some columns and rows, with footnotes.
 fn table(
     cells: &BTreeMap<(usize, usize), Kept>,
     columns: &[usize],
@@ -226,7 +226,7 @@ fn table(
     table
 }
 
-/// A table a level: what came of each try, by column.
+/// Returns a table for each level with the outcome of each attempt, by column.
 fn levels(cells: &BTreeMap<(usize, usize), Kept>) -> String {
     let mut told = String::new();
     for (row, scenario) in SCENARIOS.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Results of cells, kept below `target/live/` so that a run goes on where the last one ended.
+//! Results of cells, saved below `target/live/` so that a run continues where the last one ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::agents::Agent;
 use super::backends::Backend;
 
-/// What came of a cell.
+/// The outcome of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -20,28 +20,28 @@ pub enum Verdict {
     Failed { what: String },
 }
 
-/// A cell's result with what it was reached on.
+/// A cell's result, with the inputs that it depends on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kept {
     pub fingerprint: String,
     pub verdict: Verdict,
     pub seconds: f64,
-    /// What the backend's parser did not know, with counts.
+    /// Output that the backend's parser did not recognise, with counts.
     pub unrecognised: BTreeMap<String, u32>,
-    /// What came of the single things the row tries, where it tells.
+    /// Outcomes of the single attempts of the row, if it reports them.
     #[serde(default)]
     pub findings: BTreeMap<String, String>,
 }
 
 impl Verdict {
-    /// Whether it need not be reached again, on the same inputs and with what is known of the agent
-    /// now.
+    /// Returns whether the cell need not be run again with the same inputs and the current list of
+    /// the agent's faults.
     pub fn stands(&self, fault: Option<&str>) -> bool {
         match (self, fault) {
             (Self::Passed, None) => true,
             (Self::AgentFault { why, .. }, Some(known)) => why == known,
-            // What does not apply costs nothing; what failed is to be mended.
+            // Cells that do not apply cost nothing, and failed ones must be fixed.
             _ => false,
         }
     }
@@ -60,8 +60,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What a result depends on: the component, its profile and the agent. A change of the host is for
-/// whoever makes it to think of.
+/// Returns the inputs of a result: the component, its profile and the agent. It does not include
+/// the host: after a change of the host, cells have to be selected by hand.
 pub fn fingerprint(component: &str, backend: &Backend, agent: &Agent) -> String {
     let profile = if backend.backend == backend.component {
         String::new()
@@ -71,7 +71,7 @@ pub fn fingerprint(component: &str, backend: &Backend, agent: &Agent) -> String 
     format!("{component} {} {}{profile}", agent.name, agent.version)
 }
 
-/// A short word for the text of a launch profile.
+/// Returns a short digest of a launch profile's text.
 fn profile(name: &str) -> String {
     let text = include_str!("../../../config/acp.md");
     let section = text
@@ -81,7 +81,7 @@ fn profile(name: &str) -> String {
     format!("{:x}", Sha256::digest(section)).chars().take(12).collect()
 }
 
-/// A name that can be a file and a word of a command line.
+/// Returns a name that is valid as a file name and as one word of a command line.
 pub fn slug(name: &str) -> String {
     name.replace([' ', ':'], "-")
 }
@@ -97,13 +97,13 @@ pub fn write(backend: &Backend, agent: &Agent, scenario: &str, kept: &Kept) {
     std::fs::write(path, serde_json::to_string_pretty(kept).unwrap()).unwrap();
 }
 
-/// What tells results of another sandbox apart; nothing for the default.
+/// Returns the suffix for results with another sandbox, or an empty string for the default.
 pub fn within() -> String {
     let sandbox = super::gateway::sandbox();
     if sandbox == "auto" { String::new() } else { format!("-within-{sandbox}") }
 }
 
-/// Results of another user, or within another sandbox, are others.
+/// Returns the file of a result. Results of root, or with another sandbox, are separate.
 fn path(backend: &Backend, agent: &Agent, as_root: bool, scenario: &str) -> PathBuf {
     let folder = format!(
         "{}-{}{}{}",

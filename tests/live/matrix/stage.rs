@@ -1,4 +1,4 @@
-//! Where the gateway's answers go in the matrix: kept, and waited for.
+//! Collects the gateway's answers in the matrix, and waits for them.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use aetheel::fold::Transcript;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-/// Longest wait for anything, before a cell fails: longer than the gateway lets a turn take.
+/// Time limit of all waits, after which a cell fails. It is longer than the gateway's limit for a
+/// turn.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everything that was shown.
+/// All answers and questions that were shown.
 #[derive(Default)]
 pub struct Stage {
     turns: std::sync::Arc<Mutex<Vec<Turn>>>,
@@ -38,7 +39,7 @@ impl Turn {
     }
 }
 
-/// An answer with everything that led to it.
+/// An answer with the transcript that led to it.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub answer: Answer,
@@ -46,7 +47,7 @@ pub struct Told {
 }
 
 impl Stage {
-    /// Waits for the oldest answer of a lane that was not asked for yet.
+    /// Waits for the oldest answer of a lane that was not returned yet.
     pub async fn told(&self, lane: &Lane) -> Told {
         self.wait(&format!("an answer in {lane}"), |turns| {
             let turn = turns.iter_mut().find(|turn| turn.lane == *lane && !turn.read)?;
@@ -55,7 +56,7 @@ impl Stage {
         .await
     }
 
-    /// Waits until the unfinished answer of a lane shows this text.
+    /// Waits until the unfinished answer of a lane contains this text.
     pub async fn shows(&self, lane: &Lane, text: &str) {
         self.wait(&format!("{text:?} to be shown in {lane}"), |turns| {
             let turn = turns.iter().rfind(|turn| turn.lane == *lane)?;
@@ -69,7 +70,7 @@ impl Stage {
         .await;
     }
 
-    /// Waits for the oldest question of a lane's running turn that was not asked for yet.
+    /// Waits for the oldest question of a lane's running turn that was not returned yet.
     pub async fn question(&self, lane: &Lane) -> OpenQuestion {
         match self.question_or_end(lane).await {
             Ok(question) => question,
@@ -143,7 +144,7 @@ struct Part {
 impl Part {
     fn change(&self, change: impl FnOnce(&mut Turn)) {
         let mut turns = self.turns.lock().unwrap();
-        // Sequences begin anew with every gateway.
+        // Every gateway numbers its events from the beginning.
         change(
             turns
                 .iter_mut()
@@ -178,25 +179,25 @@ impl Reply for Part {
 }
 
 impl Told {
-    /// Fails unless all went well and this is the answer.
+    /// Fails unless the turn succeeded with this answer.
     #[track_caller]
     pub fn answers(&self, text: &str) {
         assert_eq!((self.answer.text.trim(), &self.answer.failure), (text, &None), "{self:?}");
     }
 
-    /// Fails unless it failed and people were told these words.
+    /// Fails unless the turn failed with a message that contains these words.
     #[track_caller]
     pub fn fails(&self, words: &str) {
         let failure = self.answer.failure.as_deref().unwrap_or_default();
         assert!(failure.contains(words), "no {words:?}: {self:?}");
     }
 
-    /// The unified kinds of the tools used, with how each ended.
+    /// Returns the unified kinds of the used tools, with the status of each.
     pub fn tools(&self) -> Vec<(&str, Option<ToolStatus>)> {
         self.transcript.tools().iter().map(|tool| (tool.start.kind.as_str(), tool.status)).collect()
     }
 
-    /// Tokens in and out.
+    /// Returns the tokens of input and output.
     #[track_caller]
     pub fn tokens(&self) -> (u32, u32) {
         let Usage { input, output, cached, .. } =

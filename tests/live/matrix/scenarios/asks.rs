@@ -1,4 +1,4 @@
-//! Questions to people, and what each decision does.
+//! Scenarios about questions to people, and the effect of each decision.
 
 use aetheel::agent::{Decision, Mode, Safety};
 use aetheel::dispatch::{OpenQuestion, Subject};
@@ -8,7 +8,7 @@ use super::Script;
 use super::stops::stop_and_go_on;
 use crate::support::model_server::{Intent, Reply};
 
-/// A gateway whose agent must ask before it touches the file `first` and then `second`.
+/// Starts a gateway whose agent must ask before it changes the file `first` and then `second`.
 async fn asking(cell: &Cell) -> Gateway {
     let script = Script::default()
         .on(
@@ -23,7 +23,7 @@ async fn asking(cell: &Cell) -> Gateway {
     cell.open(script.serve().await, Wishes { safety: Safety::Default, ..Wishes::default() }).await
 }
 
-/// Waits for the request for permission and sees that it says for what.
+/// Waits for the request for permission, and checks that it names the file.
 async fn permission(gateway: &Gateway, file: &str) -> OpenQuestion {
     let question = gateway.question(1).await;
     let Subject::Permission { about, .. } = &question.subject else {
@@ -73,7 +73,7 @@ pub(super) async fn deny(cell: Cell) {
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
     gateway.decide(&question, Decision::Deny(Some("not that one".to_owned())));
-    // Some agents end their turn when something is denied, the others go on to the next.
+    // Some agents end their turn when something is denied; the others continue with the next step.
     match gateway.question_or_end(1).await {
         Ok(question) => {
             gateway.decide(&question, Decision::AllowOnce);

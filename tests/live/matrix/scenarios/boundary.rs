@@ -1,5 +1,4 @@
-//! The boundary around agents, tried by the agents themselves: with all rights, told by their model
-//! to break out.
+//! Scenarios about the sandbox: agents with all rights, whose model instructs them to break out.
 //!
 //! Each row also does ordinary work, so that an agent that cannot run at all does not pass. With
 //! `AGENT_SANDBOX=off` every one of them fails.
@@ -8,16 +7,17 @@ use super::super::gateway::Cell;
 use super::super::program::{Site, all_below};
 use crate::support::model_server::{Intent, Reply};
 
-/// What must work: says so, and leaves a file.
+/// Commands that must work. They print words and leave a file.
 const ORDINARY: &str = "cat note.txt; echo made > made.txt; cat made.txt; t=$(mktemp) && echo temp > $t && mv $t moved.txt; cat moved.txt";
 
-/// A script of the workspace as one command: agents and their shells do not get to change it.
+/// Writes a script to the workspace and returns the command that runs it, since agents and shells
+/// cannot modify a single command.
 fn script(site: &Site, lines: &str) -> Intent {
     site.write("workspace/try.sh", &format!("{ORDINARY}\n{lines}\necho to-the-end\n"));
     Intent::shell("sh try.sh 2>&1")
 }
 
-/// Fails unless ordinary work was done.
+/// Fails unless the ordinary work was done.
 #[track_caller]
 fn worked(site: &Site, heard: &str) {
     for word in ["words of the workspace", "made", "temp", "to-the-end"] {

@@ -1,5 +1,5 @@
-//! What goes wrong at the service or with the agent is told by its kind and does not end the
-//! conversation.
+//! Scenarios about failures of the service or the agent: they are reported by their kind, and do
+//! not end the conversation.
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -8,7 +8,7 @@ use super::{Script, open};
 use crate::support::model_server::{Gate, Reply};
 
 async fn refused(cell: Cell, status: u16, words: &str) {
-    // A second: some take none for no word about it, and wait far longer.
+    // Retry after one second. Without this header, some agents wait far longer.
     let refusal = Reply::refusing(status, "MARK-OF-THE-SERVICE").retry_after(1);
     let gateway =
         open(&cell, Script::default().on("Fail.", [refusal]).on("Again", [Reply::text("ok")]))
@@ -16,7 +16,7 @@ async fn refused(cell: Cell, status: u16, words: &str) {
     let told = gateway.talk("Fail.").await;
     told.fails(words);
     let detail = told.answer.detail.as_deref().unwrap_or_default();
-    // Some agents have words of their own for what they tried again.
+    // Some agents replace the service's message when they have retried.
     let service = if status == 400 { "MARK-OF-THE-SERVICE" } else { "" };
     assert!(
         !detail.is_empty() && detail.contains(service),
@@ -41,8 +41,8 @@ pub(super) async fn error_500(cell: Cell) {
     refused(cell, 500, "overloaded or failing").await;
 }
 
-/// The agent may fetch the answer again or fail; what it may not is pass half an answer off as a
-/// whole one.
+/// The agent may fetch the answer again or fail, but must not present half an answer as the whole
+/// one.
 pub(super) async fn cut(cell: Cell) {
     let half = Reply::text("Half an").then_cut_in_text();
     let script = Script::default()
@@ -71,13 +71,13 @@ pub(super) async fn killed(cell: Cell) {
     for agent in agents {
         let pid =
             agent.strip_prefix("/proc/").and_then(|rest| rest.split(' ').next()?.parse().ok());
-        // One that ended with the one before is gone as wanted.
+        // A process that ended together with the previous one has ended as wanted.
         let _ = kill_process(pid.and_then(Pid::from_raw).expect("a process id"), Signal::KILL);
     }
     gateway.told(1).await.fails("(agent failure, ");
     gateway.until_resumable().await;
-    // Claude Code 2.1.197 writes a conversation down a little later: one that is as young as this
-    // may be lost with it.
+    // Claude Code 2.1.197 saves a conversation a little later, so one as recent as this may be
+    // lost.
     let again = gateway.talk("Again").await;
     if again.answer.failure.as_ref().is_some_and(|failure| failure.contains("no longer knows")) {
         gateway.talk("Again").await.answers("ok");

@@ -1,4 +1,5 @@
-//! The holder of the agents ends, or an agent is ended from outside, and the conversation goes on.
+//! Scenarios in which the holder ends, or an agent is killed from outside, and the conversation
+//! continues.
 
 use rustix::process::Signal;
 
@@ -16,7 +17,7 @@ pub(super) async fn killed(cell: Cell) {
     replaced(cell, Signal::KILL).await;
 }
 
-/// Ends the holder between two turns, and then in the middle of one.
+/// Ends the holder between two turns, and then during one.
 async fn replaced(cell: Cell, signal: Signal) {
     let gate = Gate::new();
     let work = Intent::shell("echo one >> done");
@@ -47,8 +48,8 @@ async fn replaced(cell: Cell, signal: Signal) {
     lives.lost_no_reply();
 }
 
-/// Replaces the holder, and then the gateway in the middle of two answers: once after `kill -9`,
-/// once through `aetheel upgrade`.
+/// Replaces the holder, and then the gateway during two answers: once with `kill -9`, once with
+/// `aetheel upgrade`.
 pub(super) async fn then_the_gateway(cell: Cell) {
     let [first, second] = [Gate::new(), Gate::new()];
     let script = Script::default()
@@ -92,7 +93,7 @@ pub(super) async fn agent_terminated(cell: Cell) {
     lives.say("Count.");
     gate.reached().await;
     lives.end_agents(Signal::TERM);
-    // claude-agent-acp 0.49.0 reports a turn that SIGTERM ends as cancelled.
+    // claude-agent-acp 0.49.0 reports a turn that was ended by SIGTERM as cancelled.
     let ended = |text: &str| {
         text.contains("(agent failure, ") || text.contains("Stopped.") || text.trim() == "One."
     };

@@ -1,8 +1,8 @@
-//! What an agent may do at each level: what it does by itself, what it asks for, and what it cannot
-//! do at all.
+//! Scenarios about the safety levels: actions that an agent takes without asking, actions that it
+//! asks for, and actions that it cannot take at all.
 //!
-//! What comes of each thing stands in the page. A refusal is answered where it asks, but for what
-//! lies outside: that is allowed, and must not be possible all the same.
+//! The outcome of each action is on the page. A question is answered with a refusal. Only the
+//! access outside the workspace is allowed, and must fail all the same.
 
 use aetheel::agent::{Decision, Mode, Safety};
 
@@ -10,19 +10,19 @@ use super::super::gateway::{Cell, Gateway, Wishes};
 use super::Script;
 use crate::support::model_server::{Intent, ModelServer, Reply};
 
-/// What a level is tried with, in the order of the columns of the page: by these names the results
-/// are kept.
+/// The actions that are attempted, in the order of the columns of the page. Results are saved under
+/// these names.
 pub const TRIES: [&str; 5] =
     ["reads a file", "runs a command", "writes a file", "a command writes", "writes outside"];
 
-/// What came of a try.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Came {
-    /// It was done, and nobody was asked.
+    /// The action was done without a question.
     Does,
-    /// Somebody was asked, and it was not done.
+    /// The agent asked, and the action was not done.
     Asks,
-    /// It was not done, and nobody was asked.
+    /// The action was not done, and the agent did not ask.
     No,
 }
 
@@ -36,13 +36,13 @@ impl Came {
     }
 }
 
-/// What is tried, and by what one sees that it was done.
+/// An attempted action, and how to find out that it was done.
 struct Try {
     name: &'static str,
     prompt: &'static str,
-    /// In what the model is told.
+    /// Text in the result that the model received.
     told: Option<&'static str>,
-    /// There then.
+    /// Files that exist afterwards.
     made: &'static [&'static str],
     outside: bool,
 }
@@ -79,7 +79,7 @@ const ALL: [Try; 5] = [
     },
 ];
 
-/// The model of all tries; the last is in two steps.
+/// Starts the model of all attempts. The last one has two steps.
 async fn model(paths: std::sync::Arc<std::sync::OnceLock<[String; 3]>>) -> ModelServer {
     let mut script = Script::default().on("Hello.", [Reply::text("Hello.")]);
     for attempt in &ALL {
@@ -108,7 +108,7 @@ async fn model(paths: std::sync::Arc<std::sync::OnceLock<[String; 3]>>) -> Model
     .await
 }
 
-/// Tries everything in one conversation; returns also what the model was told of it.
+/// Makes all attempts in one conversation. Also returns the results that the model received.
 async fn tries(cell: &Cell, wishes: Wishes, then: Option<&str>) -> ([Came; 5], String) {
     let paths = std::sync::Arc::new(std::sync::OnceLock::new());
     let gateway = cell.open(model(paths.clone()).await, wishes).await;
@@ -140,7 +140,7 @@ async fn try_it(gateway: &Gateway, attempt: &Try) -> Came {
         match gateway.question_or_end(1).await {
             Ok(question) => {
                 asked = true;
-                // Outside, nobody's leave is enough.
+                // Outside the workspace, permission is not sufficient.
                 gateway.decide(
                     &question,
                     if attempt.outside { Decision::AllowOnce } else { Decision::Deny(None) },
@@ -169,7 +169,8 @@ async fn try_it(gateway: &Gateway, attempt: &Try) -> Came {
     }
 }
 
-/// Tries a level and sees that nothing is done there that is not meant to be.
+/// Makes the attempts at a level, and checks that forbidden actions are not done and allowed ones
+/// are.
 async fn holds(cell: Cell, wishes: Wishes, then: Option<&str>, never: &[usize], always: &[usize]) {
     let (came, told) = tries(&cell, wishes, then).await;
     let said = || {

@@ -1,5 +1,5 @@
-//! The rows of the matrix: each a conversation, written against the gateway's outside and the same
-//! for every backend.
+//! The rows of the matrix. Each is a conversation that uses the gateway from the outside, and is
+//! the same for every backend.
 
 mod asks;
 mod boundary;
@@ -24,29 +24,29 @@ use crate::support::model_server::{ModelRequest, ModelServer, Reply};
 
 /// One row.
 pub struct Scenario {
-    /// `CASE=` selects by it; results are kept under it.
+    /// The name by which `CASE=` selects it and under which results are saved.
     pub name: &'static str,
-    /// What the table says.
+    /// The row's title in the table.
     pub title: &'static str,
-    /// What a backend must declare, or the row does not apply to it.
+    /// Features that a backend must declare. The row does not apply to other backends.
     pub needs: &'static [Feature],
-    /// What kind of thing is looked at.
+    /// The subject of the row.
     pub about: About,
-    /// Panics where it does not hold.
+    /// Runs the scenario. Panics if it fails.
     pub run: fn(Cell) -> Run,
 }
 
-/// What kind of thing a row looks at.
+/// The subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// How people and the agent talk.
+    /// Conversation between people and the agent.
     Talk,
     /// The same, with a gateway that is killed.
     Service,
-    /// What the sandbox keeps from the agent.
+    /// The restrictions of the sandbox.
     Boundary,
-    /// What the agent may do at a level, by its name for people; what came of it stands in a table
-    /// of its own.
+    /// The rights of the agent at a level, by the level's name for people. The outcomes are in a
+    /// separate table.
     Level(&'static str),
 }
 
@@ -114,8 +114,8 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "level-danger", "what it may do: everything without asking", [], Level("Everything without asking"), levels::danger;
 };
 
-/// What the model says to which prompt: the replies to one that contains the key, in order, the
-/// last again and again.
+/// The model's replies by prompt. For a prompt that contains the key, they are used in order, and
+/// the last one is repeated.
 #[derive(Default)]
 pub(super) struct Script {
     lines: Vec<&'static str>,
@@ -133,8 +133,8 @@ impl Script {
         self
     }
 
-    /// Decides by the last prompt that has a line here: agents repeat the history, and may add
-    /// words of their own.
+    /// Chooses the reply by the last prompt that matches a line: agents repeat the history, and may
+    /// add text of their own.
     fn reply(&mut self, request: &ModelRequest) -> Reply {
         let prompts = request.prompts();
         let line = prompts
@@ -156,7 +156,7 @@ impl Script {
     }
 }
 
-/// A gateway with default settings whose model follows this script.
+/// Starts a gateway with default settings whose model follows this script.
 async fn open(cell: &Cell, script: Script) -> Gateway {
     cell.open(script.serve().await, Wishes::default()).await
 }

@@ -1,4 +1,4 @@
-//! The gateway is killed, and its next life goes on with the same agent.
+//! Scenarios in which the gateway is killed, and the next process continues with the same agent.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::Script;
 use crate::support::discord::{ANN, CHANNEL};
 use crate::support::model_server::{Gate, Intent, Reply};
 
-/// Long enough for an agent to say the rest of its answer.
+/// Long enough for an agent to print the rest of its answer.
 const AWAY: Duration = Duration::from_secs(3);
 
 pub(super) async fn in_text(cell: Cell) {
@@ -34,7 +34,7 @@ pub(super) async fn in_text(cell: Cell) {
     if cell.has(Feature::Streaming) && !cell.backend.tells_torn_text_at_its_end() {
         lives.said("more of it", |text| text.contains("One, two, three")).await;
     }
-    // The rest comes while nobody is there.
+    // The rest is printed while no gateway runs.
     lives.die().await;
     last.open();
     tokio::time::sleep(AWAY).await;
@@ -63,7 +63,7 @@ pub(super) async fn during_an_ask(cell: Cell) {
     lives.discord.press_id(question.message, ANN, &question.leave);
     gate.reached().await;
     assert_eq!(lives.file("workspace/done"), "one\n");
-    // The next one comes while nobody is there.
+    // The next question is asked while no gateway runs.
     lives.die().await;
     gate.open();
     tokio::time::sleep(AWAY).await;
@@ -79,7 +79,7 @@ pub(super) async fn during_an_ask(cell: Cell) {
     alive(&cell, &lives, "Work.").await;
 }
 
-/// The conversation goes on, with the same processes where they outlive a turn.
+/// Checks that the conversation continues, with the same processes if they outlive a turn.
 async fn alive(cell: &Cell, lives: &Lives, earlier: &str) {
     let before = lives.agents();
     lives.say("Again");

@@ -1,4 +1,5 @@
-//! What people write reaches the model as they wrote it, and nothing in it is carried out.
+//! Scenarios in which prompts reach the model as people wrote them, and nothing in them is
+//! executed.
 
 use std::fmt::Write as _;
 
@@ -8,15 +9,15 @@ use super::super::gateway::{Cell, Gateway};
 use super::{Script, open};
 use crate::support::model_server::Reply;
 
-/// A gateway whose model says `ok` to everything.
+/// Starts a gateway whose model replies `ok` to everything.
 async fn agreeing(cell: &Cell) -> Gateway {
     open(cell, Script::default().on("", [Reply::text("ok")])).await
 }
 
-/// Returns a prompt as the agent gets it.
+/// Returns a prompt as the agent receives it.
 fn inert(cell: &Cell, gateway: &Gateway, prompt: &str) -> String {
     let expands = &cell.descriptor().expands;
-    // A one-shot run of Gemini CLI searches for every name, so its backend escapes all.
+    // A one-shot run of Gemini CLI expands every name, so its backend escapes all.
     let expansion = if cell.backend.component == "gemini" && cell.backend.one_shot {
         Expansion::anywhere(expands)
     } else {
@@ -27,8 +28,8 @@ fn inert(cell: &Cell, gateway: &Gateway, prompt: &str) -> String {
     if cell.backend.component == "droid" { inert.replace("\\@", "@\\") } else { inert }
 }
 
-/// Sends these prompts; each must be the last thing the model hears from a person, inert and
-/// otherwise verbatim.
+/// Sends these prompts. Each must be the last prompt that the model receives, escaped and otherwise
+/// verbatim.
 async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
     for prompt in prompts {
         gateway.talk(prompt).await.answers("ok");
@@ -39,8 +40,8 @@ async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
             .unwrap_or_else(|| panic!("{prompt:?} never reached the model"))
             .prompts();
         let last = heard.last().copied().unwrap_or_default();
-        // Line breaks at the ends are no words; where nothing else will do, the system prompt
-        // stands before the first prompt.
+        // Line breaks at the ends may be lost, and some agents place the system prompt before the
+        // first prompt.
         let system = ["<system-prompt>", "<developer_instructions>"]
             .iter()
             .any(|mark| last.starts_with(mark));
@@ -90,7 +91,7 @@ pub(super) async fn file(cell: Cell) {
     }
 }
 
-/// What stands around the file's content.
+/// Returns the text around the file's content.
 fn around(body: &str) -> &str {
     let at = body.find("CANARY-OF-THE-FILE").expect("it is mentioned");
     &body[body.floor_char_boundary(at.saturating_sub(400))
@@ -112,7 +113,7 @@ pub(super) async fn bang(cell: Cell) {
 pub(super) async fn empty(cell: Cell) {
     let gateway = agreeing(&cell).await;
     for prompt in ["", " \n", "\u{7}"] {
-        // Whether there is something to answer is for the backend to say; that it goes on is not.
+        // The backend decides whether there is an answer, but the conversation must continue.
         gateway.talk(prompt).await;
     }
     let before = gateway.model.requests().len();

@@ -1,4 +1,4 @@
-//! Conversations and the processes that carry them.
+//! Scenarios about conversations and the processes that run them.
 
 use super::super::gateway::{Cell, Wishes};
 use super::super::wait_until;
@@ -44,7 +44,7 @@ pub(super) async fn unknown(cell: Cell) {
     );
 }
 
-/// The id in the bindings file: the word after `session`.
+/// Returns the id in the bindings file: the word after `session`.
 fn session_in(sessions: &str) -> Option<String> {
     let (_, rest) = sessions
         .lines()
@@ -53,7 +53,7 @@ fn session_in(sessions: &str) -> Option<String> {
     rest.split_once('`').map(|(id, _)| id.to_owned())
 }
 
-/// Another id of the same form; a backend may keep notes of its own behind the first dot.
+/// Returns another id of the same form. A backend may add data of its own after the first dot.
 fn like(id: &str) -> String {
     let end = id.find('.').unwrap_or(id.len());
     let keep = end - 8;
@@ -88,7 +88,7 @@ pub(super) async fn two_at_once(cell: Cell) {
     for gate in &gates {
         gate.reached().await;
     }
-    // Both are in mid-answer; the second goes on first.
+    // Both turns are running. The second one continues first.
     gates[1].open();
     gateway.told(2).await.answers("Hello Bob.");
     gates[0].open();

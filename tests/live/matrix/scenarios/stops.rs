@@ -1,4 +1,4 @@
-//! Turns that are stopped, redirected or waited for.
+//! Scenarios about turns that are stopped, steered or waited for.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,11 @@ use super::super::wait_until;
 use super::{Script, open};
 use crate::support::model_server::{Gate, Intent, Reply};
 
-/// Long enough for an agent's own way to stop, and far shorter than the host's patience with a
-/// whole turn.
+/// Long enough for an agent to stop in its own way, and far shorter than the host's limit for a
+/// turn.
 const SOON: Duration = Duration::from_secs(15);
 
-/// Stops the turn and sees that it ends as stopped, soon, and that the conversation goes on.
+/// Stops the turn, and checks that it ends soon as stopped, and that the conversation continues.
 pub(super) async fn stop_and_go_on(gateway: &Gateway) {
     let begun = Instant::now();
     gateway.stop(1);

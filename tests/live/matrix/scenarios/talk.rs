@@ -1,4 +1,4 @@
-//! Words and what comes with them.
+//! Scenarios about text and attached data.
 
 use aetheel::agent::descriptor::Feature;
 
@@ -76,7 +76,7 @@ pub(super) async fn model(cell: Cell) {
     let [first, second] = &gateway.model.requests()[..] else {
         panic!("two requests: {:#?}", gateway.model.requests())
     };
-    // What a short name stands for, an agent's releases decide.
+    // The agent's release decides which model a short name means.
     assert!(!first.model().contains(heard), "{}", first.model());
     assert!(second.model().contains(heard), "{}", second.model());
     assert!(

@@ -1,4 +1,4 @@
-//! Tools, and what bounds them.
+//! Scenarios about tools and their limits.
 
 use aetheel::agent::ToolStatus;
 
@@ -65,7 +65,7 @@ pub(super) async fn allowed(cell: Cell) {
     assert!(!request.tools().contains(&cell.backend.runs), "{:?}", request.tools());
 }
 
-/// The list that counts where the operator says nothing, at the level that asks nobody.
+/// Tests the default list of tools, at the level without questions.
 pub(super) async fn defaults(cell: Cell) {
     let tries = Reply::does("call_1", Intent::shell("touch made-by-a-command"));
     let script = Script::default().on("Make it.", [tries, Reply::text("I cannot.")]);
