@@ -324,7 +324,7 @@ async fn at_a_terminal_it_asks_again_for_what_cannot_be_and_never_shows_the_toke
     }
     person.answers("Channels it answers in (empty: all): ", "\r").await;
     person.answers("Mode [default]: ", "yolo\r").await;
-    person.sees("\"yolo\" is none of").await;
+    person.sees("\"yolo\" is not one of").await;
     person.answers("Mode [default]: ", "plan\r").await;
     person.answers("Working directory of the agent [", "\x15/\r").await;
     person.sees("must be separate").await;

@@ -134,7 +134,7 @@ async fn what_an_agent_cannot_take_in_while_it_works_is_its_next_prompt() {
     .await;
     shows(&console, "You said: and hurry").await;
     console.type_in("/steer\n/steer hello\n").await;
-    shows(&console, "✗ write what the agent should know behind /steer").await;
+    shows(&console, "✗ write the message for the agent after /steer").await;
     shows(&console, "You said: hello").await;
     console.type_in("\x04").await;
     assert_eq!(console.ended().await.code, 0);
