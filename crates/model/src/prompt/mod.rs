@@ -1,7 +1,8 @@
 //! The texts for the agent: the system prompt, people's text made inert, quoted payloads of other
 //! systems, and the memory block of an answer.
 //!
-//! Pure: the workspace reads and writes the files.
+//! Pure, except that [`neutralise`] checks whether files exist. The workspace reads and writes the
+//! files of prompts.
 
 mod assemble;
 mod document;

@@ -31,7 +31,7 @@ impl Expansion {
         Self { expands: expands.to_vec(), directory: Some(directory.to_owned()) }
     }
 
-    /// Describes an agent whose directory is unknown: every word behind an `@` counts as a path.
+    /// Describes an agent whose directory is unknown: every word after an `@` counts as a path.
     #[must_use]
     pub fn anywhere(expands: &[Expands]) -> Self {
         Self { expands: expands.to_vec(), directory: None }
@@ -41,9 +41,9 @@ impl Expansion {
 /// Makes text written by people inert for what the agent would expand, and names its author.
 ///
 /// With an author, the text begins with `[name]: `, so that `/`, `!` and `-` are never its first
-/// character. The name is on one line without brackets, and no line of the text looks like a mark of
-/// the gateway. Without an author, a backslash is put before one of these characters if the backend
-/// expands it and only white space precedes it, because some agents trim their input.
+/// character. The name is on one line without brackets, and no line of the text looks like a mark
+/// of the gateway. Without an author, a backslash is put before one of these characters if the
+/// backend expands it and only white space precedes it, because some agents trim their input.
 ///
 /// If the backend expands `@path`, a backslash is put before an `@` that begins a word, if the word
 /// may name a file or another resource: a path that leaves the directory, a quoted name, an

@@ -229,8 +229,7 @@ impl Journal {
         self.pages.lock().last()
     }
 
-    /// Returns whether an event with this key is open or was finished recently (the last 4,096
-    /// within 24 hours).
+    /// Returns whether an event with this key is open or was finished recently.
     #[must_use]
     pub fn knows(&self, key: &str) -> bool {
         self.pages.lock().knows(key)
