@@ -167,7 +167,7 @@ fn a_folder_that_is_there_is_left_alone() {
     std::fs::write(folder.path().join("mine"), "mine").unwrap();
     let refused = new(&["my-agent"], folder.path());
     assert_eq!(refused.status.code(), Some(64));
-    assert!(said(&refused).contains("is there already"), "{}", said(&refused));
+    assert!(said(&refused).contains("already exists"), "{}", said(&refused));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
