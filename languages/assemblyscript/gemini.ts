@@ -236,7 +236,7 @@ export class Gemini {
     if (id === null) return emit.unrecognised("init line without a session", "session_id", raw);
     const resumed = this.resumed;
     if (resumed !== null && resumed != id) {
-      emit.event(new c.EventKindNotice("Gemini CLI began a new session: what was said before is lost to it"));
+      emit.event(new c.EventKindNotice("Gemini CLI began a new session: the earlier conversation is lost"));
     }
     this.unkept = id;
     this.model = message.text("model");

@@ -54,7 +54,7 @@ static void begins(struct gemini *gemini, json message, struct text raw, struct 
     }
     struct text resumed = buffer_text(&gemini->resumed);
     if (gemini->resumes && (resumed.length != id.length || memcmp(resumed.at, buffer_text(&id).at, id.length))) {
-        add_notice(out, TEXT("Gemini CLI began a new session: what was said before is lost to it"));
+        add_notice(out, TEXT("Gemini CLI began a new session: the earlier conversation is lost"));
     }
     buffer_clear(&gemini->id);
     buffer_clear(&gemini->model);

@@ -90,7 +90,7 @@ void Gemini::begins(const Json &message, std::string_view raw, Actions &out) {
         out.unrecognised("init line without a session", "session_id", raw);
         return;
     }
-    if (resumed_ && *resumed_ != *id) out.notice("Gemini CLI began a new session: what was said before is lost to it");
+    if (resumed_ && *resumed_ != *id) out.notice("Gemini CLI began a new session: the earlier conversation is lost");
     unkept_ = Session{*id, message.text("model")};
     if (resumed_) kept(out);
 }

@@ -82,7 +82,7 @@ func (g *gemini) begins(message object, raw string, out *emitter) {
 	}
 	id := message.text("session_id")
 	if g.resumed.IsSome() && g.resumed.Some() != id {
-		out.notice("Gemini CLI began a new session: what was said before is lost to it")
+		out.notice("Gemini CLI began a new session: the earlier conversation is lost")
 	}
 	g.unkept = &session{id: id, model: some(message.text("model"), message.has("model"))}
 	if g.resumed.IsSome() {

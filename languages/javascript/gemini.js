@@ -242,7 +242,7 @@ export class Gemini {
     const id = text(message, "session_id");
     if (id === null) return emit.unrecognised("init line without a session", "session_id", raw);
     if (this.resumed !== null && this.resumed !== id) {
-      emit.event({ tag: "notice", val: "Gemini CLI began a new session: what was said before is lost to it" });
+      emit.event({ tag: "notice", val: "Gemini CLI began a new session: the earlier conversation is lost" });
     }
     this.unkept = { id, model: text(message, "model") };
     if (this.resumed !== null) this.kept(emit);

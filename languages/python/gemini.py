@@ -261,7 +261,7 @@ class Gemini:
             emit.unrecognised("init line without a session", "session_id", raw)
             return
         if self.resumed is not None and self.resumed != native_id:
-            emit.event(t.EventKind_Notice("Gemini CLI began a new session: what was said before is lost to it"))
+            emit.event(t.EventKind_Notice("Gemini CLI began a new session: the earlier conversation is lost"))
         self.unkept = (native_id, text(message, "model"))
         if self.resumed is not None:
             self.kept(emit)

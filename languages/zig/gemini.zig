@@ -144,7 +144,7 @@ pub const Gemini = struct {
             return out.unrecognised(try actions.copied("init line without a session"), "session_id", raw);
         };
         if (self.resumed) |resumed| if (!std.mem.eql(u8, resumed, id)) {
-            try out.notice("Gemini CLI began a new session: what was said before is lost to it");
+            try out.notice("Gemini CLI began a new session: the earlier conversation is lost");
         };
         const model = json.text(message, "model");
         self.unkept = .{ .id = try gpa.dupe(u8, id), .model = if (model) |name| try gpa.dupe(u8, name) else null };

@@ -58,7 +58,7 @@ impl Gemini {
                 Some(id) => {
                     if self.resumed.as_deref().is_some_and(|resumed| resumed != id) {
                         emit.notice(
-                            "Gemini CLI began a new session: what was said before is lost to it",
+                            "Gemini CLI began a new session: the earlier conversation is lost",
                         );
                     }
                     self.unsaved = Some((id.to_owned(), message.text("model").map(str::to_owned)));

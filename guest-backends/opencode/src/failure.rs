@@ -1,18 +1,18 @@
-//! Why something failed: the errors of OpenCode 1.18.33, `{"name": …, "data": {"message": …}}`, and
-//! what its server answers to requests.
+//! Classifies failures: the errors of OpenCode 1.18.33 (`{"name": …, "data": {"message": …}}`), and
+//! its server's answers to requests.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, HttpFailed};
 
-/// Bytes of a message.
+/// Maximum length of a message, in bytes.
 const MESSAGE: usize = 600;
 
-/// The name of the error that ends an interrupted turn.
+/// The name of the error that an interrupted turn ends with.
 pub(crate) const ABORTED: &str = "MessageAbortedError";
 
-/// Returns the failure an error object stands for.
+/// Converts an error object into a failure.
 pub(crate) fn of_error(error: &Value) -> Failure {
     let name = error.text("name").or_else(|| error.text("_tag")).unwrap_or_default();
     let data = if error["data"].is_null() { error } else { &error["data"] };
@@ -25,7 +25,7 @@ pub(crate) fn of_error(error: &Value) -> Failure {
         "BadRequest" => FailureKind::BadRequest,
         _ => said(message).unwrap_or_else(|| match data.count("statusCode") {
             Some(status) => of_status(status),
-            // The service was not reached at all.
+            // The provider could not be reached.
             None if data.is_true("isRetryable") || data["metadata"].get("code").is_some() => {
                 FailureKind::Overloaded
             }
@@ -35,17 +35,17 @@ pub(crate) fn of_error(error: &Value) -> Failure {
     failure(kind, one_line(message, MESSAGE))
 }
 
-/// Returns the failure of an answer that the provider's filter ended.
+/// Returns the failure for an answer that the provider's content filter ended.
 pub(crate) fn filtered() -> Failure {
     failure(FailureKind::Refused, "the provider's content filter ended the answer")
 }
 
-/// Returns the failure that words of OpenCode stand for, where there is nothing else to go by.
+/// Converts a message without an error object into a failure.
 pub(crate) fn of_words(text: &str) -> Failure {
     failure(said(text).unwrap_or(FailureKind::Other), one_line(text, MESSAGE))
 }
 
-/// Returns the failure that an answer of the server stands for.
+/// Converts an answer of the server with an error status into a failure. `what` names the request.
 pub(crate) fn of_answer(what: &str, status: u32, body: &str) -> Failure {
     let error = json::parse(body).unwrap_or_default();
     let said = of_error(&error);
@@ -59,7 +59,7 @@ pub(crate) fn of_answer(what: &str, status: u32, body: &str) -> Failure {
     failure(kind, format!("{what}: {why}"))
 }
 
-/// Returns the failure for a request that was not answered.
+/// Returns the failure for a request without an answer.
 pub(crate) fn of_silence(what: &str, failed: &HttpFailed) -> Failure {
     let kind = if failed.timed_out { FailureKind::TimedOut } else { FailureKind::Protocol };
     failure(kind, format!("{what}: {}", one_line(&failed.message, MESSAGE)))
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_sorted_by_name_status_and_words() {
+    fn errors_are_classified_by_name_status_and_message() {
         for (error, kind) in [
             (
                 r#"{"name":"APIError","data":{"message":"no","statusCode":401}}"#,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_the_server_say_what_was_asked_of_it() {
+    fn failures_name_the_request() {
         let body = r#"{"name":"NotFoundError","data":{"message":"Session not found: ses_x"}}"#;
         let failure = of_answer("resuming the session", 404, body);
         assert_eq!(

@@ -1,6 +1,6 @@
-//! `opencode run`, once a turn. It tells every part once, when it is done, and does not tell the
-//! end: a request to the model that ended for another reason than tools, or an error, is the last
-//! word.
+//! One `opencode run` for each turn. It prints each part once, when the part is complete, and no
+//! final result: the turn ends with an error, or with a model request whose finish reason is not
+//! tool calls.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
@@ -15,11 +15,12 @@ use crate::{failure, prompt, safety, todo};
 
 const CONFIG: &str = "opencode.json";
 const SYSTEM_PROMPT: &str = "system-prompt.md";
-/// Names the system prompt's file to the configuration, which cannot know where the host puts it.
+/// The environment variable with the path of the system prompt's file. The configuration refers to
+/// it, because the host decides the path.
 const SYSTEM_PROMPT_VARIABLE: &str = "AETHEEL_SYSTEM_PROMPT";
 const EFFORTS: [&str; 6] = ["minimal", "low", "medium", "high", "xhigh", "max"];
 
-/// OpenCode, as it speaks in a single run.
+/// One turn with `opencode run`.
 #[derive(Debug, Default)]
 pub struct Once {
     resumed: Option<String>,
@@ -54,7 +55,7 @@ impl Agent for Once {
             Some(effort) if EFFORTS.contains(&effort) => words.extend(["--variant", effort]),
             Some(effort) => emit.diagnostic(
                 Level::Warn,
-                format!("OpenCode has no effort {effort:?}: left at its default"),
+                format!("OpenCode has no effort {effort:?}: the default is used"),
             ),
             None => {}
         }
@@ -86,8 +87,8 @@ impl Agent for Once {
             environment.push(("OPENCODE_CONFIG", Argument::File(CONFIG.to_owned())));
             emit.diagnostic(
                 Level::Info,
-                "the system prompt takes the place of OPENCODE_CONFIG in one-shot runs: set what it names in \
-                 `~/.config/opencode/opencode.json` or OPENCODE_CONFIG_CONTENT instead",
+                "in one-shot runs, the system prompt replaces OPENCODE_CONFIG: use \
+                 `~/.config/opencode/opencode.json` or OPENCODE_CONFIG_CONTENT instead of it",
             );
             environment.push((SYSTEM_PROMPT_VARIABLE, Argument::File(SYSTEM_PROMPT.to_owned())));
         }
@@ -112,7 +113,7 @@ impl Agent for Once {
 
     fn failure(&mut self, stderr: &str) -> Failure {
         self.error.take().unwrap_or_else(|| {
-            // `Error: …`, coloured in a way of its own where the host did not take that away.
+            // `Error: …`, with a terminal escape sequence if the host did not remove it.
             let said = stderr
                 .lines()
                 .rev()
@@ -131,7 +132,7 @@ impl Once {
             self.session = Some(session.to_owned());
             emit.session_ready(session, self.model.clone());
             if self.resumed.as_deref().is_some_and(|resumed| resumed != session) {
-                emit.notice("OpenCode began a new session: what was said before is lost to it");
+                emit.notice("OpenCode began a new session: the earlier conversation is lost");
             }
         }
         emit.required_id(message, "sessionID", raw);
@@ -151,7 +152,7 @@ impl Once {
                 let outcome = match emit.required_id(part, "part.reason", raw) {
                     "" => return None,
                     "tool-calls" | "unknown" => return None,
-                    // An error with the provider's words comes behind it.
+                    // An error with the provider's message follows.
                     "content-filter" => Outcome::Failed(failure::filtered()),
                     _ => Outcome::Completed,
                 };
@@ -161,7 +162,7 @@ impl Once {
             Some("error") => {
                 let failure = failure::of_error(&message["error"]);
                 self.error = Some(failure.clone());
-                // OpenCode shortens the conversation and goes on.
+                // OpenCode compacts the conversation and continues.
                 let last = failure.kind != FailureKind::ContextFull;
                 last.then(|| TurnResult {
                     outcome: Outcome::Failed(failure),

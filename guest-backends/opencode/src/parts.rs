@@ -1,8 +1,7 @@
-//! The parts of a turn's messages: text, reasoning, uses of tools, requests to the model.
+//! The parts of a turn's messages: text, reasoning, tool uses, and model requests.
 //!
-//! A server tells a part several times, whole each time, and the growth of its text in between; a
-//! single run tells it once. Both come here, so that a conversation gives the same events either
-//! way.
+//! A server reports a part several times as a whole, and the growth of its text in between. A
+//! one-shot run reports it once. This module handles both, so that both modes emit the same events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +12,19 @@ use aetheel_backend_sdk::wit::{ToolStart, Usage};
 use crate::spent::Spent;
 use crate::tool;
 
-/// Parts that say nothing a turn needs: marks of progress, what the user sent, copies of what tools
-/// tell better.
+/// Parts that are not relevant for a turn: progress marks, the user's message, and data that tools
+/// also report.
 const IGNORED: [&str; 8] =
     ["agent", "compaction", "file", "patch", "retry", "snapshot", "step-start", "subtask"];
 
-/// The parts of a turn, as far as they are known.
+/// The known parts of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     said: BTreeMap<String, Said>,
     tools: BTreeMap<String, Used>,
     next: u32,
-    /// Text parts since the last request to the model began: the answer, if it was the last one.
+    /// The ids of text parts since the start of the last model request. They form the answer if it
+    /// is the final request.
     tail: Vec<String>,
     steps: BTreeSet<String>,
     spent: Spent,
@@ -36,7 +36,8 @@ struct Said {
     part: u32,
     thinking: bool,
     text: String,
-    /// Some of its growth may have been missed: what grows on is told when it is whole.
+    /// Whether some of its text may be missing. Further text is only reported when the part is
+    /// complete.
     torn: bool,
 }
 
@@ -50,8 +51,9 @@ struct Used {
 }
 
 impl Parts {
-    /// Takes a part as it is now. `parent`: none for the agent itself, `Some` of the tool use it is
-    /// nested in for a sub-agent, whose text is not told: it comes back as output of that tool.
+    /// Handles the current state of a part. `parent` is `None` for the agent itself. For a
+    /// sub-agent, it is the tool use that started it, if known; text of a sub-agent is not
+    /// reported, because it is output of that tool.
     pub(crate) fn part(&mut self, part: &Value, parent: Option<Option<&str>>, emit: &mut Emit) {
         let id = match part.text("type") {
             Some("text" | "reasoning" | "tool") => emit.required_id(part, "part.id", part),
@@ -91,15 +93,15 @@ impl Parts {
         }
     }
 
-    /// Notes what a part that is told to nobody used: a summary of the conversation.
+    /// Counts the usage of a part that is not reported, such as a summary of the conversation.
     pub(crate) fn aside(&mut self, part: &Value) {
         if part.text("type") == Some("step-finish") {
             self.spent.step(part, false);
         }
     }
 
-    /// Takes a part as it is after events were missed. Of a text that is still written the server
-    /// has nothing yet, and what was told of it may have a hole from here on.
+    /// Handles the current state of a part after events were missed. If its text is still being
+    /// written, the server reports it as empty, and the known text may lack a piece from here on.
     pub(crate) fn missed(&mut self, part: &Value, emit: &mut Emit) {
         let text = part.text("text").unwrap_or_default();
         if matches!(part.text("type"), Some("text" | "reasoning")) {
@@ -115,14 +117,15 @@ impl Parts {
         self.part(part, None, emit);
     }
 
-    /// Adds to the text of a part. One whose beginning is not known is told when it is whole.
+    /// Adds to the text of a part. If its beginning is unknown, the text is only reported when the
+    /// part is complete.
     pub(crate) fn delta(&mut self, id: &str, said: &str, emit: &mut Emit) {
         let Some(known) = self.said.get_mut(id).filter(|known| !known.torn) else { return };
         known.text.push_str(said);
         if known.thinking { emit.thinking(known.part, said) } else { emit.text(known.part, said) }
     }
 
-    /// A part is gone.
+    /// Withdraws a removed part.
     pub(crate) fn removed(&mut self, id: &str, emit: &mut Emit) {
         let Some(gone) = self.said.remove(id) else { return };
         self.tail.retain(|part| part != id);
@@ -133,7 +136,8 @@ impl Parts {
         }
     }
 
-    /// The answer: the text since the last request to the model began. None: the parts in order.
+    /// Returns the answer, which is the text since the start of the last model request, or `None`
+    /// if the answer consists of the parts in order.
     pub(crate) fn answer(&self) -> Option<String> {
         let text: String = self
             .tail
@@ -144,12 +148,12 @@ impl Parts {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// Returns the tokens and money of the turn.
+    /// Returns the token usage and cost of the turn.
     pub(crate) fn usage(&self) -> Option<Usage> {
         self.spent.usage()
     }
 
-    /// Returns the start of the tool use with the model's id.
+    /// Returns the start of the tool use with this call id of the model.
     pub(crate) fn used(&self, call: &str) -> Option<&ToolStart> {
         self.tools.values().rev().find(|used| used.call == call).map(|used| &used.start)
     }
@@ -192,12 +196,13 @@ impl Parts {
             return;
         }
         let start = tool::start(id, name, parent, &state["input"]);
-        // Nothing but its name is known while the model still writes the input.
+        // While the model writes the input, only the tool's name is known.
         if start != used.start || !known {
             used.start = start.clone();
             emit.tool_start(start);
         }
-        // The output so far. A beginning that changed was cut: the end tells all.
+        // The output so far. If its beginning changed, it was cut, and the end of the use contains
+        // all of it.
         if state.text("status") == Some("running")
             && let Some(output) = state["metadata"].text("output")
             && let Some(more) =

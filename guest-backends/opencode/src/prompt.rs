@@ -1,21 +1,22 @@
-//! A prompt in OpenCode's words. It never gets into arguments: 1.18.33 puts an argument with a
-//! blank in quotes before the model sees it.
+//! Converts prompts. Prompts are never passed as arguments: OpenCode 1.18.33 quotes arguments with
+//! spaces before the model sees them.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::wit::{Attachment, Chunk, Failure, FailureKind, Mode, Part};
 use serde_json::json;
 
-/// Whether there is nothing in it. OpenCode answers an empty message as if it were told to go on.
+/// Returns whether a prompt is empty. OpenCode interprets an empty message as a request to
+/// continue.
 pub(crate) fn is_empty(parts: &[Part]) -> bool {
     parts.iter().all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()))
 }
 
-/// Returns the failure of a turn with nothing in it.
+/// Returns the failure for an empty prompt.
 pub(crate) fn nothing() -> Failure {
     failure(FailureKind::BadRequest, "the prompt is empty")
 }
 
-/// Returns the prompt as one text.
+/// Returns the prompt as a single text.
 pub(crate) fn text(parts: &[Part]) -> String {
     let part = |part: &Part| match part {
         Part::Text(text) => text.clone(),
@@ -24,7 +25,7 @@ pub(crate) fn text(parts: &[Part]) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Writes the prompt as the `parts` of a message to the end of a body.
+/// Appends the prompt to a body, as the `parts` of a message.
 pub(crate) fn message(parts: &[Part], body: &mut Vec<Chunk>) {
     body.push(Chunk::Text("\"parts\":[".to_owned()));
     for (number, part) in parts.iter().enumerate() {
@@ -32,7 +33,7 @@ pub(crate) fn message(parts: &[Part], body: &mut Vec<Chunk>) {
         match part {
             Part::Image(file) => {
                 let (mime, name) = (json!(file.media_type), json!(file.name));
-                // A media type has no character that JSON would escape, or it is none.
+                // The media type needs no escapes in JSON, because others are replaced.
                 let begin = format!(
                     r#"{comma}{{"type":"file","mime":{mime},"filename":{name},"url":"data:{};base64,"#,
                     mime.as_str().map_or("", plain)
@@ -54,7 +55,7 @@ pub(crate) fn message(parts: &[Part], body: &mut Vec<Chunk>) {
     body.push(Chunk::Text("]".to_owned()));
 }
 
-/// Returns OpenCode's name of the agent for a mode.
+/// Returns the name of OpenCode's agent for a mode.
 pub(crate) fn agent(mode: Mode) -> &'static str {
     match mode {
         Mode::Build => "build",
@@ -62,10 +63,11 @@ pub(crate) fn agent(mode: Mode) -> &'static str {
     }
 }
 
-/// Takes a model's name apart into provider and model.
+/// Splits the name of a model into provider and model.
 ///
 /// # Errors
-/// It names no provider.
+///
+/// Fails if the name has no provider.
 pub(crate) fn model(name: &str) -> Result<(String, String), Failure> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
@@ -73,12 +75,13 @@ pub(crate) fn model(name: &str) -> Result<(String, String), Failure> {
         }
         _ => Err(failure(
             FailureKind::ModelNotFound,
-            format!("OpenCode names models `provider/model`, not {name:?}"),
+            format!("names of models have the form `provider/model`: {name:?}"),
         )),
     }
 }
 
-/// Whether an id can be one of OpenCode's sessions: its server answers others with an error 500.
+/// Returns whether a text can be the id of a session. OpenCode's server answers with status 500 for
+/// other ids.
 pub(crate) fn is_session(id: &str) -> bool {
     id.strip_prefix("ses_").is_some_and(|rest| {
         !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

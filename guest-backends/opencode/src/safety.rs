@@ -1,16 +1,17 @@
-//! The permissions of a turn, in OpenCode's rules: of those that fit, the last one counts (seen in
-//! 1.18.33).
+//! The permissions of a turn as OpenCode's rules. If several rules match, the last one applies
+//! (1.18.33).
 //!
-//! A session's rules come after those of the agent and of the configuration, and are appended to,
-//! never replaced: each set begins with a rule for everything, so that nothing of an earlier one
-//! remains. Sub-agents have sessions of their own, which inherit what is denied and nothing else;
-//! for them the configuration of the whole server asks about everything, and [`granted`] answers
-//! what the level of the turn allows.
+//! A session's rules follow those of the agent and of the configuration. They can be extended but
+//! not replaced, so each set begins with a rule for everything, which overrides all earlier rules.
+//! Sub-agents have their own sessions, which inherit only denials. For them, the configuration of
+//! the whole server asks about everything, and [`granted`] answers the requests that the level of
+//! the turn allows.
 
 use aetheel_backend_sdk::wit::{Mode, Safety, Settings};
 use serde_json::{Value, json};
 
-/// Permissions that change nothing. Environment files are asked about, as OpenCode itself does.
+/// Permissions that do not change anything. Environment files need a question, as in OpenCode's
+/// defaults.
 const READING: [(&str, &str, &str); 14] = [
     ("read", "*", "allow"),
     ("read", "*.env", "ask"),
@@ -30,8 +31,8 @@ const READING: [(&str, &str, &str); 14] = [
 
 type Rule = (String, &'static str, &'static str);
 
-/// Returns the rules for a turn; `asking` is what becomes of what a person should be asked about:
-/// `ask` or `deny`.
+/// Returns the rules for a turn. `asking` is the action for uses that need a question: `ask` or
+/// `deny`.
 fn rules(settings: &Settings, asking: &'static str) -> Vec<Rule> {
     let planning = settings.mode == Mode::Plan;
     let mut rules: Vec<Rule> = Vec::new();
@@ -64,14 +65,14 @@ fn rules(settings: &Settings, asking: &'static str) -> Vec<Rule> {
     for name in &names {
         let own: Vec<Rule> =
             rules.iter().filter(|(permission, ..)| permission == name).cloned().collect();
-        // What the level has no rule for falls under its rule for everything.
+        // Without own rules in the level, the level's rule for everything applies.
         limited.extend(if own.is_empty() {
             vec![((*name).to_owned(), "*", rules[0].2)]
         } else {
             own
         });
     }
-    // Reaching outside the directory is no tool, but part of using one.
+    // Access outside of the directory is not a tool, but a part of tool uses.
     limited.push(("external_directory".to_owned(), "*", rules[0].2));
     limited
 }
@@ -83,9 +84,9 @@ pub(crate) fn of_session(settings: &Settings) -> String {
         .to_string()
 }
 
-/// Returns the value of `OPENCODE_PERMISSION` for a single run, which has nobody to ask: what would
-/// be asked is denied, because a question that nobody answers ends the run. None: `--auto` says it
-/// all.
+/// Returns the value of `OPENCODE_PERMISSION` for a one-shot run, or `None` if `--auto` allows
+/// everything. A one-shot run cannot ask, and an unanswered question would end it. Therefore, uses
+/// that need a question are denied.
 pub(crate) fn of_run(settings: &Settings) -> Option<String> {
     let all = settings.safety == Safety::Danger
         && settings.mode == Mode::Build
@@ -93,8 +94,8 @@ pub(crate) fn of_run(settings: &Settings) -> Option<String> {
     (!all).then(|| configuration(rules(settings, "deny")))
 }
 
-/// Returns the value of `OPENCODE_PERMISSION` for the server: everything is asked about, also by
-/// sub-agents, which may not start others.
+/// Returns the value of `OPENCODE_PERMISSION` for the server. Sub-agents must ask about everything,
+/// and cannot start other agents.
 pub(crate) fn of_server() -> String {
     let reading = READING.iter().filter(|(permission, ..)| *permission != "todowrite");
     let mut rules: Vec<Rule> = vec![("*".to_owned(), "*", "ask")];
@@ -107,7 +108,7 @@ pub(crate) fn of_server() -> String {
     configuration(rules)
 }
 
-/// Whether the level of the turn allows what is asked about, so that nobody has to be.
+/// Returns whether the level of the turn allows a permission without a question.
 pub(crate) fn granted(settings: &Settings, permission: &str) -> bool {
     settings.mode == Mode::Build
         && match settings.safety {
@@ -117,7 +118,7 @@ pub(crate) fn granted(settings: &Settings, permission: &str) -> bool {
         }
 }
 
-/// The permission a tool falls under.
+/// Returns the permission that a tool needs.
 fn permission(tool: &str) -> &str {
     match tool {
         "write" | "multiedit" | "apply_patch" | "patch" => "edit",
@@ -125,7 +126,8 @@ fn permission(tool: &str) -> &str {
     }
 }
 
-/// OpenCode reads an object in the order it is written in, so this is not left to a sorting map.
+/// Returns rules as a JSON object. The order of its fields matters to OpenCode, so they must not be
+/// sorted.
 fn configuration(rules: Vec<Rule>) -> String {
     let mut named: Vec<(String, Vec<(&str, &str)>)> = Vec::new();
     for (permission, pattern, action) in rules {
@@ -169,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Decides as OpenCode does: by the last rule that fits.
+    /// Returns OpenCode's decision, which is the action of the last matching rule.
     fn decided(settings: &Settings, permission: &str) -> &'static str {
         let rules = rules(settings, "ask");
         rules
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_allow_what_they_say_and_plans_change_nothing() {
+    fn levels_allow_their_tools_and_plans_change_nothing() {
         for (safety, mode, edit, bash) in [
             (Safety::Default, Mode::Build, "ask", "ask"),
             (Safety::Edit, Mode::Build, "allow", "ask"),
@@ -199,13 +201,13 @@ mod tests {
             assert_eq!(
                 decided(&settings, "github_create_issue"),
                 bash,
-                "tools of MCP servers are asked about as commands are"
+                "tools of MCP servers are treated like commands"
             );
         }
     }
 
     #[test]
-    fn allowed_tools_leave_no_other() {
+    fn allowed_tools_deny_all_other_tools() {
         let some = settings(Safety::Edit, Mode::Build, &["write", "read", "bash"]);
         assert_eq!(
             ["edit", "read", "bash", "glob", "task", "question"].map(|name| decided(&some, name)),
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_denies_what_it_could_not_ask() {
+    fn a_one_shot_run_denies_uses_that_need_a_question() {
         let permission = of_run(&settings(Safety::Default, Mode::Build, &[])).expect("rules");
         assert!(
             permission.starts_with(r#"{"*":"deny","read":{"*":"allow","*.env":"deny","#),
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn sub_agents_ask_about_everything_that_changes_something() {
+    fn sub_agents_ask_about_every_change() {
         let permission: Value = serde_json::from_str(&of_server()).expect("JSON");
         assert_eq!(
             (&permission["*"], &permission["task"], &permission["glob"]),

@@ -1,21 +1,22 @@
-//! Tokens and money of a turn: the sum over its requests to the model (`step-finish`), sub-agents
-//! included.
+//! Token usage and cost of a turn. They are the sum over its model requests (`step-finish`),
+//! including those of sub-agents.
 
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::Usage;
 
-/// The tokens and money of a turn so far.
+/// The token usage and cost of a turn.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
-    /// By part: one that is told twice counts once.
+    /// The usage by part, so that a repeated part counts once.
     steps: BTreeMap<String, Usage>,
     context: Option<u32>,
 }
 
 impl Spent {
-    /// Notes a `step-finish` part. `own`: of the agent itself, not of a sub-agent.
+    /// Counts a `step-finish` part. `own` is true if it belongs to the agent itself and not to a
+    /// sub-agent.
     pub(crate) fn step(&mut self, part: &Value, own: bool) {
         let tokens = &part["tokens"];
         let count = |key| tokens.count(key).unwrap_or_default();
@@ -26,7 +27,7 @@ impl Spent {
         let (input, output, reasoning) = (count("input"), count("output"), count("reasoning"));
         let usage = Usage {
             input,
-            // OpenCode counts reasoning beside the output (1.18.33).
+            // OpenCode counts reasoning tokens in addition to the output (1.18.33).
             output: output.saturating_add(reasoning),
             cached,
             reasoning,
@@ -40,7 +41,7 @@ impl Spent {
         self.steps.insert(part.text("id").unwrap_or_default().to_owned(), usage);
     }
 
-    /// The sum; none before the first step.
+    /// Returns the sum, or `None` before the first request.
     pub(crate) fn usage(&self) -> Option<Usage> {
         let mut steps = self.steps.values();
         let mut sum = steps.next()?.clone();

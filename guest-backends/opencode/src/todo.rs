@@ -1,9 +1,9 @@
-//! The agent's own plan, its list of todos.
+//! Converts the agent's list of todos.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::wit::{PlanEntry, PlanStatus};
 
-/// Returns the plan that a list of todos is. Cancelled ones are left out, as nobody will do them.
+/// Converts a list of todos into a plan. Cancelled todos are left out.
 pub(crate) fn plan(todos: &[Value]) -> Vec<PlanEntry> {
     let entry = |todo: &Value| {
         let status = match todo.text("status") {

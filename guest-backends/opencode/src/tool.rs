@@ -1,10 +1,10 @@
-//! The names of tools, what they are about, what they changed, and how their uses ended.
+//! Tool calls: names, targets, changed files and results.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::tool::{Tools, title};
 use aetheel_backend_sdk::wit::{FileDiff, ToolEnd, ToolStart, ToolStatus};
 
-/// The tools of OpenCode 1.18.33 by unified kind; the descriptor says the same.
+/// The tools of OpenCode 1.18.33 by unified kind. The descriptor has the same list.
 const TOOLS: Tools = Tools::new(&[
     ("bash", &["bash"], &["command"]),
     ("file_read", &["read"], &["filePath", "path"]),
@@ -20,20 +20,20 @@ const TOOLS: Tools = Tools::new(&[
     ("skill", &["skill"], &["name"]),
     ("other", &["batch", "plan_enter", "plan_exit"], &[]),
 ])
-// Tools of MCP servers are called `server_tool`; those of OpenCode itself have no underscore but
-// the ones above.
+// Tools of MCP servers are named `server_tool`. Except for those listed above, OpenCode's own tools
+// have no underscore.
 .with_mcp(|name| name.contains('_') && !NO_TOOLS.contains(&name));
 
-/// Names told as tools that are none: of an `invalid` one `tool` in its input says which, the
-/// others are permissions.
+/// Names that are reported like tools but are not tools. For `invalid`, the field `tool` of the
+/// input has the requested name; the others are permissions.
 const NO_TOOLS: [&str; 3] = ["invalid", "external_directory", "doom_loop"];
 
-/// Returns the unified kind of a tool, also by the permission it falls under.
+/// Returns the unified kind of a tool or of a permission.
 pub(crate) fn kind(name: &str) -> &'static str {
     TOOLS.kind(name)
 }
 
-/// Returns the start of a tool use from its input, an empty object while it is still being written.
+/// Returns the start of a tool use. The input is an empty object while it is being written.
 pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -> ToolStart {
     let native = if name == "invalid" { input.text("tool").unwrap_or(name) } else { name };
     let start = TOOLS.start(id, name, input);
@@ -46,7 +46,7 @@ pub(crate) fn start(id: &str, name: &str, parent: Option<&str>, input: &Value) -
     ToolStart { parent: parent.map(str::to_owned), native_name: native.to_owned(), title, ..start }
 }
 
-/// Returns the end of a tool use from its state, none while it has none.
+/// Returns the end of a tool use from its state, or `None` if it has not ended.
 pub(crate) fn end(id: &str, name: &str, state: &Value) -> Option<ToolEnd> {
     let metadata = &state["metadata"];
     let (status, output) = match state.text("status") {
@@ -55,7 +55,7 @@ pub(crate) fn end(id: &str, name: &str, state: &Value) -> Option<ToolEnd> {
             let status = match metadata.get("exit") {
                 Some(Value::Null) => ToolStatus::Cancelled,
                 Some(_) if metadata.count("exit") != Some(0) => ToolStatus::Failed,
-                // What was no tool is told to the model as output.
+                // OpenCode reports the failure to the model as output.
                 _ if name == "invalid" => ToolStatus::Failed,
                 _ => ToolStatus::Ok,
             };
@@ -93,7 +93,7 @@ fn unhappy(error: &str, interrupted: bool) -> ToolStatus {
     }
 }
 
-/// Reads the changes that tools which write files report.
+/// Returns the changes that tools report for files.
 fn diffs(name: &str, input: &Value, metadata: &Value) -> Vec<FileDiff> {
     let diff = |file: &Value| {
         let path = ["filePath", "file", "filepath", "relativePath"]

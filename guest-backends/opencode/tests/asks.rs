@@ -1,5 +1,5 @@
-//! The agent's questions to people and the host's to the agent, over recorded dialogues with
-//! `opencode serve` 1.18.33.
+//! Questions to the user and queries of the host, in recorded dialogues with `opencode serve`
+//! 1.18.33.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
@@ -13,7 +13,7 @@ use play::{Play, turn};
 use serde_json::json;
 
 #[test]
-fn decisions_reach_the_agent_in_its_words() {
+fn decisions_are_sent_in_opencodes_format() {
     for (name, reply) in [
         ("permission-once", json!({"reply": "once"})),
         ("permission-always", json!({"reply": "once"})),
@@ -47,7 +47,7 @@ fn decisions_reach_the_agent_in_its_words() {
 }
 
 #[test]
-fn an_edit_is_asked_about_with_its_diff() {
+fn an_edit_permission_contains_the_diff() {
     let play = recorded("permission-edit");
     let AskKind::Permission(start) = &play.asks()[0].kind else { panic!("no permission") };
     assert!(
@@ -58,7 +58,7 @@ fn an_edit_is_asked_about_with_its_diff() {
 }
 
 #[test]
-fn always_holds_for_the_session_and_no_other() {
+fn always_applies_only_to_its_session() {
     let mut play = prompted(plain(1));
     busy(&mut play);
     asked(&mut play, "per_1", "bash");
@@ -85,7 +85,7 @@ fn always_holds_for_the_session_and_no_other() {
     assert!(play.bodies("/permission/").iter().all(|body| *body == json!({"reply": "once"})));
     let second = play.asks()[1].ask;
     assert!(play.actions.contains(&Action::AskWithdrawn(second)));
-    // Another session of the same directory is asked.
+    // Another session of the same directory needs a question.
     play.start(StartTurn { session: 2, ..plain(2) })
         .answer("POST /session", 200, &session("ses_2"))
         .answer("ses_2/prompt_async", 204, "");
@@ -98,7 +98,7 @@ fn always_holds_for_the_session_and_no_other() {
 }
 
 #[test]
-fn always_holds_no_longer_when_the_level_changes() {
+fn always_is_revoked_when_the_level_changes() {
     let mut play = prompted(at(Safety::Edit, turn(1, "hi")));
     busy(&mut play);
     asked(&mut play, "per_1", "bash");
@@ -120,7 +120,7 @@ fn always_holds_no_longer_when_the_level_changes() {
 }
 
 #[test]
-fn nobody_there_refuses_in_the_mildest_way() {
+fn dismissed_requests_are_refused_with_a_message() {
     let mut play = prompted(plain(1));
     busy(&mut play);
     asked(&mut play, "per_1", "bash");
@@ -141,8 +141,11 @@ fn nobody_there_refuses_in_the_mildest_way() {
     play.answer_ask(permission, Decision::Dismissed).answer_ask(question, Decision::Dismissed);
     assert_eq!(play.bodies("/permission/")[0]["reply"], "reject");
     assert!(
-        play.bodies("/permission/")[0]["message"].as_str().unwrap().starts_with("Nobody"),
-        "with words, so that the model goes on"
+        play.bodies("/permission/")[0]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("The request was not answered"),
+        "the model continues after a message"
     );
     assert_eq!(play.bodies("/question/"), [json!({"answers": [[], []]})]);
     play.tell(
@@ -158,7 +161,7 @@ fn nobody_there_refuses_in_the_mildest_way() {
 }
 
 #[test]
-fn an_ask_that_was_answered_elsewhere_is_withdrawn_and_a_late_answer_is_harmless() {
+fn a_question_that_was_answered_elsewhere_is_withdrawn_and_a_late_answer_is_ignored() {
     let mut play = prompted(plain(1));
     busy(&mut play);
     asked(&mut play, "per_1", "bash");
@@ -174,7 +177,7 @@ fn an_ask_that_was_answered_elsewhere_is_withdrawn_and_a_late_answer_is_harmless
 }
 
 #[test]
-fn a_sub_agent_is_a_tool_with_tools_in_it_and_its_text_is_not_the_answer() {
+fn a_sub_agent_is_a_tool_use_with_nested_tool_uses_and_its_text_is_not_the_answer() {
     let play = recorded("sub-agent");
     assert_eq!(shown(&play, false), ["parent done "]);
     let starts = play.events().into_iter().filter_map(|event| match event {
@@ -187,15 +190,19 @@ fn a_sub_agent_is_a_tool_with_tools_in_it_and_its_text_is_not_the_answer() {
     let spawn = starts.iter().find(|(kind, ..)| *kind == "agent_spawn").unwrap();
     let bash = starts.iter().find(|(kind, ..)| *kind == "bash").unwrap();
     assert_eq!(bash.1, Some(spawn.2));
-    // The turn may do everything, so its sub-agent is not asked about either.
+    // The turn may do everything, so its sub-agent needs no questions either.
     assert_eq!(play.asks().len(), 0);
     assert_eq!(play.bodies("/permission/"), [json!({"reply": "once"})]);
     let usage = play.done()[0].usage.clone().unwrap();
-    assert_eq!((usage.input, usage.context_used), (4 * 90, Some(120)), "two requests of each");
+    assert_eq!(
+        (usage.input, usage.context_used),
+        (4 * 90, Some(120)),
+        "two model requests of each agent"
+    );
 }
 
 #[test]
-fn a_sub_agent_below_the_highest_level_is_asked_about() {
+fn a_sub_agent_below_the_highest_level_needs_permissions() {
     let play = recorded("question-reject-sub-agent-interrupt");
     let ask = play.asks()[1];
     assert_eq!((ask.turn, ask.title.as_str()), (2, "OpenCode asks to use bash: cp a1 cc"));
@@ -206,12 +213,12 @@ fn a_sub_agent_below_the_highest_level_is_asked_about() {
     assert_eq!(
         play.paths().last().map(|path| path.ends_with("/abort")),
         Some(true),
-        "refusing the sub-agent alone would not end the turn"
+        "a refusal of the sub-agent would not end the turn"
     );
 }
 
 #[test]
-fn questions_of_the_host_are_answered_by_the_server() {
+fn queries_of_the_host_are_answered_by_the_server() {
     let mut play = Play::server();
     query(&mut play, 1, QueryKind::Health).finish();
     assert_eq!(answers(&play), [&QueryResult::Health("OpenCode 1.18.33 is healthy".to_owned())]);
@@ -246,7 +253,7 @@ fn questions_of_the_host_are_answered_by_the_server() {
 }
 
 #[test]
-fn shortening_is_done_when_the_events_say_so_and_fails_where_they_tell_an_error() {
+fn a_compaction_ends_with_the_servers_event_or_error() {
     let error = json!({"sessionID": "ses_1", "error": {"name": "APIError", "data": {"message": "no", "statusCode": 429}}});
     let of_session = || json!({"sessionID": "ses_1"});
     let asked = || {
@@ -264,7 +271,7 @@ fn shortening_is_done_when_the_events_say_so_and_fails_where_they_tell_an_error(
 
     let mut play = asked();
     taken(&mut play);
-    assert_eq!(answers(&play), [] as [&QueryResult; 0], "it only began");
+    assert_eq!(answers(&play), [] as [&QueryResult; 0], "the compaction only started");
     play.tell("session.error", error.clone());
     assert!(
         matches!(answers(&play)[..], [QueryResult::Failed(failure)] if failure.kind == FailureKind::RateLimited),
@@ -278,7 +285,10 @@ fn shortening_is_done_when_the_events_say_so_and_fails_where_they_tell_an_error(
     play.tell("session.error", error);
     assert!(answers(&play).is_empty());
     taken(&mut play);
-    assert!(matches!(answers(&play)[..], [QueryResult::Failed(_)]), "the events may be quicker");
+    assert!(
+        matches!(answers(&play)[..], [QueryResult::Failed(_)]),
+        "events may arrive before the answer"
+    );
 
     let mut play = asked();
     taken(&mut play);
@@ -288,9 +298,12 @@ fn shortening_is_done_when_the_events_say_so_and_fails_where_they_tell_an_error(
     let mut play = asked();
     taken(&mut play);
     idle(&mut play);
-    assert!(answers(&play).is_empty(), "late words about the turn before");
+    assert!(answers(&play).is_empty(), "late events of the previous turn are ignored");
     idle(busy(&mut play));
-    assert!(matches!(answers(&play)[..], [QueryResult::Failed(_)]), "nothing was shortened");
+    assert!(
+        matches!(answers(&play)[..], [QueryResult::Failed(_)]),
+        "the conversation was not compacted"
+    );
 
     let mut play = asked();
     taken(&mut play);
@@ -303,7 +316,7 @@ fn shortening_is_done_when_the_events_say_so_and_fails_where_they_tell_an_error(
 }
 
 #[test]
-fn models_are_listed_by_a_run_that_shows_no_keys() {
+fn models_are_listed_by_a_command_that_prints_no_keys() {
     let mut play = Play::server();
     query(&mut play, 1, QueryKind::Models);
     let Some(Action::Spawn(spawn)) = play.actions.last().cloned() else {

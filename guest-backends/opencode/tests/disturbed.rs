@@ -1,5 +1,5 @@
-//! Disturbed: recorded dialogues and runs with events, answers and lines cut, doubled, dropped,
-//! moved and garbled.
+//! Property tests: recorded dialogues and runs with events, answers and lines cut, doubled,
+//! dropped, moved and garbled.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
@@ -10,7 +10,7 @@ use aetheel_backend_sdk::wit::{Command, Exit, Exited, Input, Query, QueryKind, S
 use opencode::Backend;
 use proptest::prelude::*;
 
-/// The inputs of recorded dialogues, as the tests over them wrote them down.
+/// Returns the inputs of a recorded dialogue.
 fn dialogue(name: &str) -> Vec<Input> {
     use play::Play;
     let mut play = Play::load(name);
@@ -26,8 +26,7 @@ fn dialogue(name: &str) -> Vec<Input> {
     play.inputs.into_iter().map(|input| input.input).collect()
 }
 
-/// Changes the last words of the server in any of these ways; commands and the life of processes
-/// stay as they were.
+/// Applies changes to the server's output. Commands, starts and exits of processes are not changed.
 fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
     let mut inputs = inputs.to_vec();
     for &(at, how, place, letter) in changes {
@@ -62,7 +61,7 @@ fn disturbed(inputs: &[Input], changes: &[Change]) -> Vec<Input> {
                 let cut = text.floor_char_boundary(usize::from(place) % (text.len() + 1));
                 text.replace_range(..cut, "");
             }
-            // Another message, part, session or kind of event than before, in good JSON.
+            // Changes a session or a role. The text is still valid JSON.
             (3, Some(text)) => {
                 *text = text.replacen("ses_", "ses_x", 1).replace("assistant", "user")
             }
@@ -101,13 +100,13 @@ proptest! {
     }
 
     #[test]
-    fn a_dialogue_may_end_anywhere(name in prop::sample::select(&NAMES[..]), at in any::<prop::sample::Index>()) {
+    fn a_dialogue_can_end_anywhere(name in prop::sample::select(&NAMES[..]), at in any::<prop::sample::Index>()) {
         let inputs = dialogue(name);
         disturb::survive::<Backend>(inputs[..at.index(inputs.len())].to_vec());
     }
 
     #[test]
-    fn a_turn_is_stopped_wherever_it_stands(name in prop::sample::select(&NAMES[..]), at in any::<prop::sample::Index>()) {
+    fn a_turn_can_be_interrupted_anywhere(name in prop::sample::select(&NAMES[..]), at in any::<prop::sample::Index>()) {
         let mut inputs = dialogue(name);
         let at = 1 + at.index(inputs.len() - 1);
         inputs.insert(at, Input::Command(Command::Interrupt(aetheel_backend_sdk::wit::TurnRef { session: 1, turn: 1 })));
@@ -115,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn the_stream_may_break_and_the_host_may_ask_or_leave_anywhere(
+    fn the_stream_can_break_and_queries_and_a_shutdown_can_arrive_anywhere(
         name in prop::sample::select(&NAMES[..]),
         what in prop::collection::vec((any::<prop::sample::Index>(), 0..4), 1..5),
     ) {
@@ -135,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn no_disturbance_breaks_a_run(changes in prop::collection::vec(any::<Change>(), 1..12), which in any::<prop::sample::Index>()) {
+    fn no_disturbance_breaks_a_one_shot_run(changes in prop::collection::vec(any::<Change>(), 1..12), which in any::<prop::sample::Index>()) {
         let all = Fixture::all(&play::folder());
         let mut inputs = vec![Input::Command(Command::StartTurn(start("recorded")))];
         inputs.extend(which.get(&all).inputs());
@@ -144,7 +143,7 @@ proptest! {
 }
 
 #[test]
-fn a_server_that_dies_at_any_moment_leaves_no_turn_open() {
+fn a_server_crash_at_any_time_leaves_no_turn_open() {
     let inputs = dialogue("sub-agent");
     let proc = inputs
         .iter()

@@ -1,5 +1,5 @@
-//! How turns end: interrupts, errors, messages steered in, a server that dies; over recorded
-//! dialogues with `opencode serve` 1.18.33.
+//! The end of turns: interrupts, errors, steered messages and server crashes, in recorded dialogues
+//! with `opencode serve` 1.18.33.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
@@ -13,7 +13,7 @@ use play::said::*;
 use serde_json::json;
 
 #[test]
-fn an_interrupt_ends_the_turn_in_text_in_a_tool_and_in_an_ask() {
+fn an_interrupt_ends_the_turn_during_text_tools_and_questions() {
     for name in ["interrupt-text", "interrupt-tool", "interrupt-permission"] {
         let play = recorded(name);
         assert_eq!(play.outcomes()[0], &Outcome::Interrupted, "{name}");
@@ -24,8 +24,8 @@ fn an_interrupt_ends_the_turn_in_text_in_a_tool_and_in_an_ask() {
         );
     }
     let play = recorded("interrupt-text");
-    // The late second word that it is idle ended nothing; the second turn was interrupted from
-    // elsewhere when it had said all.
+    // The late second idle event did not end the second turn. The recording interrupted that turn
+    // after its complete answer.
     assert_eq!(shown(&play, false).last().map(String::as_str), Some("Alive after the interrupt."));
     assert_eq!(play.outcomes()[1], &Outcome::Interrupted);
     let play = recorded("interrupt-permission");
@@ -35,7 +35,7 @@ fn an_interrupt_ends_the_turn_in_text_in_a_tool_and_in_an_ask() {
 }
 
 #[test]
-fn an_interrupt_while_starting_ends_the_turn_at_once_and_sends_nothing() {
+fn an_interrupt_during_the_start_ends_the_turn_at_once_and_sends_nothing() {
     let mut play = Play::server();
     interrupt(play.start(plain(1)), 1);
     assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
@@ -46,7 +46,7 @@ fn an_interrupt_while_starting_ends_the_turn_at_once_and_sends_nothing() {
 }
 
 #[test]
-fn an_interrupted_turn_ends_after_a_grace_and_a_prompt_that_begins_later_is_stopped() {
+fn an_interrupted_turn_ends_after_a_grace_period_and_a_late_prompt_is_aborted() {
     let mut play = prompted(plain(1));
     interrupt(&mut play, 1).answer("abort", 200, "true").elapse(3900.0);
     assert_eq!(play.done().len(), 0);
@@ -57,17 +57,17 @@ fn an_interrupted_turn_ends_after_a_grace_and_a_prompt_that_begins_later_is_stop
 }
 
 #[test]
-fn an_agent_that_goes_on_after_its_sub_agent_was_interrupted_is_interrupted_again() {
+fn the_interrupt_is_repeated_if_it_only_ended_a_sub_agent() {
     let play = recorded("question-reject-sub-agent-interrupt");
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Interrupted]);
     assert_eq!(play.paths().iter().filter(|path| path.ends_with("/abort")).count(), 2);
     assert_eq!(play.bodies("/question/"), [json!({})], "a rejected question ends the turn");
-    assert_eq!(answers(&play), [&QueryResult::Done], "the history was shortened");
+    assert_eq!(answers(&play), [&QueryResult::Done], "the conversation was compacted");
     assert!(shown(&play, false).iter().all(|text| !text.contains("Here is the conversation")));
 }
 
 #[test]
-fn errors_end_the_turn_once_with_their_kind() {
+fn errors_end_the_turn_exactly_once_with_their_kind() {
     let play = recorded("errors");
     assert_eq!(failures(&play), [FailureKind::BadRequest, FailureKind::ModelNotFound]);
     assert!(
@@ -83,14 +83,17 @@ fn errors_end_the_turn_once_with_their_kind() {
         busy(&mut play).tell("session.error", json!({"sessionID": "ses_1", "error": error}));
         idle(idle(&mut play));
         assert_eq!(failures(&play), [kind]);
-        assert!(play.start(plain(2)).answer("prompt_async", 204, "").done().len() == 1, "alive");
+        assert!(
+            play.start(plain(2)).answer("prompt_async", 204, "").done().len() == 1,
+            "the next turn runs"
+        );
         idle(&mut play);
-        assert_eq!(play.done().len(), 1, "a second word that it is idle is about the past");
+        assert_eq!(play.done().len(), 1, "the second idle event belongs to the previous turn");
     }
 }
 
 #[test]
-fn an_error_without_a_word_that_it_is_idle_ends_the_turn_after_a_moment() {
+fn an_error_without_an_idle_event_ends_the_turn_after_a_delay() {
     let mut play = prompted(plain(1));
     let error = json!({"name": "UnknownError", "data": {"message": "Agent not found: \"nope\"."}});
     play.tell("session.error", json!({"sessionID": "ses_1", "error": error})).elapse(1400.0);
@@ -100,7 +103,7 @@ fn an_error_without_a_word_that_it_is_idle_ends_the_turn_after_a_moment() {
 }
 
 #[test]
-fn a_conversation_that_became_too_long_is_shortened_and_the_turn_goes_on() {
+fn after_a_context_overflow_the_conversation_is_compacted_and_the_turn_continues() {
     let play = recorded("overflow");
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
     assert_eq!(shown(&play, false), ["no script "], "the summary is not part of the answer");
@@ -111,7 +114,7 @@ fn a_conversation_that_became_too_long_is_shortened_and_the_turn_goes_on() {
 }
 
 #[test]
-fn retries_are_told() {
+fn retries_are_reported() {
     let play = recorded("retry");
     let retries = play.events().into_iter().filter_map(|event| match event {
         EventKind::Retry(failure) => Some((failure.kind, failure.message.as_str())),
@@ -142,7 +145,7 @@ fn a_message_steered_into_a_turn_belongs_to_it() {
 }
 
 #[test]
-fn a_message_steered_in_at_the_last_moment_is_waited_for() {
+fn the_turn_waits_for_the_answer_to_a_late_steered_message() {
     let mut play = prompted(plain(1));
     says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "first"}));
     let parts = vec![Part::Text("and?".to_owned())];
@@ -175,7 +178,7 @@ fn a_message_steered_in_at_the_last_moment_is_waited_for() {
 }
 
 #[test]
-fn a_server_that_dies_loses_its_turns_and_the_next_one_starts_another() {
+fn a_server_crash_loses_the_turns_and_the_next_turn_starts_a_new_server() {
     let play = recorded("killed");
     let [TurnDone { outcome: Outcome::Lost(failure), .. }] = play.done()[..] else {
         panic!("{:?}", play.done())
@@ -197,7 +200,7 @@ fn a_server_that_dies_loses_its_turns_and_the_next_one_starts_another() {
         text: "opencode server listening on http://127.0.0.1:5".to_owned(),
         truncated: false,
     }));
-    // The same session, with its permissions set anew.
+    // The same session is used, and its permissions are set again.
     assert_eq!(
         play.paths()[play.paths().len() - 2..],
         ["PATCH /session/ses_1", "POST /session/ses_1/prompt_async"]
@@ -218,7 +221,7 @@ fn a_server_that_cannot_be_started_fails_the_turn() {
 }
 
 #[test]
-fn a_lost_stream_is_opened_again_and_what_was_missed_is_caught_up() {
+fn a_lost_stream_is_opened_again_and_missed_messages_are_loaded() {
     let mut play = prompted(plain(1));
     says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "fir"}));
     play.close_stream().answer("/session/status", 200, "{}");
@@ -230,18 +233,21 @@ fn a_lost_stream_is_opened_again_and_what_was_missed_is_caught_up() {
     play.answer("GET /session/ses_1/message", 200, &messages.to_string());
     assert_eq!(play.outcomes(), [&Outcome::Completed]);
     assert_eq!(shown(&play, false), ["first"]);
-    // A turn later it breaks without having said anything since.
+    // In the next turn, the stream breaks before it delivers any event.
     play.start(plain(2)).answer("prompt_async", 204, "").close_stream();
     assert!(
         matches!(play.outcomes()[1], Outcome::Lost(failure) if failure.kind == FailureKind::Crashed),
         "{:?}",
         play.outcomes()
     );
-    assert!(matches!(play.actions.last(), Some(Action::Stop(_))), "it is of no use any more");
+    assert!(
+        matches!(play.actions.last(), Some(Action::Stop(_))),
+        "the unreachable server is stopped"
+    );
 }
 
 #[test]
-fn a_text_that_is_still_written_grows_no_hole_and_what_was_asked_meanwhile_is_asked() {
+fn after_missed_events_partial_text_has_no_gaps_and_open_questions_are_asked() {
     let mut play = prompted(plain(1));
     says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "one, "}));
     play.close_stream().answer("/session/status", 200, r#"{"ses_1": {"type": "busy"}}"#);
@@ -267,10 +273,10 @@ fn a_text_that_is_still_written_grows_no_hole_and_what_was_asked_meanwhile_is_as
 }
 
 #[test]
-fn while_a_server_of_no_use_leaves_the_next_turn_has_another() {
+fn the_next_turn_starts_a_new_server_while_an_unreachable_one_exits() {
     let mut play = Play::server();
     play.start(plain(1)).finish().close_stream();
-    assert_eq!(failures(&play), [FailureKind::Crashed], "nothing was heard before it broke");
+    assert_eq!(failures(&play), [FailureKind::Crashed], "the stream delivered no events");
     assert!(matches!(play.actions.last(), Some(Action::Stop(stop)) if stop.proc == 1));
     play.start(plain(2));
     assert_eq!(play.proc, Some(2));
@@ -288,20 +294,20 @@ fn while_a_server_of_no_use_leaves_the_next_turn_has_another() {
     }));
     assert_eq!(play.done().len(), 1);
     play.input(Input::Line(listens(2))).answer("POST /session", 500, "");
-    assert_eq!(play.done().len(), 1, "the first server's word");
+    assert_eq!(play.done().len(), 1, "one turn has ended so far");
     play.answer("POST /session", 200, &session("ses_1"));
     assert_eq!(play.paths().last(), Some(&"POST /session/ses_1/prompt_async"));
 }
 
 #[test]
-fn an_interrupted_turn_whose_server_dies_was_interrupted() {
+fn an_interrupted_turn_ends_as_interrupted_if_the_server_crashes() {
     let mut play = prompted(plain(1));
     interrupt(&mut play, 1).exit(Exit::Signal(9), "");
     assert_eq!(play.outcomes(), [&Outcome::Interrupted]);
 }
 
 #[test]
-fn a_turn_that_comes_while_the_server_leaves_waits_for_the_next_one() {
+fn a_turn_during_the_shutdown_waits_for_a_new_server() {
     let mut play = prompted(plain(1));
     idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
     play.command(Command::Shutdown).start(plain(2)).close_stream();
@@ -311,7 +317,7 @@ fn a_turn_that_comes_while_the_server_leaves_waits_for_the_next_one() {
 }
 
 #[test]
-fn a_refused_prompt_fails_with_what_the_server_said() {
+fn a_refused_prompt_fails_with_the_servers_error() {
     for (status, body, kind) in [
         (
             400,
@@ -341,9 +347,9 @@ fn a_refused_prompt_fails_with_what_the_server_said() {
 }
 
 #[test]
-fn shutting_down_tells_the_server_to_leave() {
+fn a_shutdown_terminates_the_server() {
     let mut play = recorded("hello");
-    assert!(play.proc.is_none(), "the recording ends with it");
+    assert!(play.proc.is_none(), "the recording ends with the server's exit");
     let before = play.actions.len();
     play.command(Command::Shutdown);
     assert_eq!(play.actions.len(), before);
@@ -356,7 +362,7 @@ fn shutting_down_tells_the_server_to_leave() {
 }
 
 #[test]
-fn events_of_nobody_and_after_the_end_do_no_harm() {
+fn events_of_unknown_sessions_and_after_the_end_are_ignored() {
     let mut play = prompted(plain(1));
     idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
     let before = play.actions.len();

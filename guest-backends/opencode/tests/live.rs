@@ -1,5 +1,5 @@
-//! The actions for recorded dialogues with `opencode serve` 1.18.33: each whole (recording and
-//! actions beside it), and the hazards by name.
+//! Recorded dialogues with `opencode serve` 1.18.33. All dialogues are compared with their expected
+//! actions, and special cases have their own tests.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod play;
@@ -13,21 +13,21 @@ use play::{Play, turn};
 use serde_json::{Value, json};
 
 #[test]
-fn every_recorded_dialogue_becomes_what_is_written_beside_it() {
+fn every_recorded_dialogue_matches_its_golden_actions() {
     for name in RECORDED {
         recorded(name).check();
     }
 }
 
 #[test]
-fn nothing_the_real_server_says_is_unrecognised() {
+fn no_output_of_a_recorded_dialogue_is_unrecognised() {
     for name in RECORDED {
         assert_eq!(unrecognised(&recorded(name)), Vec::<&_>::new(), "{name}");
     }
 }
 
 #[test]
-fn a_server_is_started_once_healthy_and_listened_to_before_anything_is_asked() {
+fn one_server_is_started_and_its_health_and_events_precede_all_requests() {
     let play = recorded("two-sessions");
     assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count(), 1);
     let Action::Spawn(spawn) = &play.actions[0] else { panic!("{:?}", play.actions[0]) };
@@ -44,7 +44,7 @@ fn a_server_is_started_once_healthy_and_listened_to_before_anything_is_asked() {
 }
 
 #[test]
-fn text_and_thinking_stream_and_the_prompt_is_not_echoed() {
+fn text_and_thinking_are_streamed_without_the_prompt() {
     let play = recorded("hello");
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
     assert_eq!(play.done()[0].text.as_deref(), Some("Hello there from the mock model."));
@@ -65,16 +65,16 @@ fn text_and_thinking_stream_and_the_prompt_is_not_echoed() {
         .iter()
         .filter(|event| matches!(event, EventKind::Text(text) if !text.replace))
         .count();
-    assert!(pieces > 10, "it came in {pieces} pieces");
+    assert!(pieces > 10, "it arrived in {pieces} pieces");
 }
 
 #[test]
-fn settings_of_a_later_turn_are_in_force() {
+fn settings_of_a_later_turn_are_applied() {
     let play = recorded("hello");
     let prompts = play.bodies("prompt_async");
     assert_eq!((&prompts[0]["agent"], &prompts[0]["variant"]), (&json!("build"), &Value::Null));
     assert_eq!((&prompts[1]["agent"], &prompts[1]["variant"]), (&json!("plan"), &json!("high")));
-    // The plan's permissions came first.
+    // The permissions for planning are set before the prompt.
     let rules = &play.bodies("PATCH")[0]["permission"];
     assert!(
         rules
@@ -90,7 +90,7 @@ fn settings_of_a_later_turn_are_in_force() {
 }
 
 #[test]
-fn the_model_the_system_prompt_and_images_go_with_every_prompt() {
+fn prompts_contain_the_model_the_system_prompt_and_images() {
     let image = Attachment {
         blob: 3,
         name: "a.png".to_owned(),
@@ -124,7 +124,7 @@ fn the_model_the_system_prompt_and_images_go_with_every_prompt() {
 }
 
 #[test]
-fn a_model_that_was_chosen_once_is_taken_back() {
+fn the_default_model_is_restored_after_another_model() {
     let mut play = prompted(turn(1, "one"));
     let info = json!({"id": "ses_1", "title": "T", "model": {"id": "std", "providerID": "house"}});
     busy(&mut play).tell("session.updated", json!({"sessionID": "ses_1", "info": info}));
@@ -152,7 +152,7 @@ fn a_model_that_was_chosen_once_is_taken_back() {
 }
 
 #[test]
-fn what_cannot_be_a_prompt_a_model_or_a_session_is_refused_before_anything_starts() {
+fn invalid_prompts_models_and_session_ids_are_refused_before_the_start() {
     let settings = Settings { model: Some("gpt".to_owned()), ..turn(1, "").settings };
     for (start, kind) in [
         (turn(1, " \n"), FailureKind::BadRequest),
@@ -170,7 +170,7 @@ fn what_cannot_be_a_prompt_a_model_or_a_session_is_refused_before_anything_start
 }
 
 #[test]
-fn an_unknown_session_fails_as_such_and_the_next_turn_makes_a_new_one() {
+fn an_unknown_session_fails_the_turn_and_the_next_turn_creates_a_new_session() {
     for fork in [false, true] {
         let mut play = Play::server();
         play.start(StartTurn { native_id: Some("ses_unknown0".to_owned()), fork, ..plain(1) })
@@ -187,7 +187,7 @@ fn an_unknown_session_fails_as_such_and_the_next_turn_makes_a_new_one() {
 }
 
 #[test]
-fn a_resumed_session_gets_its_permissions_before_the_prompt_and_a_copy_its_own() {
+fn resumed_and_copied_sessions_get_permissions_before_the_prompt() {
     let play = recorded("resume-fork");
     let paths = play.paths();
     let of = |text: &str| {
@@ -214,7 +214,7 @@ fn a_resumed_session_gets_its_permissions_before_the_prompt_and_a_copy_its_own()
         [(1, "ses_e00199e71ffeVhPfn6SHYhpJ8W"), (2, "ses_e0017d351ffeEcaGIHjFamMsYb")]
     );
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
-    // What was copied is not said again, nor paid for.
+    // Copied messages are neither reported nor counted again.
     let usage: Vec<_> = play.done().iter().map(|done| done.usage.clone().unwrap().input).collect();
     assert_eq!(usage, [90, 90]);
 }
@@ -270,14 +270,14 @@ fn tools_have_kinds_output_diffs_and_a_plan() {
         _ => None,
     });
     assert_eq!(plans.collect::<Vec<_>>(), [("one", PlanStatus::Active)]);
-    assert_eq!(play.done()[0].usage.clone().unwrap().input, 6 * 90, "six requests to the model");
+    assert_eq!(play.done()[0].usage.clone().unwrap().input, 6 * 90, "six model requests");
 }
 
 #[test]
-fn an_idle_link_moves_to_another_instance_and_goes_on() {
+fn another_instance_continues_with_an_idle_link() {
     let mut play = prompted(plain(1));
     busy(&mut play);
-    assert_eq!(play.saved(), None, "not in the middle of a turn");
+    assert_eq!(play.saved(), None, "no state can be saved during a turn");
     asked(&mut play, "per_1", "bash");
     let ask = play.asks()[0].ask;
     play.answer_ask(ask, Decision::AllowAlways).answer("/permission/", 200, "true");
@@ -287,18 +287,18 @@ fn an_idle_link_moves_to_another_instance_and_goes_on() {
     assert_eq!(
         play.actions.len(),
         before + 1,
-        "nothing but the prompt: {:?}",
+        "only the prompt is sent: {:?}",
         &play.actions[before..]
     );
     busy(&mut play);
     asked(&mut play, "per_2", "bash");
-    assert_eq!(play.asks().len(), 1, "what is allowed in the session stays allowed");
+    assert_eq!(play.asks().len(), 1, "permissions for the session are kept");
     idle(says(&mut play, "msg_2", json!({"type": "text", "id": "prt_2", "text": "ok"})));
     assert_eq!(play.outcomes(), [&Outcome::Completed, &Outcome::Completed]);
 }
 
 #[test]
-fn what_is_new_is_told_with_its_name() {
+fn unknown_output_is_reported_with_its_name() {
     let mut play = prompted(plain(1));
     says(busy(&mut play), "msg_1", json!({"type": "hologram", "id": "prt_1"}));
     play.tell("session.aurora", json!({"sessionID": "ses_1"}))

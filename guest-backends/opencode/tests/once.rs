@@ -1,4 +1,4 @@
-//! The actions for recorded runs of `opencode run` 1.18.33, and the processes started for a turn.
+//! Recorded runs of `opencode run` 1.18.33, and the processes that are started for a turn.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn words(spawn: &Spawn) -> String {
 }
 
 #[test]
-fn a_system_prompt_says_what_becomes_of_the_operators_configuration() {
+fn a_system_prompt_warns_that_it_replaces_the_operators_configuration() {
     let said = |actions: &[Action]| {
         let said = actions.iter().filter_map(|action| {
             if let Action::Diagnostic(said) = action { Some(said.text.clone()) } else { None }
@@ -104,7 +104,7 @@ fn usage_is_the_sum_of_all_requests() {
 }
 
 #[test]
-fn failures_have_their_kind_whether_told_on_stdout_or_stderr() {
+fn failures_on_stdout_and_stderr_have_their_kinds() {
     for (name, kind, words) in [
         ("error-400", FailureKind::BadRequest, "scripted error 400"),
         ("error-401", FailureKind::Authentication, ""),
@@ -127,7 +127,7 @@ fn failures_have_their_kind_whether_told_on_stdout_or_stderr() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_lost() {
+fn the_turn_of_a_killed_run_is_lost() {
     for name in ["sigterm-stream", "sigkill-tool"] {
         let actions = actions(name);
         assert!(
@@ -138,7 +138,7 @@ fn a_run_that_was_killed_is_lost() {
 }
 
 #[test]
-fn tools_are_told_as_by_the_server() {
+fn tool_uses_are_reported_as_in_live_mode() {
     let tools = |name: &str| {
         let actions = actions(name);
         let mut found = Vec::new();
@@ -182,7 +182,7 @@ fn tools_are_told_as_by_the_server() {
 }
 
 #[test]
-fn a_session_is_ready_once_and_a_copy_is_no_surprise() {
+fn a_session_is_reported_once_and_a_copy_causes_no_notice() {
     for name in ["plain", "resume-2", "fork"] {
         let actions = actions(name);
         let ready: Vec<_> =
@@ -195,12 +195,12 @@ fn a_session_is_ready_once_and_a_copy_is_no_surprise() {
     let actions = run::<Backend>(other, fixture.inputs());
     assert!(
         events(&actions).any(|event| matches!(event, EventKind::Notice(_))),
-        "another session than the one asked for"
+        "the agent used another session"
     );
 }
 
 #[test]
-fn the_prompt_goes_to_stdin_and_the_level_into_permissions() {
+fn the_prompt_is_on_stdin_and_the_level_selects_permissions() {
     let (spawn, _) = planned(start("--help 'me'"));
     assert_eq!(words(&spawn), "run --format json --thinking --agent build --auto");
     assert_eq!(format!("{:?}", spawn.stdin), "[Chunk::Text(\"--help 'me'\")]");
@@ -244,7 +244,7 @@ fn the_prompt_goes_to_stdin_and_the_level_into_permissions() {
 }
 
 #[test]
-fn the_system_prompt_is_a_file_that_the_configuration_names_by_a_variable() {
+fn the_configuration_refers_to_the_system_prompts_file_by_a_variable() {
     let settings = Settings { system_prompt: Some("Be kind.".to_owned()), ..start("").settings };
     let (spawn, before) = planned(StartTurn { settings, ..start("hi") });
     let files = before.iter().filter_map(|action| {
@@ -263,7 +263,7 @@ fn the_system_prompt_is_a_file_that_the_configuration_names_by_a_variable() {
 }
 
 #[test]
-fn the_descriptor_declares_whatever_is_started() {
+fn the_descriptor_declares_all_flags_and_variables() {
     let descriptor: serde_json::Value = serde_json::from_str(&Backend::describe()).unwrap();
     let program = &descriptor["programs"][0];
     let flags: Vec<_> = program["flags"]

@@ -1,5 +1,4 @@
-//! The same things asked for, once of a process of its own and once of one that lives on: people
-//! hear the same.
+//! One-shot and live mode: users see the same events.
 
 use std::path::Path;
 

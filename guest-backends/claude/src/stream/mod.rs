@@ -280,7 +280,7 @@ impl Claude {
             return;
         }
         if self.resumed.as_deref().is_some_and(|resumed| resumed != id) {
-            emit.notice("Claude Code began a new session: what was said before is lost to it");
+            emit.notice("Claude Code began a new session: the earlier conversation is lost");
         }
         self.session = Some(id.to_owned());
         emit.session_ready(id, self.model.clone());

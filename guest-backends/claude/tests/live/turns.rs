@@ -238,7 +238,7 @@ fn a_session_is_resumed_or_forked_by_its_id() {
     };
     assert_eq!(
         notices(&lost.actions),
-        ["Claude Code began a new session: what was said before is lost to it"]
+        ["Claude Code began a new session: the earlier conversation is lost"]
     );
 }
 

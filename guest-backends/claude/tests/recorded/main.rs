@@ -70,7 +70,7 @@ fn people_are_notified_of_another_session_than_the_requested_one() {
     let other = run::<Backend>(other, fixture.inputs());
     assert_eq!(
         notices(&other),
-        ["Claude Code began a new session: what was said before is lost to it"]
+        ["Claude Code began a new session: the earlier conversation is lost"]
     );
     let fork = StartTurn { fork: true, ..fixture.start.clone() };
     assert_eq!(notices(&run::<Backend>(fork, fixture.inputs())), [""; 0]);

@@ -1,8 +1,8 @@
-//! The agent's questions to people: permissions and questions.
+//! Questions to the user: permissions and questions of the model.
 //!
-//! Every request is answered, unless the agent takes it back. A permission that is refused without
-//! a word ends the turn; with a word the model goes on. A question can be left unanswered, and the
-//! model goes on; rejecting it ends the turn (1.18.33).
+//! Every request is answered, unless the agent withdraws it. In OpenCode 1.18.33, a refused
+//! permission without a message ends the turn, while the model continues after a message. An empty
+//! answer to a question lets the model continue, while a rejection ends the turn.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use super::OpenCode;
 use super::link::{Purpose, Wait, text};
 use crate::{safety, tool};
 
-const REFUSED: &str = "The user refused this. Go on without it.";
-const NOBODY: &str = "Nobody was there to allow this. Go on without it.";
-/// Bytes of a title.
+const REFUSED: &str = "The user refused this. Continue without it.";
+const NOBODY: &str = "The request was not answered. Continue without it.";
+/// Maximum length of a title, in bytes.
 const TITLE: usize = 160;
 
-/// A request of the agent that a person has.
+/// A request of the agent that waits for the user.
 #[derive(Debug)]
 pub(crate) struct Open {
     session: u32,
@@ -33,13 +33,13 @@ pub(crate) struct Open {
 
 #[derive(Debug)]
 enum What {
-    /// The permission and the patterns that "always" stands for.
+    /// The permission, and the patterns that "always" covers.
     Permission(String, Vec<String>),
     /// The number of questions.
     Questions(usize),
 }
 
-/// Takes back what is open of a session.
+/// Withdraws the open questions of a session.
 pub(crate) fn withdraw(asks: &mut BTreeMap<u32, Open>, session: u32, out: &mut Vec<Action>) {
     asks.retain(|ask, open| {
         if open.session == session {
@@ -60,7 +60,7 @@ impl OpenCode {
         let (Some(known), Some(id)) = (self.sessions.get(&session), request.text("id")) else {
             return;
         };
-        // Nothing that was sent here waits for it, and nobody would be asked.
+        // Without a turn of this link, no answer is expected.
         let Some(turn) = &known.turn else { return };
         if self.asks.values().any(|open| open.request == id) {
             return;
@@ -153,7 +153,7 @@ impl OpenCode {
             }
         }
         if *decision == Decision::DenyAndStop {
-            // The server ends the turn after a bare refusal, and calls it done.
+            // After a refusal without a message, the server ends the turn as completed.
             if let Some(turn) =
                 self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut())
             {
@@ -163,7 +163,7 @@ impl OpenCode {
         }
     }
 
-    /// The agent has an answer: ours, or one from elsewhere.
+    /// Withdraws a question that was answered, by this link or elsewhere.
     pub(super) fn replied(&mut self, properties: &Value, context: &mut LinkContext) {
         let Some(request) = properties.text("requestID") else { return };
         self.asks.retain(|ask, open| {
@@ -174,7 +174,7 @@ impl OpenCode {
         });
     }
 
-    /// Allows something for the rest of the session, also where it is asked already.
+    /// Allows something for the rest of the session, and answers the open requests that it covers.
     fn allow(
         &mut self,
         session: u32,
@@ -198,7 +198,8 @@ impl OpenCode {
         }
     }
 
-    /// A sub-agent that is refused ends, and the agent that started it goes on.
+    /// Interrupts the turn if a sub-agent was refused. The refusal ends only the sub-agent, and the
+    /// agent that started it would continue.
     fn stop_parent(&mut self, session: u32, child: bool, context: &mut LinkContext) {
         if let Some(turn) = context.turn_of(session).filter(|_| child) {
             self.abort(turn, context);
@@ -215,7 +216,7 @@ impl OpenCode {
         body: &serde_json::Value,
         context: &mut LinkContext,
     ) {
-        // It becomes part of a path.
+        // The id becomes part of a path.
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return;
         }
@@ -230,11 +231,11 @@ impl OpenCode {
     }
 }
 
-/// Returns the subject of a permission: the use of the tool that wants it, or the request's own.
+/// Returns the subject of a permission request: the tool use, or the request's own data.
 fn about(permission: &str, request: &Value, used: Option<&ToolStart>) -> ToolStart {
     let patterns = texts(&request["patterns"]).join(", ");
-    // Where it is about more than the tool shows: a place outside the directory, a change as a
-    // diff.
+    // The metadata may contain more than the tool's input, such as a path outside of the directory
+    // or a diff.
     let input = match (&request["metadata"], used) {
         (Value::Object(metadata), _) if !metadata.is_empty() => request["metadata"].to_string(),
         (_, Some(used)) => used.input.clone(),

@@ -1,6 +1,5 @@
-//! Shortening a conversation on request. The server takes the request and calls it done before it
-//! asks the model; what became of it comes as events: that the session was shortened, or an error
-//! (1.18.33).
+//! Compacts a conversation on request. The server answers the request before it calls the model.
+//! The result arrives as an event: the session was compacted, or an error (1.18.33).
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::live::LinkContext;
@@ -8,30 +7,30 @@ use aetheel_backend_sdk::wit::{Failure, FailureKind, QueryResult};
 
 use super::OpenCode;
 
-/// A conversation that is being shortened.
+/// A compaction in progress.
 #[derive(Debug)]
 pub(crate) struct Compaction {
     query: u32,
-    /// The server took the request.
+    /// Whether the server accepted the request.
     taken: bool,
-    /// The session is at work since.
+    /// Whether the session was busy since the request.
     busy: bool,
-    /// The last event about it; it may come before the answer to the request.
+    /// The result. It may arrive before the answer to the request.
     told: Option<Told>,
 }
 
-/// An event about it.
+/// An event about the session.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Told {
     Busy,
     Shortened,
     Failed(Failure),
-    /// The session has nothing to do any more.
+    /// The session became idle.
     Idle,
 }
 
 impl Compaction {
-    /// The server is asked, for this query.
+    /// Creates the state for the query that requested it.
     pub(crate) fn new(query: u32) -> Self {
         Self { query, taken: false, busy: false, told: None }
     }
@@ -42,7 +41,7 @@ impl Compaction {
 }
 
 impl OpenCode {
-    /// The server took the request of a session.
+    /// Handles the server's answer to the request.
     pub(super) fn compaction_taken(&mut self, session: u32, context: &mut LinkContext) {
         if let Some(open) =
             self.sessions.get_mut(&session).and_then(|session| session.compaction.as_mut())
@@ -52,7 +51,7 @@ impl OpenCode {
         self.compaction_ends(session, context);
     }
 
-    /// An event says something that may be about it.
+    /// Handles an event that may belong to a compaction.
     pub(super) fn compaction_told(&mut self, native: &str, told: Told, context: &mut LinkContext) {
         let Some(session) =
             self.sessions.values_mut().find(|session| session.native.as_deref() == Some(native))
@@ -62,7 +61,7 @@ impl OpenCode {
         let Some(open) = &mut session.compaction else { return };
         match told {
             Told::Busy => open.busy = true,
-            // Late words about the turn before.
+            // A late event of the previous turn.
             Told::Idle if !open.busy => {}
             told => drop(open.told.get_or_insert(told)),
         }
@@ -80,10 +79,9 @@ impl OpenCode {
         let why = match told {
             Told::Shortened => return context.answer(query, QueryResult::Done),
             Told::Failed(why) => why,
-            Told::Busy | Told::Idle => failure(
-                FailureKind::Other,
-                "OpenCode ended without having shortened the conversation",
-            ),
+            Told::Busy | Told::Idle => {
+                failure(FailureKind::Other, "OpenCode did not shorten the conversation")
+            }
         };
         context.refuse(query, why);
     }

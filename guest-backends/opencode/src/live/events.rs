@@ -1,5 +1,5 @@
-//! The events of the server, of all its directories (`/global/event`): `{"directory", "payload":
-//! {"type", "properties"}}`.
+//! Handles the server's events for all of its directories (`/global/event`): `{"directory",
+//! "payload": {"type", "properties"}}`.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::LinkContext;
@@ -13,8 +13,8 @@ use super::turn::Next;
 use super::{Child, OpenCode, failure};
 use crate::todo;
 
-/// Events that say nothing a turn needs: signs of life, its own user interfaces, what other events
-/// tell better.
+/// Events that are not relevant for a turn: heartbeats, events for OpenCode's own user interfaces,
+/// and events with better alternatives.
 const IGNORED: [&str; 25] = [
     "catalog.updated",
     "command.executed",
@@ -39,11 +39,11 @@ const IGNORED: [&str; 25] = [
     "server.instance.disposed",
     "session.deleted",
     "session.diff",
-    // The same events once more, in another form.
+    // Repeats other events in another format.
     "sync",
     "vcs.branch.updated",
 ];
-/// Families of such events.
+/// Prefixes of further ignored events.
 const IGNORED_FAMILIES: [&str; 9] = [
     "ide.",
     "installation.",
@@ -56,11 +56,11 @@ const IGNORED_FAMILIES: [&str; 9] = [
     "worktree.",
 ];
 
-/// Where open questions are listed, and the events that tell one.
+/// The paths that list open questions, each with the event of a single question.
 const ASKS: [(&str, &str); 2] =
     [("/permission", "permission.asked"), ("/question", "question.asked")];
 
-/// Titles the server gives before it knows a better one.
+/// Prefixes of the server's temporary titles.
 const PROVISIONAL: [&str; 2] = ["New session - ", "Child session - "];
 
 impl OpenCode {
@@ -116,7 +116,7 @@ impl OpenCode {
                     session.model = Some(model);
                 }
                 if session.turn.is_none() {
-                    // Copied with a session, or of an interrupted prompt.
+                    // Messages of a copied session or of an interrupted prompt.
                     session.past.extend(info.text("id").map(str::to_owned));
                 }
                 self.told(native, |turn, past| turn.message(info, past), context);
@@ -164,8 +164,8 @@ impl OpenCode {
         self.told(native, |turn, _| turn.idle(), context);
     }
 
-    /// An event of a sub-agent: what it uses and asks belongs to the turn that started it, what it
-    /// says does not.
+    /// Handles an event of a sub-agent. Its tool uses and questions belong to the turn that started
+    /// it, but not its text.
     fn child_event(
         &mut self,
         session: u32,
@@ -208,7 +208,7 @@ impl OpenCode {
         }
     }
 
-    /// An event of a session nobody here asked for: a sub-agent's first, or none of ours.
+    /// Handles an event of an unknown session, which may be a new sub-agent.
     fn foreign(&mut self, kind: &str, properties: &Value, data: &str, context: &mut LinkContext) {
         match kind {
             "session.created" | "session.updated" => {
@@ -239,13 +239,13 @@ impl OpenCode {
                     text: format!("OpenCode's server: {}", failure.message),
                 }));
             }
-            // Sessions of the server that are not this link's, or whose turn is over.
+            // The session does not belong to this link, or its turn has ended.
             _ if properties.text("sessionID").is_some() => {}
             other => self.unrecognised(&format!("server event {other:?}"), None, data, context),
         }
     }
 
-    /// Lets the open turn of a session hear something, and does what follows.
+    /// Passes an event to the open turn of a session, and performs the next step.
     fn told(
         &mut self,
         native: &str,
@@ -290,7 +290,7 @@ impl OpenCode {
             return;
         };
         let Some(turn) = &mut session.turn else { return };
-        // The use of a tool that started a sub-agent says which session that has.
+        // The tool use that started a sub-agent contains the sub-agent's session.
         if let (Some(id), Some(child)) =
             (part.text("id"), part["state"]["metadata"].text("sessionId"))
             && part.text("tool") == Some("task")
@@ -319,7 +319,7 @@ impl OpenCode {
         }
     }
 
-    /// In its own turn where there is one, else in any.
+    /// Reports unknown output in the session's turn if there is one, otherwise in any turn.
     fn unrecognised(
         &self,
         what: &str,
@@ -343,7 +343,7 @@ impl OpenCode {
         }
     }
 
-    /// The stream was opened again: what became of the turns meanwhile.
+    /// Requests the state of all turns after the event stream was opened again.
     pub(super) fn catch_up(&mut self, context: &mut LinkContext) {
         for session in self.sessions.values() {
             if let Some(turn) = &session.turn {
@@ -417,7 +417,7 @@ impl OpenCode {
         }
     }
 
-    /// What is asked and was missed; what is known is not asked twice.
+    /// Handles the open questions after a reconnection. Known questions are not asked again.
     pub(super) fn asked_meanwhile(
         &mut self,
         turn: TurnRef,
@@ -437,13 +437,13 @@ impl OpenCode {
     }
 }
 
-/// The model an object names.
+/// Returns the model that an object refers to.
 pub(super) fn model(of: &Value) -> Option<Model> {
     let name = of.text("modelID").or_else(|| of.text("id"))?;
     Some((of.text("providerID")?.to_owned(), name.to_owned()))
 }
 
-/// Whether a title says something.
+/// Returns whether a title is not empty or temporary.
 pub(super) fn says_something(title: &str) -> bool {
     !title.is_empty() && !PROVISIONAL.iter().any(|beginning| title.starts_with(beginning))
 }

@@ -1,27 +1,27 @@
-//! The requests to the host, and their purposes: keys, requests to the server, timers.
+//! Requests to the server, their purposes, and timers.
 
 use std::collections::BTreeMap;
 
 use aetheel_backend_sdk::live::LinkContext;
 use aetheel_backend_sdk::wit::{Action, Chunk, HttpRequest, SetTimer, TurnRef};
 
-/// Milliseconds the server may take to answer. The first request for a directory makes it start
-/// there.
+/// Timeout of a request in milliseconds. The first request for a directory starts an instance for
+/// it.
 const PATIENCE: u32 = 60_000;
-/// Milliseconds it may take to shorten a conversation, for which it asks the model.
+/// Timeout in milliseconds for a compaction, which calls the model.
 pub(crate) const LONG_PATIENCE: u32 = 600_000;
 
 /// The purpose of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Purpose {
-    /// Whether the server is well, before anything else is asked of it.
+    /// Checks the server's health before any other request.
     Greeting,
-    /// To make a session, or a copy of one.
+    /// Creates or copies a session.
     Open {
         session: u32,
         copy: bool,
     },
-    /// To set the permissions of a session, which also tells whether it exists.
+    /// Sets the permissions of a session, which also checks whether it exists.
     Permit {
         session: u32,
     },
@@ -31,18 +31,18 @@ pub(crate) enum Purpose {
         message: u32,
     },
     Abort(TurnRef),
-    /// The fate of a turn while no events came: whether it runs, then what was said.
+    /// Asks for the state of a turn after events were missed, and then for its messages.
     Status(TurnRef),
     Messages {
         turn: TurnRef,
         idle: bool,
     },
-    /// The questions of a turn that were asked meanwhile, by the event that tells one.
+    /// Asks for the open questions of a turn. `kind` is the event of a single question.
     Asks {
         turn: TurnRef,
         kind: &'static str,
     },
-    /// An answer to a question of the agent.
+    /// Answers a question of the agent.
     Reply,
     Query {
         query: u32,
@@ -50,29 +50,29 @@ pub(crate) enum Purpose {
     },
 }
 
-/// A question of the host.
+/// A query of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Health,
     Sessions,
-    /// To do something to a session.
+    /// Renames or deletes a session.
     Deed,
-    /// To shorten a session's history.
+    /// Compacts a session.
     Compact {
         session: u32,
     },
 }
 
-/// Why a timer was set, all of them for a turn.
+/// The purpose of a turn's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// An interrupted turn ends now, whatever the agent says.
+    /// Ends an interrupted turn regardless of the agent.
     Grace,
-    /// No second word that the session is idle came.
+    /// Ends a turn although the session's second idle event did not arrive.
     Settle,
-    /// An error came, and no word that the session is idle.
+    /// Ends a turn after an error without an idle event.
     Error,
-    /// The session is idle, but a message was not answered.
+    /// Ends a turn although a message was not answered.
     Unanswered,
 }
 
@@ -86,24 +86,24 @@ impl Wait {
     }
 }
 
-/// Keys, requests and timers that are open.
+/// Open requests and timers.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    /// The last key used; one count for all kinds of keys. Timers among them: the SDK sets none for
-    /// an agent that is stopped at once.
+    /// The last used key, which is shared by all kinds of keys. It includes timers, because the SDK
+    /// sets no timers for an agent that is stopped at once.
     pub(crate) last: u32,
     requests: BTreeMap<u32, Purpose>,
     timers: BTreeMap<u32, (TurnRef, Wait)>,
 }
 
 impl Link {
-    /// Returns a key that was never used.
+    /// Returns an unused key.
     pub(crate) fn key(&mut self) -> u32 {
         self.last += 1;
         self.last
     }
 
-    /// Sends a request. `directory` decides which of the server's instances takes it.
+    /// Sends a request. `directory` selects the server's instance.
     pub(crate) fn http(
         &mut self,
         request: (&str, &str),
@@ -136,22 +136,22 @@ impl Link {
         }));
     }
 
-    /// Takes a request that was answered.
+    /// Removes an answered request, and returns its purpose.
     pub(crate) fn answered(&mut self, request: u32) -> Option<Purpose> {
         self.requests.remove(&request)
     }
 
-    /// Forgets all requests, as when the server has gone, and returns what they were for.
+    /// Removes all requests after the server exited, and returns their purposes.
     pub(crate) fn forget(&mut self) -> Vec<Purpose> {
         std::mem::take(&mut self.requests).into_values().collect()
     }
 
-    /// Whether nothing is asked or waited for.
+    /// Returns whether there are no open requests or timers.
     pub(crate) fn is_quiet(&self) -> bool {
         self.requests.is_empty() && self.timers.is_empty()
     }
 
-    /// Sets a timer, unless there is one for that.
+    /// Sets a timer, unless the turn has one for the same purpose.
     pub(crate) fn wait(&mut self, turn: TurnRef, wait: Wait, out: &mut Vec<Action>) {
         if self.timers.values().any(|(other, why)| *other == turn && *why == wait) {
             return;
@@ -161,7 +161,7 @@ impl Link {
         out.push(Action::SetTimer(SetTimer { timer, after_ms: wait.after_ms() }));
     }
 
-    /// Stops waiting; none: for anything.
+    /// Cancels the timers of a turn: those for one purpose, or all of them.
     pub(crate) fn cancel(&mut self, turn: TurnRef, wait: Option<Wait>, out: &mut Vec<Action>) {
         self.timers.retain(|timer, (other, why)| {
             let gone = *other == turn && wait.is_none_or(|wait| wait == *why);
@@ -172,13 +172,13 @@ impl Link {
         });
     }
 
-    /// Takes a timer that ran out.
+    /// Removes an expired timer, and returns its turn and purpose.
     pub(crate) fn elapsed(&mut self, timer: u32) -> Option<(TurnRef, Wait)> {
         self.timers.remove(&timer)
     }
 }
 
-/// A body of text alone.
+/// Returns a body that consists of text.
 pub(crate) fn text(body: impl ToString) -> Vec<Chunk> {
     vec![Chunk::Text(body.to_string())]
 }
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_directory_is_one_value_of_the_query() {
+    fn directories_are_percent_encoded() {
         assert_eq!(
             percent("/srv/my proj/ü&a=b?#%"),
             "%2Fsrv%2Fmy%20proj%2F%C3%BC%26a%3Db%3F%23%25"

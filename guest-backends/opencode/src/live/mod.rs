@@ -1,10 +1,9 @@
-//! `opencode serve`: one server for all sessions and directories, spoken to over HTTP, listened to
-//! over server-sent events.
+//! `opencode serve`: one server for all sessions and directories, with HTTP requests and
+//! server-sent events.
 //!
-//! The SDK sees to the process, to which turns are open and to questions that wait for the server.
-//! Here is who waits for what the server says: the link for its events ([`server`]), a turn for its
-//! session ([`session`]) and its end ([`turn`]), a person for an answer ([`asks`]). `tests/live.rs`
-//! pins it over recorded dialogues.
+//! The SDK manages the process, the open turns, and queries that wait for the server. The other
+//! modules handle the server's start and event stream ([`server`]), sessions ([`session`]), turns
+//! ([`turn`]) and questions ([`asks`]). `tests/live.rs` tests recorded dialogues.
 
 mod asks;
 mod compaction;
@@ -34,20 +33,20 @@ use self::session::{Model, Session};
 use self::turn::{Next, Turn};
 use crate::{failure, prompt};
 
-/// The backend with one server for everything.
+/// The backend with one server for all sessions.
 pub type Live = live::Live<OpenCode>;
 
-/// A link with `opencode serve`.
+/// The state of a link with `opencode serve`.
 #[derive(Debug, Default)]
 pub struct OpenCode {
     link: Link,
-    /// The server's events, once it is known to be healthy.
+    /// The server's event stream, after the health check.
     stream: Option<Stream>,
     sessions: BTreeMap<u32, Session>,
-    /// Sub-agents by their sessions: whose they are, and the tool use they are.
+    /// Sub-agents by the ids of their sessions.
     children: BTreeMap<String, Child>,
     asks: BTreeMap<u32, Open>,
-    /// The model of sessions for which none was chosen, by directory.
+    /// The default model by directory, from sessions without a selected model.
     defaults: BTreeMap<String, Model>,
     listings: BTreeMap<u32, Listing>,
 }
@@ -60,7 +59,7 @@ struct Child {
 
 impl Agent for OpenCode {
     const NAME: &'static str = "OpenCode's server";
-    /// It goes at once when told to (1.18.33), and listens to no stdin.
+    /// The server exits at once when it is terminated (1.18.33), and does not read stdin.
     const LEAVE_MS: u32 = 0;
     const GRACE_MS: u32 = 3000;
     const SHARED: bool = true;
@@ -88,12 +87,13 @@ impl Agent for OpenCode {
     }
 
     fn launch(&mut self, _: Option<&StartTurn>, _: &mut LinkContext) -> Result<Spawn, Failure> {
-        // The process counts as a key, too.
+        // The SDK numbers the process, and its number must not be used as a key again.
         self.link.key();
         Ok(server::plan())
     }
 
-    /// It is greeted when it says that it listens, see [`server`].
+    /// Does nothing: the health check is sent when the server reports that it listens, see
+    /// [`server`].
     fn spawned(&mut self, _: Option<String>, _: &mut LinkContext) {}
 
     fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
@@ -159,7 +159,7 @@ impl Agent for OpenCode {
         self.queried(query, context);
     }
 
-    /// The server goes on for the others.
+    /// Removes a session. The server continues for the other sessions.
     fn close(&mut self, session: u32, context: &mut LinkContext) {
         if context.turn_of(session).is_none() {
             self.sessions.remove(&session);
@@ -258,7 +258,7 @@ impl OpenCode {
         }
     }
 
-    /// Does what follows from something the server said of a turn.
+    /// Performs the next step after an event of a turn.
     fn follow(&mut self, turn: TurnRef, next: Next, context: &mut LinkContext) {
         match next {
             Next::Nothing => {}
@@ -272,12 +272,12 @@ impl OpenCode {
         }
     }
 
-    /// The turn of that name, if the server has its prompt.
+    /// Returns the turn if its prompt was sent.
     fn turn(&mut self, turn: TurnRef) -> Option<&mut Turn> {
         self.sessions.get_mut(&turn.session)?.turn.as_mut().filter(|open| open.name == turn)
     }
 
-    /// Ends a turn in the way it went.
+    /// Ends a turn with its outcome.
     fn end(&mut self, turn: TurnRef, context: &mut LinkContext) {
         if let Some(outcome) = self.turn(turn).map(|open| open.outcome()) {
             self.finish(turn, outcome, context);

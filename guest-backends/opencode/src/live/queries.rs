@@ -1,6 +1,7 @@
-//! The host's questions and errands outside a turn.
+//! Answers the host's queries.
 //!
-//! Models are asked of `opencode models`: the server's own lists carry the keys of the providers.
+//! Models are listed with `opencode models`, because the server's own lists contain the providers'
+//! keys.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::live::{BESIDE, LinkContext};
@@ -30,7 +31,7 @@ impl OpenCode {
             QueryKind::Raw(_) => {
                 context.refuse(
                     query.query,
-                    failure(FailureKind::Unsupported, "OpenCode is asked no questions of its own"),
+                    failure(FailureKind::Unsupported, "raw queries are not supported"),
                 );
             }
             QueryKind::Models => self.list_models(&query, context),
@@ -46,7 +47,7 @@ impl OpenCode {
         let native = session.and_then(|session| session.native.clone());
         let purpose = |asked| Purpose::Query { query: query.query, asked };
         let unknown =
-            || failure(FailureKind::SessionUnknown, "the session is not open: prompt it first");
+            || failure(FailureKind::SessionUnknown, "the session is not open: send a prompt first");
         match &query.kind {
             QueryKind::Health => self.link.http(
                 ("GET", "/global/health"),
@@ -117,12 +118,12 @@ impl OpenCode {
                         query.query,
                         failure(
                             FailureKind::Unsupported,
-                            "the conversation is being shortened already",
+                            "the conversation is already being shortened",
                         ),
                     ),
                     None => context.refuse(
                         query.query,
-                        failure(FailureKind::Other, "nothing was said in the session yet"),
+                        failure(FailureKind::Other, "the session has no messages yet"),
                     ),
                 },
                 _ => context.refuse(query.query, unknown()),
@@ -143,10 +144,9 @@ impl OpenCode {
                 "OpenCode {} is healthy",
                 body.text("version").unwrap_or("of an unknown version")
             )),
-            Asked::Health => QueryResult::Failed(failure(
-                FailureKind::Other,
-                "OpenCode's server does not say that it is healthy",
-            )),
+            Asked::Health => {
+                QueryResult::Failed(failure(FailureKind::Other, "OpenCode's server is not healthy"))
+            }
             Asked::Sessions => QueryResult::Sessions(
                 body.as_array().unwrap_or_default().iter().filter_map(session_info).collect(),
             ),
@@ -167,7 +167,7 @@ impl OpenCode {
         context.action(Action::Spawn(Spawn { proc, environment, session: query.session, ..plan }));
     }
 
-    /// A line of `opencode models`: the name of one, which is also what is chosen by.
+    /// Handles a line of `opencode models`, which is the id of a model.
     pub(super) fn listed(&mut self, line: &Line) {
         if let Some(listing) =
             self.listings.get_mut(&line.proc).filter(|_| line.pipe == Pipe::Stdout)
@@ -178,7 +178,7 @@ impl OpenCode {
         }
     }
 
-    /// A run of it could not be started.
+    /// Handles a failed start of `opencode models`.
     pub(super) fn not_listed(&mut self, failed: SpawnFailed, context: &mut LinkContext) {
         if let Some(listing) = self.listings.remove(&failed.proc) {
             let kind = if failed.not_found { FailureKind::NotFound } else { FailureKind::Other };
@@ -186,7 +186,7 @@ impl OpenCode {
         }
     }
 
-    /// A run of it is over.
+    /// Handles the end of `opencode models`.
     pub(super) fn all_listed(&mut self, exited: &Exited, context: &mut LinkContext) {
         let Some(Listing { query, models }) = self.listings.remove(&exited.proc) else { return };
         if exited.how == Exit::Code(0) || !models.is_empty() {
@@ -196,7 +196,7 @@ impl OpenCode {
         context.refuse(
             query,
             failure::of_words(if said.is_empty() {
-                "`opencode models` ended without a list"
+                "`opencode models` printed no models"
             } else {
                 &said
             }),
@@ -205,7 +205,7 @@ impl OpenCode {
 }
 
 fn session_info(session: &Value) -> Option<SessionInfo> {
-    // Sub-agents' sessions are not talked to.
+    // Sessions of sub-agents cannot be used.
     if session.text("parentID").is_some() {
         return None;
     }
@@ -220,8 +220,8 @@ fn session_info(session: &Value) -> Option<SessionInfo> {
     })
 }
 
-/// Returns a time as people write it, from milliseconds since 1970 (days to dates as in Howard
-/// Hinnant's `civil_from_days`).
+/// Formats milliseconds since 1970 as an RFC 3339 time. The conversion of days to dates follows
+/// Howard Hinnant's `civil_from_days`.
 #[allow(clippy::cast_possible_truncation, reason = "`as` saturates, and the range is checked")]
 fn rfc3339(ms: f64) -> Option<String> {
     if !(0.0..253_402_300_800_000.0).contains(&ms) {
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_dates() {
+    fn times_are_formatted_as_rfc_3339() {
         for (ms, text) in [
             (0.0, "1970-01-01T00:00:00Z"),
             (951_782_400_000.0, "2000-02-29T00:00:00Z"),

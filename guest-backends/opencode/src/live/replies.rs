@@ -1,4 +1,4 @@
-//! The effects of the server's answers to requests.
+//! Handles the server's answers to requests.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::LinkContext;
@@ -21,17 +21,16 @@ impl OpenCode {
         let body = json::parse(&response.body).unwrap_or_default();
         match purpose {
             Purpose::Greeting => self.greeted(&body, context),
-            Purpose::Open { session, copy } => match body
-                .text("id")
-                .filter(|id| prompt::is_session(id))
-            {
-                Some(native) => self.exists(session, native, !copy, &body, context),
-                None => self.refused(
-                    &purpose,
-                    &failure::of_answer("making a session", response.status, "no session in it"),
-                    context,
-                ),
-            },
+            Purpose::Open { session, copy } => {
+                match body.text("id").filter(|id| prompt::is_session(id)) {
+                    Some(native) => self.exists(session, native, !copy, &body, context),
+                    None => self.refused(
+                        &purpose,
+                        &failure::of_answer("creating a session", response.status, "no session id"),
+                        context,
+                    ),
+                }
+            }
             Purpose::Permit { session } => {
                 if let Some(native) =
                     self.sessions.get(&session).and_then(|known| known.native.clone())
@@ -46,7 +45,7 @@ impl OpenCode {
                         interrupt.idle
                     },
                 );
-                // Mostly it says so a second time.
+                // Usually a second idle event follows.
                 if settled {
                     self.link.wait(turn, Wait::Settle, context.out());
                 }
@@ -66,7 +65,7 @@ impl OpenCode {
         }
     }
 
-    /// The server refused, or did not answer.
+    /// Handles an error status or a missing answer.
     fn refused(&mut self, purpose: &Purpose, failure: &Failure, context: &mut LinkContext) {
         match *purpose {
             Purpose::Greeting => context.give_up(failure.clone()),
@@ -128,17 +127,17 @@ impl OpenCode {
     }
 }
 
-/// Returns the purpose of a request, in words for people.
+/// Returns the name of a request for users.
 fn what(purpose: &Purpose) -> &'static str {
     match purpose {
         Purpose::Greeting => "the health of OpenCode's server",
-        Purpose::Open { copy: false, .. } => "making a session",
+        Purpose::Open { copy: false, .. } => "creating a session",
         Purpose::Open { copy: true, .. } => "copying the session",
-        Purpose::Permit { .. } => "taking up the session",
+        Purpose::Permit { .. } => "resuming the session",
         Purpose::Prompt(_) => "the prompt",
-        Purpose::Steer { .. } => "the further message",
+        Purpose::Steer { .. } => "the steering message",
         Purpose::Abort(_) => "the interrupt",
-        Purpose::Status(_) | Purpose::Messages { .. } | Purpose::Asks { .. } => "what was missed",
+        Purpose::Status(_) | Purpose::Messages { .. } | Purpose::Asks { .. } => "the missed events",
         Purpose::Reply => "the answer to a question",
         Purpose::Query { .. } => "the query",
     }

@@ -1,5 +1,5 @@
-//! The state of an idle link, for another generation: the server and its stream go on under the
-//! keys they have.
+//! Saves and loads the state of an idle link. Another version of the backend continues with the
+//! same server and stream.
 
 use aetheel_backend_sdk::json::{self, Value};
 use serde_json::json;
@@ -8,11 +8,12 @@ use super::OpenCode;
 use super::server::Stream;
 use super::session::{Model, Session};
 
-/// The form of the state; another one is not taken over.
+/// The version of the format. States in other formats are rejected.
 const FORM: u32 = 1;
 
 impl OpenCode {
-    /// None: something is under way that another instance could not go on with.
+    /// Returns the saved state, or `None` if another instance could not continue, for example
+    /// because a request is open.
     pub(super) fn to_save(&self, proc: u32) -> Option<String> {
         let stream = self.stream.as_ref().filter(|stream| stream.open)?.key;
         if !self.link.is_quiet()
@@ -28,7 +29,7 @@ impl OpenCode {
         Some(state.to_string())
     }
 
-    /// Takes a link over; returns the server's process, too.
+    /// Returns the loaded link and the server's process.
     pub(super) fn saved(state: &str) -> Result<(Self, u32), String> {
         let state =
             json::parse(state).map_err(|error| format!("the state is not JSON: {error}"))?;
@@ -46,7 +47,7 @@ impl OpenCode {
         let text = |of: &Value, key: &str| of.text(key).map(str::to_owned);
         for saved in state.list("sessions") {
             let (Some(cwd), Some(native)) = (text(saved, "cwd"), text(saved, "native")) else {
-                return Err("the state has a session without a name or a directory".to_owned());
+                return Err("the state has a session without an id or a directory".to_owned());
             };
             let mut session = Session::saved(
                 key(saved, "key")?,
@@ -91,14 +92,14 @@ mod tests {
     use crate::Live;
 
     #[test]
-    fn what_a_version_before_saved_goes_on_as_it_was() {
+    fn a_saved_state_is_loaded_without_changes() {
         let state = r#"{"allowed":[["bash",["touch *"]]],"chosen":true,"cwd":"/srv/proj","key":1,"model":["a","b/c"],"native":"ses_1","rules":"[]","title":"T"}"#;
         let state = format!(
             r#"{{"defaults":[["/srv/proj",["a","d"]]],"form":1,"last":41,"proc":9,"sessions":[{state}],"stream":11}}"#
         );
         let mut live = Live::default();
         live.load(&state, "0.1.0").expect("the form is the same");
-        let saved = live.save().expect("nothing happened since");
+        let saved = live.save().expect("the link is idle");
         assert_eq!(json::parse(&saved).expect("JSON"), json::parse(&state).expect("JSON"));
         assert!(live.load(&state.replace("\"form\":1", "\"form\":2"), "0.9.0").is_err());
     }

@@ -1,5 +1,4 @@
-//! The server's life, as far as the SDK does not see to it: healthy before anything is asked of it,
-//! and listened to.
+//! The start of the server and its event stream: the health check precedes all other requests.
 
 use aetheel_backend_sdk::failure;
 use aetheel_backend_sdk::json::Value;
@@ -15,11 +14,11 @@ use super::OpenCode;
 use super::link::Purpose;
 use crate::{failure, safety};
 
-/// The beginning of the line its server prints once it can be asked.
+/// The beginning of the line that the server prints when it accepts requests.
 const READY: &str = "opencode server listening on ";
 const PASSWORD: &str = "server-password";
 
-/// The server's events. They are asked for again where they break after something was heard.
+/// The server's event stream. It is opened again after it breaks, if it delivered any events.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) key: u32,
@@ -27,7 +26,7 @@ pub(crate) struct Stream {
     pub(crate) heard: bool,
 }
 
-/// Returns the process that runs the server, `opencode serve`.
+/// Returns the process for `opencode serve`.
 pub(crate) fn plan() -> Spawn {
     let text = |text: &str| Argument::Text(text.to_owned());
     let variable = |name: &str, value| Variable { name: name.to_owned(), value };
@@ -67,14 +66,11 @@ impl OpenCode {
         if self.stream.is_some() {
             return;
         }
-        // `/health` would answer 200 with a page of the web application.
+        // `/health` is not the health check: it returns 200 with a page of the web application.
         if body.is_true("healthy") {
             self.listen(context);
         } else {
-            context.give_up(failure(
-                FailureKind::Protocol,
-                "OpenCode's server does not say that it is healthy",
-            ));
+            context.give_up(failure(FailureKind::Protocol, "OpenCode's server is not healthy"));
         }
     }
 
@@ -108,7 +104,8 @@ impl OpenCode {
         }
     }
 
-    /// Whether events of a stream count.
+    /// Returns whether an event of a stream must be handled, and records that the stream delivered
+    /// it.
     pub(super) fn hears(&mut self, key: u32) -> bool {
         let stream = self.stream.as_mut().filter(|stream| stream.key == key && stream.open);
         stream.map(|stream| stream.heard = true).is_some()
@@ -124,8 +121,8 @@ impl OpenCode {
         if stream.heard && !context.is_leaving() {
             return self.listen(context);
         }
-        let why = message.unwrap_or_else(|| "it was closed".to_owned());
-        // What it said was read: it is the server that is gone, or does not listen any more.
+        let why = message.unwrap_or_else(|| "the stream was closed".to_owned());
+        // The stream broke without delivering events, so the server is unreachable.
         context.give_up(failure(
             FailureKind::Crashed,
             format!("the events of OpenCode's server were lost: {why}"),

@@ -1,4 +1,4 @@
-//! A conversation: what the server calls it, what it was told of it, and the turn that is open.
+//! A conversation: its session on the server, the session's state, and the open turn.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::link::{Link, Purpose, text};
 use super::turn::Turn;
 use crate::{prompt, safety};
 
-/// A model: its provider and its name there.
+/// A model: its provider and its name.
 pub(crate) type Model = (String, String);
 
 /// A conversation of the host, and the server's session for it.
@@ -22,32 +22,32 @@ pub(crate) struct Session {
     pub(crate) key: u32,
     pub(crate) cwd: String,
     pub(crate) native: Option<String>,
-    /// The session it is to be a copy of.
+    /// The session to copy.
     source: Option<String>,
     stage: Stage,
-    /// The host knows what resumes it.
+    /// Whether the session's id was reported to the host.
     reported: bool,
-    /// The permission rules the server has for it.
+    /// The permission rules that the server has for it.
     rules: Option<String>,
-    /// Those of the last turn.
+    /// The permission rules of the last turn.
     level: Option<String>,
-    /// The model its newest turn asks for.
+    /// The model that the latest turn selects.
     wanted: Option<String>,
     /// The model that answered last.
     pub(crate) model: Option<Model>,
-    /// Whether a model was ever chosen for it: the server keeps the last one.
+    /// Whether a model was ever selected. The server keeps the last one.
     pub(crate) chosen: bool,
     pub(crate) title: Option<String>,
-    /// The grants of a person for the whole session: permission and patterns. The server would give
-    /// them to all sessions of the directory (1.18.33), so it is not told.
+    /// The permissions and patterns that the user allowed for the session. They are handled here,
+    /// because the server would apply them to all sessions of the directory (1.18.33).
     pub(crate) allowed: BTreeSet<(String, Vec<String>)>,
-    /// Messages of the turn before: the server has late words about them.
+    /// Messages of the previous turn, which may still get late events.
     pub(crate) past: BTreeSet<String>,
-    /// An interrupted prompt that never began; stopped when it does.
+    /// Whether an interrupted prompt has not started yet. It is aborted when it does.
     pub(crate) stray: bool,
-    /// Its history is being shortened.
+    /// The compaction in progress.
     pub(crate) compaction: Option<Compaction>,
-    /// The turn the server has the prompt of.
+    /// The turn whose prompt was sent.
     pub(crate) turn: Option<Turn>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Session {
 enum Stage {
     #[default]
     Unknown,
-    /// Something about it is asked of the server.
+    /// A request about it is open.
     Asked,
     Ready,
 }
@@ -65,7 +65,7 @@ impl Session {
         Self { key, ..Self::default() }
     }
 
-    /// A session that was taken over.
+    /// Creates a session from a saved state.
     pub(crate) fn saved(
         key: u32,
         cwd: String,
@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Returns the state that is worth saving.
+    /// Returns the state to save, or `None` if the session is not ready.
     pub(crate) fn to_save(&self) -> Option<serde_json::Value> {
         let native = self.native.as_ref().filter(|_| self.stage == Stage::Ready)?;
         Some(json!({
@@ -94,7 +94,8 @@ impl Session {
         }))
     }
 
-    /// A turn is wanted. Where it is of another native session than before, that one is turned to.
+    /// Prepares for a turn. If the turn continues another session, that session replaces the
+    /// current one.
     pub(crate) fn begin(&mut self, start: &StartTurn) {
         let StartTurn { native_id, cwd, settings, .. } = start;
         if native_id.is_some() && *native_id != self.native {
@@ -107,14 +108,14 @@ impl Session {
         self.cwd.clone_from(cwd);
         self.wanted.clone_from(&settings.model);
         let level = safety::of_session(settings);
-        // What was allowed for good was so at another level.
+        // Permissions for the session were granted at another level.
         if self.level.replace(level) != self.level {
             self.allowed.clear();
         }
     }
 
-    /// Does the next thing towards the prompt of a turn: makes, copies or takes up the session,
-    /// sets its permissions, sends the prompt.
+    /// Performs the next step for a turn: creates, copies or resumes the session, sets its
+    /// permissions, or sends the prompt.
     pub(crate) fn advance(
         &mut self,
         start: &StartTurn,
@@ -171,23 +172,24 @@ impl Session {
         Step::Wait
     }
 
-    /// The server answered about the session: it exists, or its permissions are set.
+    /// Handles the server's confirmation that the session exists. `permitted` is true if its
+    /// permissions are set.
     pub(crate) fn exists(&mut self, native: String, permitted: bool) {
         self.native = Some(native);
         self.source = None;
         if !permitted {
-            // A copy has none of the permissions of the original.
+            // A copy has no permissions.
             self.rules = None;
         }
         self.stage = if permitted { Stage::Ready } else { Stage::Unknown };
     }
 
-    /// Whether the server was asked about it before, with success.
+    /// Returns whether the session was reported to the host.
     pub(crate) fn was_ready(&self) -> bool {
         self.reported
     }
 
-    /// Takes a new title from what the server says of the session. Returns whether there was one.
+    /// Updates the title from the server's description of the session. Returns whether it changed.
     pub(crate) fn retitled(&mut self, info: &Value) -> bool {
         let title = info
             .text("title")
@@ -198,7 +200,7 @@ impl Session {
         title.is_some()
     }
 
-    /// The server does not know the session, or did not answer about it.
+    /// Resets the session after a failed request about it.
     pub(crate) fn failed(&mut self) {
         self.stage = Stage::Unknown;
         self.reported = false;
@@ -207,14 +209,14 @@ impl Session {
         self.source = None;
     }
 
-    /// The server has gone; the session itself is on disk.
+    /// Resets the session after the server exited. The session remains on disk.
     pub(crate) fn orphaned(&mut self) {
         self.stage = Stage::Unknown;
         self.rules = None;
         self.stray = false;
     }
 
-    /// Tells the host what resumes the session.
+    /// Reports the session's id to the host.
     pub(crate) fn ready(&mut self, model: Option<String>, context: &mut LinkContext) {
         let Some(native_id) = self.native.clone() else { return };
         self.reported = true;
@@ -236,10 +238,10 @@ impl Session {
         context: &mut LinkContext,
     ) -> Step {
         let settings = &start.settings;
-        // Names that are none were refused before.
+        // Invalid names were rejected earlier.
         let model = settings.model.as_deref().and_then(|name| prompt::model(name).ok());
-        // The server keeps the model of the last prompt, so one that was chosen once has to be
-        // taken back.
+        // The server keeps the model of the last prompt, so the default has to be restored
+        // explicitly.
         let model = model.or_else(|| default.filter(|_| self.chosen).cloned());
         self.chosen |= settings.model.is_some();
         let body = body(&start.parts, settings, model.as_ref());

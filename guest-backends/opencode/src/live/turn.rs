@@ -1,8 +1,8 @@
-//! A turn: what the server says of it between the prompt and the end.
+//! The state of a turn between its prompt and its end.
 //!
-//! Everything that ends it comes back as [`Next`]; the rules are those seen with OpenCode 1.18.33.
-//! A session says that it is idle at the end, and a second time after an error or an interrupt, so
-//! what comes before it is busy is about the past.
+//! The events return the next step as [`Next`]. The rules are those of OpenCode 1.18.33: a session
+//! reports that it is idle at the end, and a second time after an error or an interrupt. Therefore,
+//! an idle event before the session is busy belongs to the past.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,41 +14,41 @@ use super::session::Model;
 use crate::failure::{self, ABORTED};
 use crate::parts::Parts;
 
-/// How often a turn that goes on after it was interrupted is interrupted again.
+/// How often the interrupt is repeated if the turn continues.
 const ABORTS: u32 = 3;
 
-/// A turn the server has the prompt of.
+/// A turn whose prompt was sent.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) name: TurnRef,
     pub(crate) settings: Settings,
-    /// The session is busy with it.
+    /// Whether the session is busy with it.
     pub(crate) begun: bool,
     pub(crate) interrupt: Option<Interrupt>,
-    /// The model it was prompted with.
+    /// The model of its prompt.
     pub(crate) model: Option<Model>,
     pub(crate) parts: Parts,
-    /// Its messages, and who said them.
+    /// The authors of its messages.
     messages: BTreeMap<String, Who>,
-    /// Messages of the user, in order, and those that were answered.
+    /// The user's messages in order, and the answered ones.
     asked: Vec<String>,
     answered: BTreeSet<String>,
-    /// Messages that were sent and have not been told yet.
+    /// The number of sent messages that the server has not reported yet.
     pub(crate) expected: usize,
     error: Option<Failure>,
-    /// The newest message of the agent, and why it failed.
+    /// The latest message of the agent, and its failure.
     newest: Option<(String, Option<Failure>)>,
     aborted: bool,
-    /// Whoever was asked wants it to end.
+    /// Whether the user asked to stop it with an answer.
     stopped: bool,
 }
 
-/// An interrupt on its way.
+/// An interrupt in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupt {
-    /// The server took it.
+    /// Whether the server accepted it.
     pub(crate) answered: bool,
-    /// The session was idle since.
+    /// Whether the session was idle since then.
     pub(crate) idle: bool,
     aborts: u32,
 }
@@ -57,21 +57,21 @@ pub(crate) struct Interrupt {
 enum Who {
     User,
     Agent,
-    /// A summary of the conversation so far, for the agent itself.
+    /// A summary of the conversation, which is only for the agent.
     Summary,
 }
 
-/// The next step after something the server said.
+/// The next step after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
-    /// The turn is over.
+    /// End the turn.
     End,
-    /// It is over unless something else comes soon.
+    /// End the turn if the timer expires.
     EndSoon(super::link::Wait),
-    /// It goes on although it was interrupted.
+    /// Interrupt the turn again, because it continues.
     AbortAgain,
-    /// An error is over.
+    /// Cancel the timers that would end the turn.
     Recovered,
 }
 
@@ -95,7 +95,7 @@ impl Turn {
         }
     }
 
-    /// A message began or changed (`message.updated`).
+    /// Handles a new or changed message (`message.updated`).
     pub(crate) fn message(&mut self, info: &Value, past: &mut BTreeSet<String>) -> Next {
         let Some(id) = info.text("id") else { return Next::Nothing };
         if past.contains(id) {
@@ -111,7 +111,7 @@ impl Turn {
             return Next::Nothing;
         }
         if !self.begun {
-            // Copied with a session, or of the turn before.
+            // The message belongs to a copied session or to the previous turn.
             past.insert(id.to_owned());
             return Next::Nothing;
         }
@@ -127,12 +127,11 @@ impl Turn {
         }
         self.messages
             .insert(id.to_owned(), if info.is_true("summary") { Who::Summary } else { Who::Agent });
-        // The agent asks the model again: an interrupted sub-agent does not end the one that
-        // started it.
+        // The agent calls the model again. This happens when the interrupt ended only a sub-agent.
         if error.is_null() { self.goes_on() } else { Next::Nothing }
     }
 
-    /// A part is told as it is now (`message.part.updated`).
+    /// Handles the current state of a part (`message.part.updated`).
     pub(crate) fn part(&mut self, part: &Value, out: &mut Vec<Action>) {
         let message = Emit::new(self.name, out).required_id(part, "part.messageID", part);
         match self.messages.get(message) {
@@ -142,7 +141,7 @@ impl Turn {
         }
     }
 
-    /// A part is told as it is after events were missed.
+    /// Handles the current state of a part after events were missed.
     pub(crate) fn missed(&mut self, part: &Value, out: &mut Vec<Action>) {
         match part.text("messageID").and_then(|id| self.messages.get(id)) {
             Some(Who::Agent) => self.parts.missed(part, &mut Emit::new(self.name, out)),
@@ -150,7 +149,7 @@ impl Turn {
         }
     }
 
-    /// A part grew (`message.part.delta`).
+    /// Handles the growth of a part (`message.part.delta`).
     pub(crate) fn delta(&mut self, delta: &Value, out: &mut Vec<Action>) {
         let mut emit = Emit::new(self.name, out);
         if emit.required_id(delta, "properties.field", delta) == "text" {
@@ -160,23 +159,24 @@ impl Turn {
         }
     }
 
-    /// The session is busy.
+    /// Handles that the session became busy.
     pub(crate) fn busy(&mut self) -> Next {
         if !self.begun {
             self.begun = true;
-            // Of a copied session, the messages that were copied were told before.
+            // Only the last message belongs to this turn. Earlier ones were copied with the
+            // session.
             let last = self.asked.len().saturating_sub(1);
             self.asked.drain(..last);
             if let again @ Next::AbortAgain = self.goes_on() {
                 return again;
             }
         }
-        // After a conversation became too long, it is shortened and the turn goes on.
+        // After a context overflow, the conversation is compacted and the turn continues.
         self.error = None;
         Next::Recovered
     }
 
-    /// The session is idle.
+    /// Handles that the session became idle.
     pub(crate) fn idle(&mut self) -> Next {
         if !self.begun {
             return Next::Nothing;
@@ -198,7 +198,7 @@ impl Turn {
         }
     }
 
-    /// The session has an error.
+    /// Handles an error of the session.
     pub(crate) fn error(&mut self, error: &Value) -> Next {
         if error.text("name") == Some(ABORTED) {
             self.aborted |= self.begun;
@@ -208,12 +208,12 @@ impl Turn {
         Next::EndSoon(super::link::Wait::Error)
     }
 
-    /// Whoever was asked wants the turn to end.
+    /// Records that the user asked to stop the turn with an answer.
     pub(crate) fn stopped(&mut self) {
         self.stopped = true;
     }
 
-    /// An interrupt is sent. Returns false when that was done often enough.
+    /// Counts an interrupt. Returns `false` if the limit is reached.
     pub(crate) fn abort(&mut self) -> bool {
         let interrupt = self.interrupt.get_or_insert_with(Interrupt::default);
         interrupt.aborts += 1;
@@ -222,12 +222,12 @@ impl Turn {
         interrupt.aborts <= ABORTS
     }
 
-    /// Whether messages can be steered into it.
+    /// Returns whether messages can be steered into the turn.
     pub(crate) fn can_be_steered(&self) -> bool {
         self.interrupt.is_none() && self.error.is_none()
     }
 
-    /// How it went, now that it is over.
+    /// Returns the outcome of the turn at its end.
     pub(crate) fn outcome(&self) -> Outcome {
         let failure =
             self.error.as_ref().or(self.newest.as_ref().and_then(|(_, failure)| failure.as_ref()));
@@ -239,14 +239,14 @@ impl Turn {
         }
     }
 
-    /// Ends the turn and returns its result. Its messages belong to the past from now on.
+    /// Ends the turn and returns its result. Its messages are saved as `past`.
     pub(crate) fn end(self, outcome: Outcome, past: &mut BTreeSet<String>) -> TurnResult {
         let text = if outcome == Outcome::Completed { self.parts.answer() } else { None };
         *past = self.messages.into_keys().collect();
         TurnResult { outcome, text, usage: self.parts.usage() }
     }
 
-    /// The first message of the user in it, where known.
+    /// Returns the first message of the user in the turn, if known.
     pub(crate) fn first(&self) -> Option<&str> {
         self.asked.first().map(String::as_str)
     }

@@ -1,10 +1,10 @@
-//! Recorded dialogues with OpenCode's server, played through the backend: its requests answered as
-//! recorded, its events told as recorded.
+//! Replays recorded dialogues with OpenCode's server with the backend: answers its requests and
+//! sends the events as recorded.
 //!
-//! A recording numbers requests (`http`), and streams the same way (`sse`). The backend numbers its
-//! own, so a recorded answer goes to the request of the same method and path: the second recorded
-//! `POST /session/x/prompt_async` answers the second one made. Requests missing in the recording
-//! are answered here where every server would answer the same.
+//! A recording numbers requests (`http`) and streams (`sse`). The backend uses other numbers, so a
+//! recorded answer belongs to the request with the same method and path: the answer to the second
+//! recorded `POST /session/x/prompt_async` is used for the backend's second one. Requests that are
+//! not in the recording are answered by this module if every server would give the same answer.
 #![allow(clippy::unwrap_used, dead_code, reason = "every test file uses some of it")]
 
 pub mod said;
@@ -22,7 +22,7 @@ use aetheel_backend_sdk::{Backend as _, dialogue, fixture};
 use opencode::Backend;
 use serde_json::{Value, json};
 
-/// A turn of the live kind.
+/// Returns a turn in live mode.
 pub fn turn(number: u32, prompt: &str) -> StartTurn {
     StartTurn { turn: number, one_shot: false, ..fixture::start(prompt) }
 }
@@ -49,7 +49,7 @@ pub struct Play {
     backend: Backend,
     case: PathBuf,
     rest: VecDeque<(f64, Said)>,
-    /// How often the recording asks for a method and path.
+    /// How often each method and path occurs in the recording.
     recorded: BTreeMap<String, usize>,
     asked: BTreeMap<i64, (String, usize)>,
     counts: BTreeMap<String, usize>,
@@ -69,7 +69,7 @@ impl Play {
         Self { case, ..Self::of(&text) }
     }
 
-    /// A server that says that it listens, and nothing else by itself.
+    /// Returns a server that reports that it listens, and sends nothing else.
     pub fn server() -> Self {
         Self::of(r#"{"t":1,"dir":"<","raw":"opencode server listening on http://127.0.0.1:4096"}"#)
     }
@@ -176,18 +176,18 @@ impl Play {
         self.input(Input::HttpResponse(HttpResponse { request, status, body: body.to_owned() }));
     }
 
-    /// Answers the oldest request that waits and has a text in its method and path.
+    /// Answers the oldest open request whose method and path contain a text.
     pub fn answer(&mut self, contains: &str, status: u32, body: &str) -> &mut Self {
         let made = self.made.iter().find(|made| !made.answered && made.key.contains(contains));
         let request = made
-            .unwrap_or_else(|| panic!("nothing like {contains} was asked: {:?}", self.paths()))
+            .unwrap_or_else(|| panic!("no open request contains {contains}: {:?}", self.paths()))
             .request
             .request;
         self.reply(request, status, body);
         self
     }
 
-    /// The server tells something of a session.
+    /// Sends an event of a session.
     pub fn tell(&mut self, kind: &str, properties: Value) -> &mut Self {
         let event = json!({"directory": "/srv/proj", "payload": {"id": "evt_1", "type": kind, "properties": properties}});
         self.event(event.to_string())
@@ -216,13 +216,13 @@ impl Play {
         self
     }
 
-    /// Plays up to and with the next recorded line of the server that contains a text.
+    /// Plays up to and including the server's next recorded line that contains a text.
     pub fn until(&mut self, contains: &str) -> &mut Self {
         loop {
             let (at, said) = self
                 .rest
                 .pop_front()
-                .unwrap_or_else(|| panic!("the server says no more of {contains}"));
+                .unwrap_or_else(|| panic!("no further line is recorded that contains {contains}"));
             let here = match &said {
                 Said::Event(text) | Said::Line(text) | Said::Answered(_, _, text) => {
                     text.contains(contains)
@@ -296,11 +296,11 @@ impl Play {
         self.now = self.now.max(at);
     }
 
-    /// Another instance takes over, as after a reload.
+    /// Moves the state to another instance, as after a reload.
     pub fn reload(&mut self) -> &mut Self {
         let state = self.backend.save().expect("an idle link can be saved");
         let mut backend = Backend::default();
-        backend.load(&state, "0.0.0").expect("what was saved can be loaded");
+        backend.load(&state, "0.0.0").expect("a saved state can be loaded");
         self.backend = backend;
         self
     }
@@ -309,13 +309,13 @@ impl Play {
         self.backend.save()
     }
 
-    /// Method and path of all requests, in order.
+    /// Returns the methods and paths of all requests, in order.
     pub fn paths(&self) -> Vec<&str> {
         self.made.iter().map(|made| made.key.as_str()).collect()
     }
 
-    /// Bodies of requests with a text in method and path; `<base64 of 1>` stands for the bytes of
-    /// blob 1.
+    /// Returns the bodies of requests whose method and path contain a text. `<base64 of 1>`
+    /// represents the bytes of blob 1.
     pub fn bodies(&self, contains: &str) -> Vec<Value> {
         let made = self.made.iter().filter(|made| made.key.contains(contains));
         made.map(|made| {
@@ -348,7 +348,7 @@ impl Play {
         fixture::events(&self.actions).collect()
     }
 
-    /// Compares with what is written beside the dialogue.
+    /// Compares the inputs and actions with the golden files of the dialogue.
     pub fn check(&self) {
         fixture::check(&self.case, &self.inputs, &self.actions);
     }

@@ -1,5 +1,5 @@
-//! Words for tests over dialogues: the recorded ones with their commands, single events, and what
-//! came of them.
+//! Functions for tests of dialogues: they replay recordings with their commands, send single
+//! events, and select from the resulting actions.
 #![allow(clippy::unwrap_used, dead_code, reason = "every test file uses some of it")]
 
 use aetheel_backend_sdk::fixture;
@@ -39,7 +39,7 @@ pub fn failures(play: &Play) -> Vec<FailureKind> {
     play.outcomes().iter().map(kind).collect()
 }
 
-/// The texts people see, by parts, of the answer or of the thinking.
+/// Returns the texts that users see, by parts: of the answer, or of the thinking.
 pub fn shown(play: &Play, thinking: bool) -> Vec<String> {
     if thinking { fixture::thoughts(&play.actions) } else { fixture::shown(&play.actions) }
 }
@@ -57,7 +57,7 @@ pub fn session(id: &str) -> String {
     json!({"id": id, "title": "New session - now"}).to_string()
 }
 
-/// A server with a session whose turn 1 was prompted.
+/// Returns a server with a session whose first turn was prompted.
 pub fn prompted(start: StartTurn) -> Play {
     let mut play = Play::server();
     play.start(start).finish().answer("POST /session", 200, &session("ses_1")).answer(
@@ -68,7 +68,7 @@ pub fn prompted(start: StartTurn) -> Play {
     play
 }
 
-/// The agent says something whole in a message of its own.
+/// Sends a complete part in its own message of the agent.
 pub fn says<'a>(play: &'a mut Play, message: &str, part: Value) -> &'a mut Play {
     let parent = format!("msg_of_user_{}", play.done().len());
     play.tell("message.updated", json!({"sessionID": "ses_1", "info": {"id": message, "role": "assistant", "parentID": parent}}));
