@@ -124,7 +124,7 @@ impl Components {
     /// Saves the name of the file in the backends folder that contains the serving component.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the name cannot be written.
     pub fn note_file(&self, backend: &str, file: &str) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
         if fs::read_to_string(folder.join(FROM)).is_ok_and(|noted| noted == file) {
@@ -176,7 +176,7 @@ impl Components {
     /// Removes a component, so that it is not restored.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if its file cannot be removed.
     pub fn forget(&self, backend: &str, digest: &str) -> Result<(), FileError> {
         let folder = self.folder.join(backend);
         let places = list(&folder).unwrap_or_default();

@@ -19,7 +19,7 @@ impl Workspace {
     /// now.
     ///
     /// # Errors
-    /// [`BindingsError::File`]. The call can be repeated.
+    /// [`BindingsError::File`] if a file cannot be read or written. The call can be repeated.
     pub async fn given(&self, lanes: Lanes) -> Result<(), BindingsError> {
         self.bindings.forget_all(lanes.clone()).await?;
         Ok(self.history.forget_all(lanes).await?)
@@ -39,7 +39,7 @@ impl Workspace {
     /// remembers that there was one. Repeating the call changes nothing.
     ///
     /// # Errors
-    /// [`BindingsError::File`]. The call can be repeated.
+    /// [`BindingsError::File`] if a file cannot be read or written. The call can be repeated.
     pub async fn absorb(&self, files: &[(String, String)]) -> Result<(), BindingsError> {
         for (name, lines) in files {
             match name.as_str() {

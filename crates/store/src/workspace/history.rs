@@ -88,8 +88,7 @@ impl History {
     /// continues that session of the same lane and backend, and keeps its title.
     ///
     /// # Errors
-    /// [`FileError`].
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read or written.
     pub async fn note(&self, mut past: Past, before: Option<&SessionId>) -> Result<(), FileError> {
         let before = before.cloned();
         self.write(move |ledger| {
@@ -111,7 +110,7 @@ impl History {
     /// Forgets a conversation that the agent no longer knows.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read or written.
     pub async fn forget(
         &self,
         lane: &Lane,

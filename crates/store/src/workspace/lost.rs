@@ -170,7 +170,7 @@ impl LostTurns {
     /// Saves a turn and returns once that is on disk.
     ///
     /// # Errors
-    /// [`FileError`]. The turn is remembered until the program ends.
+    /// [`FileError`] if the file cannot be written. The turn is remembered until the program ends.
     pub async fn note(&self, turn: LostTurn) -> Result<(), FileError> {
         self.change(move |entries| {
             entries.insert(turn.turn.clone(), turn);
@@ -191,7 +191,7 @@ impl LostTurns {
     /// Does nothing for an unknown turn.
     ///
     /// # Errors
-    /// [`FileError`]. The state is remembered until the program ends.
+    /// [`FileError`] if the file cannot be written. The state is remembered until the program ends.
     pub async fn mark(
         &self,
         turn: &str,
@@ -211,7 +211,7 @@ impl LostTurns {
     /// Sets the message that reported a turn's failure.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read or written.
     pub async fn set_notice(&self, turn: &str, message: u64) -> Result<(), FileError> {
         let turn = turn.to_owned();
         self.change(move |entries| {
@@ -225,7 +225,7 @@ impl LostTurns {
     /// Forgets the turns whose recording no longer exists. Returns how many there were.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read or written.
     pub async fn forget_without_recording(&self, recordings: &Path) -> Result<usize, FileError> {
         let recordings = recordings.to_owned();
         let mut gone = self.all().await;
@@ -262,7 +262,7 @@ impl LostTurns {
     /// Asks the running gateway, or the next one to start, to deliver turns.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if the file cannot be read or written.
     pub async fn request(&self, turns: &[String]) -> Result<(), FileError> {
         let (shared, text) = (
             Arc::clone(&self.0),
@@ -279,7 +279,8 @@ impl LostTurns {
     /// Removes the request after it was carried out.
     ///
     /// # Errors
-    /// [`FileError`]. The request is then carried out again, which delivers nothing twice.
+    /// [`FileError`] if the request cannot be removed. It is then carried out again, which delivers
+    /// nothing twice.
     pub async fn request_done(&self) -> Result<(), FileError> {
         let shared = Arc::clone(&self.0);
         blocking(move || match fs::remove_file(&shared.request) {

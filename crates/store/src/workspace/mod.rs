@@ -265,7 +265,7 @@ impl Workspace {
     /// would not know of each other.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if it cannot be read or written.
     pub async fn journal(&self) -> Result<Journal, FileError> {
         Journal::open(self.inner.folder.join("state")).await
     }
@@ -274,7 +274,7 @@ impl Workspace {
     /// above `first`, the start of a block that only this process uses.
     ///
     /// # Errors
-    /// [`FileError`].
+    /// [`FileError`] if it cannot be read or written.
     pub async fn journal_in(
         &self,
         text: String,

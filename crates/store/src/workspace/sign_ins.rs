@@ -57,8 +57,7 @@ impl SignIns {
     /// of this call. So concurrent calls leave the latest state. Blocks on the disk.
     ///
     /// # Errors
-    /// [`FileError`]; the next call saves the sessions again.
-    /// [`FileError`]; the next call writes what this one could not.
+    /// [`FileError`] if the file cannot be written; the next call saves the sessions again.
     pub fn keep(&self, current: impl FnOnce() -> Vec<SignIn>) -> Result<(), FileError> {
         let mut ledger = self.0.lock();
         let entries = current().into_iter().map(|session| (session.digest.clone(), session));

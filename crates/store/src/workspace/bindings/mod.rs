@@ -31,7 +31,7 @@ impl SessionId {
     /// Checks an id.
     ///
     /// # Errors
-    /// [`BindingsError::InvalidSession`].
+    /// [`BindingsError::InvalidSession`] if the text is not a valid id.
     pub fn new(id: &str) -> Result<Self, BindingsError> {
         let fits = (1..=128).contains(&id.len())
             && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
@@ -178,7 +178,7 @@ impl Bindings {
     /// Binds a lane and backend to a session, or with `None` forgets the present one.
     ///
     /// # Errors
-    /// [`BindingsError::File`].
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn set_session(
         &self,
         lane: &Lane,
@@ -193,7 +193,7 @@ impl Bindings {
     /// the session was bound.
     ///
     /// # Errors
-    /// [`BindingsError::File`].
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn set_session_if(
         &self,
         lane: &Lane,
@@ -214,7 +214,7 @@ impl Bindings {
     /// Saves a setting for a lane and backend, or with `None` forgets it.
     ///
     /// # Errors
-    /// [`BindingsError`].
+    /// [`BindingsError`] if the name is invalid, or the file cannot be read or written.
     pub async fn set_setting(
         &self,
         lane: &Lane,
@@ -236,7 +236,7 @@ impl Bindings {
     /// Chooses the backend of a lane. Its sessions and settings with other backends stay.
     ///
     /// # Errors
-    /// [`BindingsError::File`].
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn set_backend(&self, lane: &Lane, backend: &str) -> Result<(), BindingsError> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
         self.write(move |state| {
@@ -256,7 +256,7 @@ impl Bindings {
     /// settings stay.
     ///
     /// # Errors
-    /// [`BindingsError::File`].
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn unset_backend(&self, lane: &Lane) -> Result<(), BindingsError> {
         let lane = lane.clone();
         self.write(move |state| {
@@ -274,7 +274,7 @@ impl Bindings {
     /// session. A running turn does not undo this.
     ///
     /// # Errors
-    /// [`BindingsError`].
+    /// [`BindingsError`] if the name is invalid, or the file cannot be read or written.
     pub async fn resume(
         &self,
         lane: &Lane,
@@ -320,7 +320,7 @@ impl Bindings {
     /// Returns whether there was a session.
     ///
     /// # Errors
-    /// [`BindingsError::File`].
+    /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, BindingsError> {
         let lane = lane.clone();
         self.write(move |state| {
