@@ -1,13 +1,14 @@
 //! A ratchet on knowledge of single agents in the host, which belongs in the components.
 //!
 //! Lines that agents print on stderr (`turn/reason.rs`) and the shipped descriptors
-//! (`agent/capability/shipped.rs`) are such knowledge too, but have no words that a search finds.
+//! (`agent/capability/shipped.rs`) are such knowledge too, but contain no words that a search could
+//! find.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names of agents, prefixes of their variables, and names of their tools, as they stand in string
+/// Names of agents, prefixes of their variables, and names of their tools, as they appear in string
 /// literals.
 const WORDS: [&str; 26] = [
     "\"claude",
@@ -38,8 +39,8 @@ const WORDS: [&str; 26] = [
     "\"old_string\"",
 ];
 
-/// How many such words each file has. A number may only get smaller; a new file must not appear.
-/// `commands/migrate` reads the files of other programs and is left out.
+/// The number of such words in each file. A number may only get smaller, and no file may be added.
+/// `commands/migrate` is not searched, because it reads the files of other programs.
 const EXCEPTIONS: [(&str, usize); 12] = [
     ("crates/dispatch/src/outlet/excerpt.rs", 2),
     ("crates/kit/src/hostile.rs", 1),

@@ -1,5 +1,5 @@
-//! The shape of the sources: layers, who may name which library, sizes and names, and documents
-//! that match the code.
+//! Tests of the structure of the sources: layers, dependencies on libraries, sizes and names, and
+//! documents that match the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use aetheel::config::VARIABLES;
 use aetheel::figures::FIGURES;
 
-/// Crates of the workspace, lowest layer first. A crate may name those of lower layers only.
+/// Crates of the workspace, lowest layer first. A crate may name crates of lower layers only.
 const LAYERS: [&[&str]; 5] = [
     &["model"],
     &["store"],
@@ -29,7 +29,7 @@ const OWNERS: [(&str, &str); 8] = [
     ("axum", "web"),
 ];
 
-/// Modules of one folder that still name each other in a circle. The list can only shrink.
+/// Cycles between modules of one folder. The list may only shrink.
 const CIRCLES: [&str; 8] = [
     "aetheel::console: editing input outlet reply",
     "aetheel::console: names session",
@@ -41,10 +41,10 @@ const CIRCLES: [&str; 8] = [
     "store::workspace: channels remembered",
 ];
 
-/// Where our sources are.
+/// Folders with our sources.
 const FOLDERS: [&str; 5] = ["src", "crates", "guest-backends", "tests", "benches"];
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the contents.
 const EMPTY_NAMES: [&str; 8] =
     ["util", "utils", "helper", "helpers", "common", "misc", "manager", "service"];
 
@@ -52,14 +52,14 @@ const EMPTY_NAMES: [&str; 8] =
 struct Source {
     /// Relative to the repository.
     path: PathBuf,
-    /// As it is.
+    /// Unchanged.
     text: String,
     /// Without comments.
     code: String,
 }
 
 impl Source {
-    /// The path of its module, from its crate on.
+    /// Returns the path of the file's module, beginning with its crate.
     fn module(&self) -> Vec<String> {
         let path = self.path.with_extension("");
         let mut parts: Vec<String> =
@@ -71,7 +71,7 @@ impl Source {
         }
     }
 
-    /// Whether it belongs to a module, which is named from its crate on.
+    /// Returns whether the file belongs to a module, which is named from its crate on.
     fn is_in(&self, module: &str) -> bool {
         let own = self.module();
         module.split("::").eq(own.iter().take(module.split("::").count()).map(String::as_str))
@@ -105,7 +105,7 @@ fn sources(folder: &str) -> Vec<Source> {
     found
 }
 
-/// The sources of the program and of its crates.
+/// Returns the sources of the program and of its crates.
 fn host() -> Vec<Source> {
     [sources("src"), sources("crates")].concat()
 }
@@ -118,7 +118,7 @@ fn without_comment(line: &str) -> &str {
     }
 }
 
-/// The names below `[dependencies]` in the manifest of a crate.
+/// Returns the names below `[dependencies]` in the manifest of a crate.
 fn dependencies(crate_name: &str) -> Vec<String> {
     let folder = match crate_name {
         "aetheel" => root().to_owned(),
@@ -169,8 +169,8 @@ fn crates_depend_on_lower_layers_only_and_each_library_has_one_owner() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Reads a path from the beginning of a piece of code, `a::{b, c::d}` as several, each behind what
-/// comes before the group. Returns the code after it.
+/// Reads a path from the beginning of `code` and adds it to `found`. `a::{b, c::d}` counts as
+/// several paths, each after the part before the group. Returns the remaining code.
 fn read_path<'a>(code: &'a str, before: &[&'a str], found: &mut Vec<Vec<&'a str>>) -> &'a str {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let (mut path, mut rest) = (before.to_vec(), code);
@@ -200,7 +200,7 @@ fn read_path<'a>(code: &'a str, before: &[&'a str], found: &mut Vec<Vec<&'a str>
     }
 }
 
-/// All paths in a piece of code; with `of_uses`, those of its `use` lines only.
+/// Returns all paths in a piece of code, or with `of_uses` only those of its `use` lines.
 fn paths(code: &str, of_uses: bool) -> Vec<Vec<&str>> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let (mut found, mut rest) = (Vec::new(), code);
@@ -218,7 +218,7 @@ fn paths(code: &str, of_uses: bool) -> Vec<Vec<&str>> {
     found
 }
 
-/// The modules of the host, each with its code but for its tests.
+/// Returns the modules of the host, each with its code without tests.
 fn modules() -> BTreeMap<Vec<String>, String> {
     let mut modules: BTreeMap<Vec<String>, String> = BTreeMap::new();
     for source in host() {
@@ -251,7 +251,7 @@ fn the_modules_of_one_folder_name_each_other_in_no_circle() {
         }
     }
     let module_of = |mut path: Vec<String>| {
-        // What a module passes on belongs to the module it comes from.
+        // A re-exported item belongs to the module that it comes from.
         for _ in 0..8 {
             let at = (0..=path.len()).rev().find(|at| modules.contains_key(&path[..*at]));
             let at = at.unwrap_or_default();
@@ -301,7 +301,7 @@ fn the_modules_of_one_folder_name_each_other_in_no_circle() {
     assert_eq!(circles, listed, "left: the circles, right: `CIRCLES`");
 }
 
-/// Whether the code contains a word that is not part of a longer one.
+/// Returns whether the code contains `word` as a whole word.
 fn names(code: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word)
@@ -315,7 +315,7 @@ fn processes_are_started_and_metrics_are_counted_in_one_place() {
         if source.code.contains("metrics::") && !source.is_in("model::figures") {
             faults.push(format!("{}: figures are kept by `figures` only", source.path.display()));
         }
-        // A module of tests may start what it tests with.
+        // Modules of tests may start programs.
         if source.path.ends_with("tests.rs") || source.is_in("process") {
             continue;
         }
@@ -338,7 +338,7 @@ fn processes_are_started_and_metrics_are_counted_in_one_place() {
 
 #[test]
 fn what_lives_as_long_as_the_program_is_watched() {
-    // Each of these ends by itself, or is begun anew by whoever needs it.
+    // The threads of these files end on their own, or are restarted by their users.
     let threads = [
         "crates/model/src/vigil.rs",
         "src/commands/backend/record/mod.rs",
@@ -363,8 +363,8 @@ fn what_lives_as_long_as_the_program_is_watched() {
             let endless = |line: &&str| {
                 *line == "loop {" || (line.starts_with("while ") && line.contains(".recv().await"))
             };
-            // `typing` ends with its answer, the gateway's look at the connection with that, and
-            // the renewal of a lost holder once another one answers.
+            // The task in `typing` ends with its answer, that in `login` with the connection, and
+            // that in `launcher` when another holder answers.
             let ending = [
                 "crates/discord/src/typing.rs",
                 "crates/discord/src/login.rs",
@@ -391,7 +391,7 @@ fn files_are_of_readable_size_and_named_after_what_is_inside() {
             } else {
                 500
             };
-            // Tests at the end of a file are read apart from it.
+            // Tests at the end of a file do not count.
             let lines = source.text.lines().take_while(|line| *line != "#[cfg(test)]").count();
             if lines > most {
                 faults.push(format!("{}: {lines} lines, at most {most}", source.path.display()));

@@ -1,4 +1,4 @@
-//! The page of conversations, made from recordings of real agents by the shipped components.
+//! The gallery page, generated from recordings of real agents that the shipped components replay.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::support::built;
 use crate::support::recordings::{case, inputs};
 
-/// What happens, backend, recording.
+/// Title, backend and recording.
 type Scene = (&'static str, &'static str, &'static str);
 
-/// By protocol.
+/// Scenes by protocol.
 const SCENES: [(&str, &[Scene]); 5] = [
     (
         "One process per turn, JSON lines on stdout",
@@ -61,9 +61,9 @@ const SCENES: [(&str, &[Scene]); 5] = [
     ),
 ];
 
-/// Characters of a line that are shown.
+/// Maximum number of characters of a line on the page.
 const WIDTH: usize = 150;
-/// Lines of a scene that are shown.
+/// Maximum number of lines of a scene on the page.
 const LENGTH: usize = 60;
 
 const BEGINNING: &str = "# Gallery: what agents print, and what backends do with it
@@ -167,7 +167,7 @@ fn wanted(action: &Action) -> String {
     format!("  →    {}", short(&text))
 }
 
-/// A variant as its case and what it has.
+/// Formats a variant as its name and its contents.
 fn named(value: &Value) -> String {
     match value {
         Value::Object(object) if object.len() == 1 => {
@@ -179,7 +179,7 @@ fn named(value: &Value) -> String {
     }
 }
 
-/// Without keys and what is empty.
+/// Removes keys and empty fields.
 fn bare(value: &Value) -> Value {
     match value {
         Value::Object(object) => {

@@ -1,5 +1,5 @@
-//! The shipped backends as components: what their native tests pin over recorded runs holds in the
-//! sandbox too, however the input is batched.
+//! Tests of the shipped backends as components: for every recording they return the actions that
+//! the native tests expect, however the inputs are batched.
 
 use aetheel::agent::{Action, Command, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
@@ -9,7 +9,7 @@ use aetheel::turn::Backends as _;
 use crate::support::built;
 use crate::support::recordings::{actions, cases, inputs};
 
-/// Hands every recording of a backend to its component, in three batchings.
+/// Passes every recording of a backend to its component, with three batch sizes.
 async fn same_as_native(name: &str, least: usize) {
     let backends = tempfile::tempdir().unwrap();
     std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))
@@ -55,7 +55,7 @@ components! {
     the_gemini_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "gemini", 45;
 }
 
-/// What is started for a first and a resumed turn, in either mode.
+/// Returns the programs that are started for a first and a resumed turn, one-shot and long-lived.
 async fn spawned(name: &str) -> Vec<Spawn> {
     let backends = tempfile::tempdir().unwrap();
     std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))

@@ -1,9 +1,9 @@
-//! Each ignored test runs somewhere: a target of the Makefile or another test runs it.
+//! Tests that each ignored test is run by a target of the Makefile or by another test.
 
 use std::fs;
 use std::path::Path;
 
-/// Test that `cargo test` leaves out.
+/// A test that `cargo test` skips.
 struct Ignored {
     /// Its path with modules, as `cargo test` prints it.
     path: String,
@@ -16,13 +16,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The text of a function, up to the brace that closes it.
+/// Returns the text of a function, up to its closing brace.
 fn body<'a>(file: &'a str, function: &str) -> Option<&'a str> {
     let from = &file[file.find(&format!("fn {function}("))?..];
     Some(&from[..from.find("\n}\n").unwrap_or(from.len())])
 }
 
-/// Path of a module of `src`, of a crate's `src` or of `tests`, from the path of its file.
+/// Returns the path of a module of `src`, of a crate's `src` or of `tests`, from the path of its
+/// file.
 fn module(file: &Path) -> String {
     let file = file.with_extension("");
     let folders = if file.starts_with("crates") { 3 } else { 1 };
@@ -65,7 +66,7 @@ fn ignored() -> Vec<Ignored> {
     found
 }
 
-/// Commands of a target of the Makefile and of the scripts that it starts.
+/// Returns the commands of a target of the Makefile and of the scripts that it starts.
 fn commands(makefile: &str, target: &str) -> Option<String> {
     let begin = format!("\n{target}:");
     let recipe = &makefile[makefile.find(&begin)? + begin.len()..];
@@ -81,8 +82,8 @@ fn commands(makefile: &str, target: &str) -> Option<String> {
     Some(commands)
 }
 
-/// Whether commands run a test: one asks for ignored tests with the path of the test or of a module
-/// that contains it.
+/// Returns whether commands run a test: one of them asks for ignored tests with the path of the
+/// test or of a module that contains it.
 fn run(commands: &str, path: &str) -> bool {
     let filters = |line: &str, path: &str| {
         line.split([' ', '"', '$', '(']).any(|word| {
@@ -97,7 +98,7 @@ fn run(commands: &str, path: &str) -> bool {
     })
 }
 
-/// Why nothing is known to run a test, if so.
+/// Returns why nothing is known to run a test, or `None` if something runs it.
 fn fault(test: &Ignored, makefile: &str) -> Option<String> {
     let (path, reason) = (&test.path, &test.reason);
     if let Some((_, target)) = reason.split_once("make ") {

@@ -1,4 +1,4 @@
-//! The one integration binary: what holds across modules, against real components, processes and a
+//! The single integration test binary: tests across modules, with real components, processes and a
 //! local Discord.
 #![allow(unreachable_pub, reason = "a program exports nothing")]
 #![allow(clippy::unwrap_used, reason = "a test that panics says what is wrong")]

@@ -1,4 +1,4 @@
-//! Reload under load: backends are replaced again and again while turns run on them.
+//! Tests of reloading under load: backends are replaced repeatedly while turns run on them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::support::guests::{EXITED, Wat};
 use crate::support::scripted::{Agent, Collected, ScriptedLauncher, message, parts};
 
-/// A dispatcher on a real registry.
+/// A dispatcher with a real registry.
 struct Scene {
     folder: tempfile::TempDir,
     registry: Arc<Registry>,
@@ -94,7 +94,7 @@ impl Scene {
     }
 }
 
-/// A guest that tells its version when the turn starts and again when the agent has ended.
+/// Builds a guest that reports its version when the turn starts and again when the agent has ended.
 fn telling_twice(version: u32) -> Vec<u8> {
     let told = || {
         let text = Text { part: 0, text: format!("{version};"), replace: false, parent: None };
@@ -124,15 +124,15 @@ fn telling_twice(version: u32) -> Vec<u8> {
 async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
     const SWAPS: usize = 200;
     const TURNS: usize = 5000;
-    // In each round the first agent that begins stays until the swap of that round is over: every
-    // swap meets a turn.
+    // In each round, the first agent runs until the round's swap is complete, so that a turn is
+    // running at every swap.
     let (held, mut holds) = watch::channel(0);
     let (swapped, swaps) = watch::channel(0);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
         let (held, mut swaps) = (held.clone(), swaps.clone());
         async move {
             let round = *swaps.borrow();
-            // After the last swap nobody waits for another one.
+            // After the last swap, agents do not wait for another one.
             if held.send_if_modified(|rounds| {
                 *rounds == round && round < SWAPS && {
                     *rounds += 1;
@@ -176,7 +176,7 @@ async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
     }
 }
 
-/// The same component under another digest: a custom section more changes nothing else.
+/// Returns the component with another digest: an additional custom section changes nothing else.
 fn marked(component: &[u8], mark: u8) -> Vec<u8> {
     let mut bytes = component.to_vec();
     // Section id 0, its length, the length of its name, the name, its content.
@@ -190,7 +190,7 @@ async fn swaps_under_a_hundred_turns_with_real_processes_lose_none() {
     let custody = Custody::new(Means::Best).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_aetheel"));
     let scene = Scene::new("demo", &demo, Arc::new(custody), 4, Some(program)).await;
-    // Of each round half begins before the swap and half comes after it, while the first half runs.
+    // Half of each round begins before the swap, and half after it, while the first half runs.
     for round in 0..5 {
         let ask = |from: u64| {
             for number in from..from + 10 {

@@ -1,4 +1,5 @@
-//! `docs/promises.md`: each sentence that promises something names the tests that attack it.
+//! Tests that each promise in the documents is listed in `docs/promises.md` with the tests that
+//! attack it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,17 +8,18 @@ use std::path::Path;
 use crate::requirements::document::{Proof, places, proof};
 
 const PAGE: &str = "docs/promises.md";
-/// Documents that promise, and the section that does; none: all of it.
+/// Documents with promises, and the section that contains them, or `None` for the whole document.
 const DOCUMENTS: [(&str, Option<&str>); 2] =
     [("README.md", Some("What it promises")), ("SECURITY.md", None)];
-/// What a row may say in place of tests.
+/// Marks that a row may have instead of tests.
 const MARKS: [&str; 4] = ["*advice*", "*explanation*", "*limit*", "*maintainers*"];
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).ok()
 }
 
-/// Removes links, emphasis and line breaks; a bold sentence that begins a paragraph gets a colon.
+/// Removes links, emphasis and line breaks. A bold sentence at the beginning of a paragraph gets a
+/// colon.
 fn plain(text: &str) -> String {
     let mut text = text.to_owned();
     let lead = text.strip_prefix("**").and_then(|rest| rest.split_once(".**"));
@@ -34,7 +36,7 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Cuts a text behind each full stop, question mark or exclamation mark that a new sentence
+/// Splits a text after each full stop, question mark or exclamation mark that a new sentence
 /// follows.
 fn sentences(text: &str) -> Vec<String> {
     let (mut found, mut rest) = (Vec::new(), text);
@@ -52,8 +54,7 @@ fn sentences(text: &str) -> Vec<String> {
     found
 }
 
-/// The sentences of a document, with a row of a table as one sentence. A section is told by its
-/// heading.
+/// Returns the sentences of a document. A row of a table is one sentence. `section` is a heading.
 fn promised(text: &str, section: Option<&str>) -> Vec<String> {
     let (mut found, mut block, mut heading, mut rows) = (Vec::new(), String::new(), "", 0);
     let wanted = |heading: &str| section.is_none_or(|section| section == heading);
@@ -84,7 +85,7 @@ fn promised(text: &str, section: Option<&str>) -> Vec<String> {
     found
 }
 
-/// The rows of the page: a sentence, and what stands beside it.
+/// Returns the rows of the page: a sentence, and the text beside it.
 fn rows(page: &str) -> Vec<(String, String)> {
     let page = page.split_once("\n## ").map_or(page, |(_, tables)| tables);
     page.lines()
@@ -94,7 +95,7 @@ fn rows(page: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What is wrong with the tests of a row.
+/// Returns the problems with the tests of a row.
 fn faults(sentence: &str, shown: &str) -> Vec<String> {
     if MARKS.contains(&shown) {
         return Vec::new();

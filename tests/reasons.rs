@@ -1,5 +1,5 @@
-//! What people are told of every failure that was recorded with any agent: the reason, and nothing
-//! else that stands on stderr.
+//! Tests that for every recorded failure of any agent, people see the reason, and no noise from
+//! stderr.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use aetheel::turn::Ending;
 
 use crate::support::recordings::{actions, cases, inputs};
 
-/// What agents and what runs them say in any case.
+/// Lines that agents and their runtimes print in any case.
 const NOISE: [&str; 12] = [
     "Warning: 256-color support not detected. Using a terminal with at least 256-color support is recommended.",
     "YOLO mode is enabled. All tool calls will be automatically approved.",
@@ -24,7 +24,7 @@ const NOISE: [&str; 12] = [
     "\u{1b}[31mERROR\u{1b}[0m Codex could not find bubblewrap on PATH.",
 ];
 
-/// By what one sees that something of it is told.
+/// Words that show that a part of the noise was included.
 const MARKS: [&str; 12] = [
     "256-color",
     "YOLO mode",
@@ -40,14 +40,14 @@ const MARKS: [&str; 12] = [
     "bubblewrap",
 ];
 
-/// The end of stderr as backends tell it (`stderr_end` of the SDK).
+/// Returns the end of stderr as backends report it (`stderr_end` of the SDK).
 fn told(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let end = lines[lines.len().saturating_sub(5)..].join("\n");
     end[end.ceil_char_boundary(end.len().saturating_sub(1024))..].to_owned()
 }
 
-/// What people are told of an outcome; none: nothing failed.
+/// Returns the message that people see for an outcome, or `None` if nothing failed.
 fn words(outcome: &Outcome, stderr: &str) -> Option<String> {
     match Ending::of(Some(outcome.clone()), None, None, None).in_words(stderr) {
         Ending::Agent(failure) => Some(failure.message),
@@ -55,7 +55,7 @@ fn words(outcome: &Outcome, stderr: &str) -> Option<String> {
     }
 }
 
-/// The same failure of an agent that said more on stderr.
+/// Returns the same failure of an agent that printed more on stderr.
 fn with_more(outcome: &Outcome, stderr: &str, more: &str) -> Outcome {
     let (was, is) = (told(stderr), told(more));
     let mut outcome = outcome.clone();
@@ -63,7 +63,7 @@ fn with_more(outcome: &Outcome, stderr: &str, more: &str) -> Outcome {
         panic!("a failure")
     };
     failure.message = match was.as_str() {
-        // As `without_result` and `last_words` of the SDK put it.
+        // In the format of `without_result` and `last_words` of the SDK.
         "" => format!("{}: {is}", failure.message),
         was => failure.message.replace(was, &is),
     };
@@ -92,7 +92,8 @@ fn of_every_recorded_failure_people_are_told_the_reason_and_nothing_else_of_stde
                 for mark in MARKS {
                     assert!(!plain.contains(mark), "{path}: {plain}");
                 }
-                // Where the end of stderr is told, more noise changes nothing, wherever it stands.
+                // If the message includes the end of stderr, more noise changes nothing, wherever
+                // it is.
                 let ended = tail.is_empty() && failure.message.contains(" ended")
                     || !tail.is_empty() && failure.message.contains(&told(&tail));
                 if !ended {

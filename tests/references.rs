@@ -1,4 +1,4 @@
-//! Documents and doc comments name only files and tests that exist.
+//! Tests that documents and doc comments name only files and tests that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -64,7 +64,7 @@ fn files_named_in_documents_and_comments_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut missing = BTreeSet::new();
     for (path, text) in all(&["md", "rs"]) {
-        // Files of other programs.
+        // These name files of other programs.
         if path.ends_with("src/commands/migrate/openclaw.rs") || path.ends_with("CHANGELOG.md") {
             continue;
         }
@@ -101,7 +101,7 @@ fn tests_named_in_documents_exist() {
         }
         for named in quoted(&text).filter(|named| named.contains("::")) {
             for name in named.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
-                // Names of tests are sentences; some stand with their ends only.
+                // Names of tests have many words. Some are abbreviated with an ellipsis.
                 if name.matches('_').count() >= 4 && !named.contains('…') {
                     let defined = [format!("fn {name}("), format!("        {name}")];
                     if !defined.iter().any(|defined| sources.contains(defined.as_str())) {

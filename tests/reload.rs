@@ -1,4 +1,4 @@
-//! Replacing components while they serve: in every way a file can change, and under load.
+//! Tests of replacing components while they serve: in every way a file can change, and under load.
 
 use std::fs;
 use std::io::Write as _;
@@ -57,7 +57,7 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Puts bytes beside the folder and returns their path.
+    /// Writes bytes beside the folder and returns their path.
     fn stage(&self, name: &str, bytes: &[u8]) -> PathBuf {
         fs::write(self.aside(name), bytes).unwrap();
         self.aside(name)
@@ -67,7 +67,7 @@ impl Scene {
         next(&mut self.news).await
     }
 
-    /// Expects the next news to be generation `number`, and that it answers with `version`.
+    /// Expects the next report to be generation `number`, which answers with `version`.
     async fn loaded(&mut self, number: u32, version: &str) {
         let report = change(&mut self.news).await;
         let LoadReport::Loaded { generation, .. } = &report else { panic!("{report:?}") };
@@ -75,7 +75,7 @@ impl Scene {
         self.serves(number, version).await;
     }
 
-    /// Expects the next news to be a refusal, and the old generation to serve.
+    /// Expects the next report to be a refusal, and the old generation to serve.
     async fn refused(&mut self, number: u32, version: &str) -> Arc<AdmissionError> {
         let report = change(&mut self.news).await;
         let LoadReport::Refused { reason, path } = report else { panic!("{report:?}") };
@@ -97,9 +97,9 @@ async fn next(news: &mut Receiver<LoadReport>) -> LoadReport {
     tokio::time::timeout(Duration::from_secs(30), news.recv()).await.expect("news").unwrap()
 }
 
-/// The next news of a change. One change may be told by several events; when a busy machine
-/// stretches them beyond the short quiet time of these tests, the later ones come out as
-/// `Unchanged`.
+/// Returns the next report of a change. One change may cause several events of the file system. If
+/// a busy machine spreads them beyond the short quiet time of these tests, the later ones are
+/// reported as `Unchanged`.
 async fn change(news: &mut Receiver<LoadReport>) -> LoadReport {
     loop {
         match next(news).await {
@@ -144,11 +144,11 @@ async fn a_slowly_written_file_is_loaded_once_when_it_is_whole() {
     for piece in bytes.chunks(bytes.len() / 6) {
         file.write_all(piece).unwrap();
         file.flush().unwrap();
-        // The slowness of the writer is what is tested.
+        // The test needs a slow writer.
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
     drop(file);
-    // A machine that stretches the pauses lets it see a part of the file, which is refused.
+    // On a machine that prolongs the pauses, a part of the file may be loaded, which is refused.
     let report = loop {
         match change(&mut scene.news).await {
             LoadReport::Refused { .. } => {}
@@ -157,7 +157,7 @@ async fn a_slowly_written_file_is_loaded_once_when_it_is_whole() {
     };
     assert!(matches!(&report, LoadReport::Loaded { name, .. } if name == "mini"), "{report:?}");
     scene.serves(2, "2").await;
-    // A second load would be reported before that of a file that came later.
+    // A second load would be reported before that of a later file.
     fs::write(scene.aside("backends/other.wasm"), answering("other", "1")).unwrap();
     let report = change(&mut scene.news).await;
     assert!(matches!(&report, LoadReport::Loaded { name, .. } if name == "other"), "{report:?}");
@@ -235,7 +235,7 @@ async fn a_rescan_tells_nothing_when_nothing_changed() {
     for _ in 0..3 {
         scene.registry.rescan();
     }
-    // The next news is that of the next change, not one more of the same.
+    // The next report is about the next change, not a repetition of the last one.
     fs::write(scene.file(), answering("mini", "2")).unwrap();
     scene.loaded(2, "2").await;
 }
@@ -249,7 +249,7 @@ async fn a_swapped_symbolic_link_is_loaded_and_so_is_a_rewritten_target() {
     symlink(scene.stage("three", &answering("mini", "3")), scene.aside("link")).unwrap();
     fs::rename(scene.aside("link"), scene.file()).unwrap();
     scene.loaded(3, "3").await;
-    // No event tells of this one: the rescan finds it.
+    // No event reports this change: the rescan finds it.
     fs::write(scene.aside("three"), answering("mini", "4")).unwrap();
     scene.registry.rescan();
     scene.loaded(4, "4").await;
@@ -265,7 +265,7 @@ async fn a_replaced_folder_is_watched_again() {
     scene.registry.rescan();
     loop {
         match scene.next().await {
-            // It may have been looked at in between, when there was no folder.
+            // The path may have been checked in between, when there was no folder.
             LoadReport::Vanished { .. } => scene.registry.rescan(),
             LoadReport::Unchanged { .. } => {}
             LoadReport::Loaded { .. } => break,
@@ -330,7 +330,7 @@ async fn a_running_link_stays_on_its_generation() {
     );
 }
 
-/// Replaces `mini` 200 times while links are opened and used; none is lost, none mixes two
+/// Replaces `mini` 200 times while links are opened and used. No link is lost, and none mixes two
 /// generations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_link_mixes_generations_through_two_hundred_swaps() {
@@ -374,7 +374,7 @@ async fn no_link_mixes_generations_through_two_hundred_swaps() {
             "{number}: {report:?}"
         );
     }
-    // The last generation is used too before the end.
+    // The last generation is also used before the end.
     let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
     while highest.load(Ordering::Relaxed) < 201 {
         assert!(tokio::time::Instant::now() < deadline, "the last generation was never used");
@@ -387,7 +387,7 @@ async fn no_link_mixes_generations_through_two_hundred_swaps() {
     assert!(links.load(Ordering::Relaxed) >= 200, "hardly any load: {links:?}");
 }
 
-/// Puts bytes in a file's place at one stroke.
+/// Replaces a file atomically.
 fn replace(file: &Path, bytes: &[u8]) {
     let staged = file.with_extension("new");
     fs::write(&staged, bytes).unwrap();

@@ -1,5 +1,5 @@
-//! Heartbeats and cron jobs from the operator's files to the dispatcher, by a clock that the test
-//! sets.
+//! Tests of heartbeats and cron jobs, from the operator's files to the dispatcher, with a clock
+//! that the test sets.
 
 use std::fs;
 use std::time::Duration;
@@ -40,13 +40,13 @@ impl Stand {
         fs::write(self.folder.path().join(name), text).unwrap();
     }
 
-    /// As after a start.
+    /// Loads the schedules as after a start.
     async fn schedules(&self) -> Schedules {
         let workspace = Workspace::open(self.folder.path()).await.unwrap();
         Schedules::new(self.desk.dispatcher.clone(), workspace, TimeZone::UTC, Some(7)).await
     }
 
-    /// The prompts so far, once everything that was taken is answered.
+    /// Waits until all accepted prompts are answered, and returns them.
     async fn answered(&self) -> Vec<String> {
         tokio::time::timeout(Duration::from_secs(30), self.desk.dispatcher.idle()).await.unwrap();
         self.desk.launcher.prompts()
@@ -93,7 +93,8 @@ async fn heartbeats_and_cron_jobs_become_events_of_their_own_lanes() {
     );
     let keys: Vec<_> = answers.iter().map(|(event, _)| event.key.as_deref().unwrap()).collect();
     assert_eq!(keys, ["cron:Backup:2026-06-01T09:00:00Z", "heartbeat:Inbox:2026-06-01T09:00:00Z"]);
-    // A lane is busy for a moment after its answer, and a heartbeat that still runs is left out.
+    // A lane is busy for a moment after its answer, and a heartbeat is skipped while the previous
+    // one runs.
     assert_eq!(stand.answered().await.len(), 2);
     for later in ["09:00:01", "09:15:00", "07:00:00", "09:29:59"] {
         schedules.step(at(later)).await;

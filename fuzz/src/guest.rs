@@ -1,13 +1,13 @@
-//! Backends, against whatever a host could tell them.
+//! Fuzzes backends with any sequence of inputs that a host could send.
 //!
-//! The input is text, a line a happening, so that seeds can be written and read: first `once` or
-//! `live`, then
+//! The input is text with one event per line, so that people can read and write seeds. The first
+//! line is `once` or `live`. The other lines are:
 //!
-//! | line | what happens |
+//! | line | event |
 //! |---|---|
 //! | `o TEXT`, `e TEXT` | a line of stdout, of stderr |
 //! | `s`, `f`, `x CODE` | the process runs, cannot be started, has exited |
-//! | `p KEY` | what follows is about this process; 1 at first |
+//! | `p KEY` | the following lines are about this process; initially 1 |
 //! | `n` | another turn begins |
 //! | `i`, `q`, `m TEXT` | an interrupt, a query, a message into the running turn |
 //! | `y KEY`, `d KEY` | a question is answered with yes, with no |
@@ -23,14 +23,14 @@ use aetheel_backend_sdk::wit::{
     Query, QueryKind, SpawnFailed, Spawned, Steer, StreamEvent, StreamOpened, TurnRef,
 };
 
-/// What `disturb::survive` says must hold, holds.
+/// Checks the conditions of `disturb::survive`.
 pub fn guest<B: Backend>(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.lines();
     let one_shot = lines.next() != Some("live");
     let mut story = Story { one_shot, proc: 1, turn: 0, key: 0, inputs: Vec::new() };
     story.begin();
-    // Ever more inputs cost time and find nothing more.
+    // More inputs cost time and find nothing else.
     lines.take(400).for_each(|line| story.happens(line));
     survive::<B>(story.inputs);
 }

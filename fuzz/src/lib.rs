@@ -1,5 +1,5 @@
-//! What is fuzzed, and what must hold. Each function takes any bytes and panics when something does
-//! not.
+//! The fuzzed functions and their invariants. Each function takes any bytes, and panics if an
+//! invariant does not hold.
 #![allow(missing_docs, reason = "the targets call these")]
 
 mod guest;
@@ -15,7 +15,7 @@ use aetheel_turn::recording::read;
 
 pub use guest::guest;
 
-/// However bytes are cut, the lines are the same, and none is longer than its limit.
+/// However the bytes are split, the lines are the same, and none is longer than its limit.
 pub fn framing(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let limit = 64;
@@ -34,7 +34,7 @@ pub fn framing(data: &[u8]) {
     );
 }
 
-/// Events come out whole however many lines they have, and only what has data is one.
+/// Events are complete however many lines they have, and only events with data are returned.
 pub fn events(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut frames = sse::Frames::default();
@@ -43,7 +43,7 @@ pub fn events(data: &[u8]) {
     assert!(given + frames.held() <= text.len(), "more data came out than went in");
 }
 
-/// No spawn makes it to a command line with anything its descriptor does not name.
+/// No spawn reaches a command line with anything that its descriptor does not name.
 pub fn plans(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut parts = text.splitn(2, '\n');
@@ -76,7 +76,7 @@ pub fn plans(data: &[u8]) {
     }
 }
 
-/// A recording that reads is the same after it was written and read again.
+/// A recording that can be read is the same after it was written and read again.
 pub fn recordings(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok((header, entries)) = read(&text) else { return };
@@ -88,7 +88,7 @@ pub fn recordings(data: &[u8]) {
     assert_eq!(read(&again), Ok((header, entries)));
 }
 
-/// Every message fits, none is blank, and no word is lost.
+/// Every message fits the limit, none is blank, and no word is lost.
 pub fn splitting(data: &[u8]) {
     let Some((&size, bytes)) = data.split_first() else { return };
     let (limit, text) = (usize::from(size) + 20, String::from_utf8_lossy(bytes));
@@ -104,7 +104,7 @@ pub fn splitting(data: &[u8]) {
     );
 }
 
-/// The operator's files may say anything: they are read, with warnings, in linear time.
+/// The operator's files may contain anything: they are read, with warnings, in linear time.
 pub fn documents(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = workspace::Profiles::parse(&text);

@@ -1,4 +1,4 @@
-//! What is not let in, and what it is told.
+//! Tests of components that are refused, and of the reasons that are reported.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ async fn what_is_not_a_component_is_named_for_what_it_is() {
 
 #[tokio::test]
 async fn no_cut_of_a_component_is_let_in_half() {
-    // About one cut in a hundred compiles; what is let in must be complete.
+    // About one in a hundred truncated components compiles. An admitted one must be complete.
     let engine = Engine::new(&limits(), None).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cut.wasm");
@@ -100,7 +100,7 @@ async fn a_pipe_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_compilation_has_its_time() {
-    // Many functions that take a while each.
+    // Many functions that each take a while to compile.
     let mut module = String::new();
     for n in 0..400 {
         module += &format!("(func $f{n} (param i64) (result i64) (local.get 0)");

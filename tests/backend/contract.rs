@@ -1,4 +1,4 @@
-//! The descriptor's schema and its Rust type say the same.
+//! Tests that the descriptor's schema and its Rust type agree.
 
 use aetheel::agent::Descriptor;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn small(changes: &Value) -> Value {
     sample
 }
 
-/// Uses every field there is.
+/// Returns a descriptor that uses every field.
 fn full() -> Value {
     json!({
         "name": "claude", "label": "Claude Code", "version": "1.0.0", "sharing": "turn",
@@ -130,7 +130,7 @@ fn every_field_of_the_rust_type_is_in_the_schema_with_a_description() {
             Value::Object(fields) => {
                 for (key, value) in fields {
                     let found = schema.pointer(&format!("/properties/{key}"));
-                    // `options` is itself a schema: anything may stand in it.
+                    // `options` is itself a schema, so it may contain anything.
                     if path == "/options" {
                         continue;
                     }
@@ -152,7 +152,7 @@ fn every_field_of_the_rust_type_is_in_the_schema_with_a_description() {
             _ => {}
         }
     }
-    // What the type writes has every field, whatever the sample left out.
+    // The serialised type contains every field, whatever the sample omits.
     let descriptor = Descriptor::parse(&full().to_string()).unwrap();
     check("", &serde_json::to_value(descriptor).unwrap(), &schema(), &schema());
 }

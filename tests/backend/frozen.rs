@@ -1,5 +1,5 @@
-//! The contract as it was published: its text does not change without its version, and the page
-//! people read says what it says.
+//! Tests of the published contract: its text does not change without a new version, and its page in
+//! the documentation matches the text.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The version the text says it has.
+/// Returns the version that the text declares.
 fn version() -> String {
     let versions = ["backend.wit", "types.wit"].map(|file| {
         let text = text(&wit().join(file));
@@ -186,7 +186,7 @@ fn item(page: &mut String, resolve: &Resolve, name: &str, id: TypeId) {
     }
 }
 
-/// A type as people write it, its name a link.
+/// Formats a type for people, with its name as a link.
 fn shown(resolve: &Resolve, ty: &Type) -> String {
     let Type::Id(id) = ty else {
         return match ty {
@@ -225,7 +225,7 @@ fn said(docs: &Docs) -> String {
     docs.contents.as_deref().unwrap_or_default().trim().to_owned()
 }
 
-/// For a cell of a table.
+/// Formats documentation for a cell of a table.
 fn line(docs: &Docs) -> String {
     said(docs).replace('\n', " ").replace('|', "\\|")
 }

@@ -1,6 +1,6 @@
-//! Each guest misbehaves in one way. Each time: the failure says which, in time; a link of another
-//! backend goes on working meanwhile on the only worker there is; and a fresh link of the same
-//! backend works afterwards.
+//! Tests with guests that each misbehave in one way. In each case, the failure names the problem in
+//! time, a link of another backend continues to work on the only worker thread, and a new link of
+//! the same backend works afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,12 +16,13 @@ use crate::support::guests::{Wat, action_size, answering};
 
 const LOOP: &str = "(loop $for_ever (br $for_ever))";
 
-/// A backend whose guests misbehave on `timer`.
+/// Creates a backend whose guests misbehave on `timer`.
 fn evil(on_timer: &str) -> Wat {
     Wat { on_timer: on_timer.to_owned(), ..Wat::new("evil", "1") }
 }
 
-/// Runs one worker, the evil backend and a good one; `provoke` says what the evil one is asked.
+/// Runs the misbehaving backend and a good one on one worker thread. Returns the failure, and how
+/// long it took.
 async fn survive(wat: Wat) -> (GuestFailure, Duration) {
     survive_under(limits(), wat).await
 }
@@ -46,7 +47,7 @@ async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
             loop {
                 let actions = bystander.handle(prompt(3, 4)).await.expect("the other link works");
                 assert_eq!(version_told(&actions), "1");
-                // A timer, so that the worker's own clockwork is under test too.
+                // A timer, so that the worker's own timers are tested too.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 calls.fetch_add(1, Ordering::Relaxed);
             }
@@ -62,7 +63,7 @@ async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
         "1",
         "it behaves at first"
     );
-    // On a task of its own: with one worker, only then do the two really share it.
+    // Runs as a separate task. Only then do the two share the single worker thread.
     let before = calls.load(Ordering::Relaxed);
     let (failure, took, guest) = tokio::spawn(async move {
         let (failure, took) = provoke(&mut *guest).await;
@@ -70,8 +71,9 @@ async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
     })
     .await
     .unwrap();
-    // A loop holds the worker for a tick at a time; the other link needs two turns at it for each
-    // of its rounds. (Taking 32 MiB out of a guest is the host's own work, and bounded by that.)
+    // A loop occupies the worker for one tick at a time, and the other link needs the worker twice
+    // in each of its rounds. (Copying 32 MiB out of a guest is the host's own work, and limited by
+    // that.)
     let meanwhile = calls.load(Ordering::Relaxed) - before;
     let looped = failure.to_string().contains("ran for more");
     assert!(!looped || meanwhile >= 1, "the other link got through {meanwhile} rounds in {took:?}");
@@ -113,14 +115,15 @@ fn trapped(wat: Wat, words: &str) {
 
 #[test]
 fn a_loop_in_handle_is_cut_off_at_its_limit() {
-    // The words say by which limit: that of running, which is shorter than that of the whole call.
+    // The message names the limit: the one for running code, which is shorter than that for the
+    // whole call.
     let took = cut_off(evil(LOOP), "ran for more than 300 ms");
     assert!(took >= Duration::from_millis(300), "{took:?}");
 }
 
 #[test]
 fn a_loop_while_inputs_are_passed_is_cut_off() {
-    // The allocator of the guest is its own code too; here it goes wild from the second call on.
+    // The guest's allocator is its own code too. Here it loops from the second call on.
     let mut wat = Wat::new("evil", "1");
     wat.module = "(global $armed (mut i32) (i32.const 0))".to_owned();
     wat.realloc = format!("(if (global.get $armed) (then {LOOP}))");
@@ -162,7 +165,7 @@ fn two_memories_count_together() {
     let mut wat =
         evil("(drop (memory.grow $second (i32.const 128))) (drop (memory.grow (i32.const 130)))");
     wat.memories = "(memory $second 0)".to_owned();
-    // 8 MiB and 8 MiB and a little.
+    // 8 MiB, and a little more than 8 MiB.
     cut_off(wat, "more than 16 MiB of memory");
 }
 
@@ -207,7 +210,7 @@ fn returning(count: u32, prepare: &str) -> String {
 
 #[test]
 fn a_list_of_a_million_actions_is_cut_off() {
-    // Zeroed memory reads as a million spawns of nothing.
+    // Zeroed memory is read as a million empty spawns.
     let wat =
         Wat { pages: 3, ..evil(&returning(1_000_000, "(drop (memory.grow (i32.const 4000)))")) };
     let (failure, _) =
@@ -218,7 +221,7 @@ fn a_list_of_a_million_actions_is_cut_off() {
     );
 }
 
-/// Fills the list with actions; `$n` counts, `$at` is the address of one.
+/// Fills the list with actions. `$n` is the index, and `$at` the address of an action.
 fn filling(count: u32, action: &str) -> String {
     let size = action_size();
     let action = action.replace(
@@ -390,7 +393,7 @@ fn many_looping_guests_at_once_leave_the_worker_to_others() {
                 assert!(matches!(failure, GuestFailure::CutOff(_)), "{failure:?}");
             }
         }
-        // A guest that held the worker to its end would let others on only between two of the four.
+        // If a guest blocked the worker to its end, others could run only between two of the four.
         assert!(turns > 8, "others had only {turns} turns while four guests ran");
     });
 }
@@ -413,7 +416,7 @@ fn the_engine_stops_ticking_when_nobody_uses_it() {
             std::thread::yield_now();
         }
     };
-    // Other tests have engines too: many more of our own make the difference plain.
+    // Other tests have engines too. With many engines of our own the difference is clear.
     let engines: Vec<_> = (0..60).map(|_| Engine::new(&limits(), None).unwrap()).collect();
     until("all of them tick", &|| named() >= 60);
     drop(engines);

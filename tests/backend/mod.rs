@@ -1,4 +1,4 @@
-//! The sandbox against hostile guests, and admission against everything that is not a backend.
+//! Tests of the sandbox with hostile guests, and of the admission of components.
 
 mod admission;
 mod contract;
@@ -21,12 +21,12 @@ use aetheel::config::{Config, Limits};
 use aetheel::turn::{Backend as _, Backends as _, Guest, GuestFailure};
 use aetheel::workspace::Components;
 
-/// Limits small enough for tests that run into them.
+/// Returns limits that are small enough for tests to reach them.
 pub fn limits() -> Limits {
     Limits { guest_call: Duration::from_millis(300), guest_memory: 16 << 20, ..Limits::default() }
 }
 
-/// A registry over a folder holding these files, with times short enough for tests.
+/// Starts a registry with a folder of these files, and with delays that are short enough for tests.
 pub async fn registry(
     folder: &Path,
     limits: &Limits,
@@ -44,7 +44,7 @@ pub async fn registry(
     Registry::start(Engine::new(limits, None).unwrap(), options).await
 }
 
-/// A folder of backends and one of configuration, and a registry over them as a gateway has it.
+/// Folders for backends and configuration, and a registry that uses them as in a gateway.
 pub struct Stand {
     folder: tempfile::TempDir,
     pub registry: Registry,
@@ -53,7 +53,7 @@ pub struct Stand {
 }
 
 impl Stand {
-    /// With these settings, and these files in the folder of backends.
+    /// Creates one with these settings, and these files in the folder of backends.
     pub async fn new(settings: &[(&str, &str)], files: &[(&str, &[u8])]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["config", "backends"] {
@@ -62,14 +62,14 @@ impl Stand {
         for (name, bytes) in files {
             std::fs::write(folder.path().join("backends").join(name), bytes).unwrap();
         }
-        // What components of these names may do was accepted before.
+        // The permissions of components with these names were approved before.
         for name in ["mini", "other"] {
             Wat::new(name, "1").accepted_in(&folder.path().join("config"));
         }
         Self::over(folder, settings).await
     }
 
-    /// Over folders that were used before.
+    /// Creates one with existing folders.
     pub async fn over(folder: tempfile::TempDir, settings: &[(&str, &str)]) -> Self {
         let at = folder.path().join("config").display().to_string();
         let set = |name: &str| {
@@ -92,7 +92,7 @@ impl Stand {
         Self { folder, registry, reports, news }
     }
 
-    /// Ends it, as a restart does.
+    /// Stops the registry as a restart does, and returns the folders.
     pub fn end(self) -> tempfile::TempDir {
         self.folder
     }
@@ -101,19 +101,19 @@ impl Stand {
         self.folder.path().join(name)
     }
 
-    /// A file of the folder of backends.
+    /// Returns the path of a file in the folder of backends.
     pub fn file(&self, name: &str) -> std::path::PathBuf {
         self.path("backends").join(name)
     }
 
-    /// Puts a file into the folder of backends at one stroke.
+    /// Moves a file into the folder of backends atomically.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let staged = self.path("staged");
         std::fs::write(&staged, bytes).unwrap();
         std::fs::rename(staged, self.file(name)).unwrap();
     }
 
-    /// The next news of a change.
+    /// Returns the next report of a change.
     pub async fn news(&mut self) -> LoadReport {
         loop {
             match tokio::time::timeout(Duration::from_secs(30), self.news.recv())
@@ -127,7 +127,7 @@ impl Stand {
         }
     }
 
-    /// Waits until a backend serves with this version.
+    /// Waits until this version of a backend serves.
     pub async fn serves(&self, name: &str, version: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while self
@@ -146,7 +146,7 @@ impl Stand {
         assert_eq!(version_told(&guest.handle(prompt(1, 1)).await.unwrap()), version);
     }
 
-    /// Waits until so many components of a backend are kept.
+    /// Waits until this many components of a backend are kept.
     pub async fn keeps(&self, name: &str, count: usize) {
         let folder = self.path("config/state/components").join(name);
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -170,7 +170,7 @@ fn is_kept(file: &std::fs::DirEntry) -> bool {
     name.to_str().is_some_and(|name| name.ends_with(".wasm") && !name.starts_with('.'))
 }
 
-/// The digest a component has.
+/// Returns the digest of a component.
 pub fn digest(bytes: &[u8]) -> String {
     use sha2::Digest as _;
     sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -180,7 +180,7 @@ pub fn timed(input: Input) -> TimedInput {
     TimedInput { at_ms: 1.0, input }
 }
 
-/// A first prompt in this session and turn.
+/// Returns the first prompt of a session and turn.
 pub fn prompt(session: u32, turn: u32) -> Vec<TimedInput> {
     vec![timed(Input::Command(Command::StartTurn(StartTurn {
         session,
@@ -189,7 +189,7 @@ pub fn prompt(session: u32, turn: u32) -> Vec<TimedInput> {
     })))]
 }
 
-/// The answer of a guest of `support::guests` to `timer` and `start-turn`: its version.
+/// Returns the version with which a guest of `support::guests` answers `timer` and `start-turn`.
 pub fn version_told(actions: &[Action]) -> &str {
     match actions.first() {
         Some(Action::Event(event)) => match &event.kind {
@@ -200,7 +200,7 @@ pub fn version_told(actions: &[Action]) -> &str {
     }
 }
 
-/// Lets the guest do its worst, and returns how it failed and after how long.
+/// Makes the guest misbehave. Returns its failure, and how long it took.
 pub async fn provoke(guest: &mut dyn Guest) -> (GuestFailure, Duration) {
     let begun = Instant::now();
     let failure = guest.handle(vec![timed(Input::Timer(1))]).await.expect_err("it did not fail");

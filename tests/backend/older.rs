@@ -1,4 +1,5 @@
-//! Components of the contract before this one go on working, in the same program as those of today.
+//! Tests that components of the previous contract continue to work, beside those of the current
+//! one.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use super::{prompt, timed, version_told};
 use crate::support::guests::{Wat, answering};
 use crate::support::recordings::{actions, cases, inputs};
 
-/// What was shipped while 0.1 was the contract.
+/// The components that were shipped with contract 0.1.
 const SHIPPED: [&str; 7] = ["acp", "claude", "codex", "demo", "droid", "gemini", "opencode"];
 
 fn kept() -> PathBuf {
@@ -26,7 +27,7 @@ fn component(name: &str) -> Vec<u8> {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All of them in a registry, and a component of today.
+/// Starts a registry with all of them and a current component.
 async fn side_by_side(folder: &Path) -> Registry {
     for name in SHIPPED {
         std::fs::write(folder.join(format!("{name}.wasm")), component(name)).unwrap();
@@ -64,7 +65,7 @@ async fn every_backend_that_was_shipped_for_the_contract_before_does_what_it_did
     }
 }
 
-/// Tells the agent's line to a guest and returns what it does.
+/// Passes a line of the agent to a guest and returns the guest's actions.
 async fn says(guest: &mut Box<dyn Guest>, line: &str) -> Vec<Action> {
     let line = Line { proc: 1, pipe: Pipe::Stdout, text: line.to_owned(), truncated: false };
     guest.handle(vec![timed(Input::Line(line))]).await.unwrap()

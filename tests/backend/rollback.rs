@@ -1,4 +1,4 @@
-//! Components that served are kept, and put back when they are wanted.
+//! Tests that components that have served are kept, and can be restored.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use aetheel::turn::{Backend as _, Backends as _, Generation};
 use super::{Stand, digest};
 use crate::support::guests::{Wat, answering};
 
-/// A stand with `mini` 1, 2 and 3, of which 3 serves.
+/// Starts a registry with `mini` 1, 2 and 3, of which 3 serves.
 async fn third() -> Stand {
     let mut stand = Stand::new(&[], &[("mini.wasm", &answering("mini", "1"))]).await;
     stand.keeps("mini", 1).await;
@@ -45,7 +45,7 @@ async fn what_served_before_serves_again_and_twice_goes_back_twice() {
     assert!(refused.contains("no component before this one"), "{refused}");
     stand.serves("mini", "1").await;
 
-    // What was rolled back may come again, like any other.
+    // A component that was rolled back may be installed again.
     stand.put("mini.wasm", &answering("mini", "3"));
     stand.serves("mini", "3").await;
     let only: Vec<_> = fs::read_dir(stand.path("backends"))
@@ -87,7 +87,7 @@ async fn a_restart_forgets_nothing_and_a_damaged_copy_does_not_count() {
 #[tokio::test]
 async fn an_earlier_component_that_may_not_serve_is_not_put_back() {
     let mut stand = third().await;
-    // Kept, but another backend by its own word: as a hand could have put it there.
+    // The kept file contains another backend, as if somebody had copied it there.
     let other = Wat::new("other", "2").build();
     let kept = stand.path("config/state/components/mini");
     fs::remove_file(kept.join(format!("2-{}.wasm", digest(&answering("mini", "2"))))).unwrap();
@@ -95,7 +95,7 @@ async fn an_earlier_component_that_may_not_serve_is_not_put_back() {
     let refused = stand.registry.roll_back("mini", &generation(&stand)).await.unwrap_err();
     assert!(refused.contains("may not serve") && refused.contains("another backend"), "{refused}");
     assert_eq!(fs::read(stand.file("mini.wasm")).unwrap(), answering("mini", "3"));
-    // Another file came meanwhile, and does not serve.
+    // Another file was installed in the meantime, and does not serve.
     stand.put("mini.wasm", b"nonsense");
     assert!(matches!(&stand.news().await, LoadReport::Refused { .. }));
     let refused = stand.registry.roll_back("mini", &generation(&stand)).await.unwrap_err();
@@ -149,7 +149,8 @@ async fn of_several_files_the_one_that_serves_goes_back_and_must_be_the_choice_t
     stand.serves("mini", "1.0.0").await;
     stand.keeps("mini", 3).await;
     let refused = stand.registry.roll_back("mini", &generation(&stand)).await;
-    // `one.wasm` would hold 2.0.0, made for ^2; `two.wasm` is the highest of all then.
+    // `one.wasm` would then contain 2.0.0, made for ^2, and `two.wasm` would have the highest
+    // version.
     assert!(refused.as_ref().is_err_and(|why| why.contains("would not serve, but")), "{refused:?}");
     stand.serves("mini", "1.0.0").await;
 }
@@ -158,7 +159,8 @@ async fn of_several_files_the_one_that_serves_goes_back_and_must_be_the_choice_t
 async fn a_folder_that_cannot_be_written_is_named_and_a_store_that_cannot_harms_nothing() {
     let stand = third().await;
     if rustix::process::geteuid().is_root() {
-        // Nothing keeps root from writing; a folder in the place of the name to keep it under does.
+        // Permissions do not apply to root, but a folder in place of the target file prevents the
+        // write.
         let aside =
             stand.file(&format!("mini.wasm.rolled-back-{}", &generation(&stand).digest[..12]));
         fs::create_dir(aside).unwrap();

@@ -1,4 +1,5 @@
-//! A kept component serves while the file of its backend is refused, also after a restart.
+//! Tests that a kept component serves while the file of its backend is refused, also after a
+//! restart.
 
 use std::fs;
 
@@ -8,8 +9,8 @@ use aetheel::turn::{Backend as _, Backends as _};
 use super::{Stand, digest};
 use crate::support::guests::answering;
 
-/// A registry over the folders of one where `mini` 1 and then 2 served from `mini.wasm`, after
-/// `change` was made to them.
+/// Restarts a registry in whose folders `mini` 1 and then 2 served from `mini.wasm`, after `change`
+/// modified them.
 async fn restarted(settings: &[(&str, &str)], change: impl FnOnce(&std::path::Path)) -> Stand {
     let mut stand = Stand::new(&[], &[("mini.wasm", &answering("mini", "1"))]).await;
     stand.keeps("mini", 1).await;

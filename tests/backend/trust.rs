@@ -1,4 +1,4 @@
-//! Pins, signatures, and compiled code that is not ours.
+//! Tests of pins, of signatures, and of cached code that was not compiled by us.
 
 use std::fs;
 use std::io::Cursor;
@@ -35,7 +35,7 @@ fn pin(stand: &Stand, backend: &str, bytes: &[u8]) {
     .unwrap();
 }
 
-/// A signature of these bytes.
+/// Returns a signature of these bytes.
 fn sign(keys: &KeyPair, bytes: &[u8], comment: &str) -> String {
     minisign::sign(Some(&keys.pk), &keys.sk, Cursor::new(bytes), Some(comment), None)
         .unwrap()
@@ -67,7 +67,7 @@ async fn a_pin_is_for_one_backend() {
     let wanted = Distrust::PinnedAs { pinned: "other".to_owned(), name: "mini".to_owned() };
     assert_eq!(*distrust(&stand.news().await), wanted);
     assert!(stand.registry.get("mini").is_none());
-    // It is told once, however often it is looked at.
+    // It is reported once, however often the folder is scanned.
     for _ in 0..3 {
         stand.registry.rescan();
     }
@@ -81,7 +81,7 @@ async fn a_pin_is_followed_without_a_word() {
     let one = answering("mini", "1");
     let mut stand = Stand::new(&PINNED, &[("mini.wasm", &one)]).await;
     pin(&stand, "mini", &one);
-    // Nobody asks for a rescan: the file is looked at every two seconds.
+    // No rescan is requested: the file is checked every two seconds.
     assert!(matches!(&stand.news().await, LoadReport::Loaded { .. }));
 }
 
@@ -115,7 +115,7 @@ async fn only_what_a_known_key_signed_serves_and_a_late_signature_is_enough() {
     assert_eq!(*distrust(&stand.news().await), Distrust::NotOurs);
     stand.put("mini.wasm.minisig", sign(&ours, &answering("mini", "2"), "mini 2").as_bytes());
     assert_eq!(*distrust(&stand.news().await), Distrust::NotOurs, "signed, but something else");
-    // The comment is signed too.
+    // The signature covers the comment.
     stand.put(
         "mini.wasm.minisig",
         sign(&ours, &one, "mini 1").replace("mini 1", "mini 9").as_bytes(),
@@ -174,7 +174,7 @@ async fn a_rollback_asks_for_trust_again_and_brings_the_signature_along() {
     stand.serves("mini", "1").await;
     assert!(fs::read_to_string(stand.file("mini.wasm.minisig")).unwrap().contains("one"));
 
-    // The same folders, under pins: what served before is not pinned.
+    // The same folders with pins: the component that served before is not pinned.
     let folder = stand.end();
     fs::write(folder.path().join("backends/mini.wasm"), &two).unwrap();
     let text = fs::read_to_string(folder.path().join("config/backends.md")).unwrap();

@@ -1,11 +1,11 @@
-//! Several components of one backend side by side: which serves for which agent.
+//! Tests of several components of one backend, of which one is chosen by the agent's version.
 
 use aetheel::backend::{AdmissionError, LoadReport};
 
 use super::Stand;
 use crate::support::guests::{Wat, answering};
 
-/// A component for these agent versions.
+/// Builds a component for these agent versions.
 fn made_for(name: &str, version: &str, understands: &str) -> Vec<u8> {
     Wat {
         descriptor: serde_json::json!({ "understands": [understands] }),
@@ -104,7 +104,7 @@ async fn when_the_chosen_file_vanishes_another_one_serves() {
     );
     stand.serves("mini", "1.0.0").await;
     assert!(stand.registry.chosen("mini").unwrap().others.is_empty());
-    // The last one goes on serving without its file.
+    // The last component continues to serve without its file.
     std::fs::remove_file(stand.file("old.wasm")).unwrap();
     assert!(matches!(&stand.news().await, LoadReport::Vanished { .. }));
     stand.serves("mini", "1.0.0").await;
@@ -156,17 +156,17 @@ async fn of_two_files_that_cannot_stand_side_by_side_the_same_one_serves_after_a
     let taken = |report: &LoadReport| matches!(report, LoadReport::Refused { reason, .. } if matches!(**reason, AdmissionError::NameTaken { .. }));
     assert!(taken(&report), "{report:?}");
 
-    // By its name the second one would be first.
+    // By name, the second file would come first.
     let stand = Stand::over(stand.end(), &[]).await;
     stand.serves("mini", "1.0.0").await;
     assert!(stand.reports.iter().any(taken), "{:?}", stand.reports);
-    // What was put into the place of the one that served takes its place too.
+    // A file that replaces the serving one at a restart serves.
     let folder = stand.end();
     std::fs::write(folder.path().join("backends/b.wasm"), plain("1.1.0")).unwrap();
     let stand = Stand::over(folder, &[]).await;
     stand.serves("mini", "1.1.0").await;
     stand.keeps("mini", 2).await;
-    // It may have got another name meanwhile.
+    // The file may have been renamed while the gateway was down.
     let folder = stand.end();
     std::fs::rename(folder.path().join("backends/b.wasm"), folder.path().join("backends/c.wasm"))
         .unwrap();
@@ -182,7 +182,7 @@ async fn of_files_that_replace_each_other_while_one_is_loaded_the_newest_serves(
         (1..=40).map(|version| Wat::new("mini", &version.to_string()).build()).collect();
     for component in &all {
         stand.put("mini.wasm", component);
-        // Some come while the one before is read, some while it is compiled.
+        // Some files arrive while the previous one is read, some while it is compiled.
         tokio::task::yield_now().await;
     }
     stand.serves("mini", "40").await;

@@ -1,4 +1,4 @@
-//! The empty world of a guest.
+//! Tests of the empty WASI world of a guest.
 
 use aetheel::agent::Input;
 use aetheel::turn::{Backends, Guest, GuestFailure};
@@ -6,7 +6,7 @@ use aetheel::turn::{Backends, Guest, GuestFailure};
 use super::{limits, provoke, registry, timed, version_told};
 use crate::support::guests::Wat;
 
-/// The little of WASI that the guests below use.
+/// The part of WASI that the guests below use.
 const PACKAGES: &str = "
 package wasi:io@0.2.0 {
   interface error { resource error; }
@@ -49,7 +49,7 @@ fn guest(imports: &str, module: &str, on_timer: &str) -> Wat {
     }
 }
 
-/// A guest that prints two lines on stderr whenever it is told something.
+/// Builds a guest that prints two lines on stderr at every input.
 pub fn printing() -> Wat {
     let print = "(if (local.get $n) (then (call $write (call $stderr) (i32.const 800) (i32.const 26) (i32.const 700))))";
     Wat { handle: print.to_owned(), ..guest("import wasi:cli/stderr@0.2.0;", STDERR, "") }
@@ -78,7 +78,7 @@ async fn endless_printing_fills_nothing_and_is_cut_off() {
     let print = "(loop $more (call $write (call $stderr) (i32.const 800) (i32.const 26) (i32.const 700)) (br $more))";
     let (_folder, mut guest) = opened(guest("import wasi:cli/stderr@0.2.0;", STDERR, print)).await;
     let (failure, _) = provoke(&mut *guest).await;
-    // Its handles to stderr run out first: 1024 of them.
+    // The guest runs out of handles to stderr first: it can have 1024.
     assert!(matches!(failure, GuestFailure::CutOff(_) | GuestFailure::Trapped(_)), "{failure:?}");
     let one = "(local.set $in (call $stderr)) (loop $more (call $write (local.get $in) (i32.const 800) (i32.const 26) (i32.const 700)) (br $more))";
     let (_folder, mut guest) =
@@ -113,7 +113,7 @@ async fn a_sleeping_guest_is_cut_off() {
 
 #[tokio::test]
 async fn clocks_stand_still_and_random_numbers_repeat() {
-    // Traps unless the clock shows 0 and the first random number is the one of every link.
+    // Traps unless the clock shows 0 and the first random number is the same as in every link.
     let imports = "import wasi:clocks/monotonic-clock@0.2.0; import wasi:random/random@0.2.0;";
     let module = r#"(import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $now (result i64)))
         (import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))

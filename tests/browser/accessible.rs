@@ -1,4 +1,4 @@
-//! Barriers, as axe finds them: WCAG 2.2, levels A and AA.
+//! Tests of accessibility with axe: WCAG 2.2, levels A and AA.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::support::discord::{ANN, BOB, CHANNEL, OWNER};
 
 const RULES: [&str; 6] = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"];
 
-/// Looks at what is shown, in light and in dark.
+/// Checks the current page in the light and the dark scheme.
 async fn look(chrome: &Chrome, axe: &str, what: &str) {
     for scheme in ["light", "dark"] {
         chrome.scheme(scheme).await;
@@ -78,7 +78,7 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
             chrome.view(1280, 800).await;
         }
     }
-    // A turn with much in it, all unfolded, and a link to it.
+    // A turn with many parts, all unfolded, and a link that shares it.
     desk.find(&chrome, &format!("{base}/turns?q=tool"), TURN).await;
     chrome.click(TURN).await;
     chrome
@@ -93,7 +93,7 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
     chrome.open(&link).await;
     chrome.says("This is a read-only copy.").await;
     look(&chrome, &axe, "a shared turn").await;
-    // A recorded turn read with another component.
+    // A recorded turn that another component replays.
     desk.find(&chrome, &format!("{base}/turns"), TURN).await;
     chrome.click(TURN).await;
     chrome.click(MACHINE).await;
@@ -101,14 +101,14 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
     chrome.click("#with ~ button").await;
     chrome.says("The actions of all").await;
     look(&chrome, &axe, "a comparison").await;
-    // With something said, and without a part of the menu.
+    // A page with a message, and without some entries of the menu.
     chrome.open(&base).await;
     chrome.click("button.stop").await;
     chrome.says("Stopped.").await;
     look(&chrome, &axe, "what is said").await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, BOB).await;
-    // What he sees of the turns of others has no such link.
+    // This person's view of other people's turns has no such link.
     for page in PAGES.iter().filter(|page| page.name != "machine") {
         desk.show(&chrome, &base, page).await;
         let text = chrome.text().await;

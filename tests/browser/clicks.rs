@@ -1,4 +1,4 @@
-//! People who click twice, go back, or look at the same in two tabs.
+//! Tests of people who click twice, go back, or open a page in two tabs.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Desk;
 use crate::support::chrome::Chrome;
 use crate::support::discord::{ANN, CHANNEL};
 
-/// Whether something is still on its way when the second click comes.
+/// Longer than the time between two clicks, so that the first request is still pending.
 const LATENCY: Duration = Duration::from_millis(400);
 
 async fn clicks_twice_on_everything(chrome: Chrome) {
@@ -24,7 +24,7 @@ async fn clicks_twice_on_everything(chrome: Chrome) {
     chrome.double_click("button.stop").await;
     chrome.says("Stopped.").await;
     desk.local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann stopped this turn.").await;
-    // It was not taken in, so it is a prompt of its own.
+    // The running turn did not accept the message, so it is a prompt of its own.
     desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: only once")).await;
     desk.local.mention(CHANNEL, ANN, "ask make");
     desk.asked(CHANNEL).await;
@@ -33,7 +33,7 @@ async fn clicks_twice_on_everything(chrome: Chrome) {
     chrome.says("Answered.").await;
     desk.local.wait_for_message(CHANNEL, |text| text == "Done, this once.").await;
     desk.local.wait_for_message(CHANNEL, |text| text.starts_with("-# 🖥️ ann answered")).await;
-    // One more, so that whatever else was on its way is there.
+    // Another message, after which everything that was pending has arrived.
     desk.local.mention(CHANNEL, ANN, "goodbye");
     desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: goodbye")).await;
     for part in ["> 💬 only once", "ann stopped this turn", "ann answered", "You said: only once"]

@@ -1,4 +1,4 @@
-//! Words without end, names from right to left, phones and large letters.
+//! Tests of words without spaces, right-to-left names, phones and large fonts.
 
 use serde_json::json;
 
@@ -7,7 +7,8 @@ use crate::support::chrome::Chrome;
 use crate::support::discord::{CHANNEL, NOOR, OWNER};
 use crate::support::program::Installation;
 
-/// A word that no line ends in, letters from right to left, and a family of one letter.
+/// Returns text with a word that is wider than any line, right-to-left text, and an emoji of many
+/// code points.
 fn words() -> String {
     format!(
         "{} \u{645}\u{631}\u{62d}\u{628}\u{627} \u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467} {}",
@@ -16,7 +17,7 @@ fn words() -> String {
     )
 }
 
-/// What the operator's own files say is as long.
+/// Fills the operator's own files with text that is as long.
 fn with_long_files(installation: Installation) -> Installation {
     let words = words();
     let agents = format!(
@@ -31,7 +32,7 @@ fn with_long_files(installation: Installation) -> Installation {
 #[ignore = "needs Chromium: make test-browser"]
 async fn nothing_is_wider_than_a_phone_or_than_a_page_at_four_times_its_size() {
     let desk = Desk::with(with_long_files).await;
-    // 1280 pixels at 200 % and at 400 % are 640 and 320; and letters alone may be twice as large.
+    // At 200 % and 400 %, 1280 pixels become 640 and 320. The font size alone may also be doubled.
     for (letters, widths) in [(16, &[320, 640][..]), (32, &[640, 1280])] {
         let chrome = Chrome::with_font_size(letters).await;
         let base = desk.sign_in(&chrome, OWNER).await;
@@ -67,7 +68,7 @@ async fn a_name_from_right_to_left_turns_nothing_round_but_itself() {
     desk.sign_in(&chrome, NOOR).await;
     desk.local.mention(CHANNEL, NOOR, "slow 600 \u{645}\u{631}\u{62d}\u{628}\u{627}");
     chrome.says("Second 1.").await;
-    // From left to right: who, the agent, and since when.
+    // From left to right: the person, the agent, and the time.
     let lefts = "(() => {
         const head = document.querySelector('.head'), walk = document.createTreeWalker(head, NodeFilter.SHOW_TEXT), found = [];
         while (walk.nextNode()) {

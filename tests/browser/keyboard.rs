@@ -1,4 +1,4 @@
-//! People who use no mouse, and people who write while the page changes.
+//! Tests of people who use no mouse, and of people who write while the page changes.
 
 use serde_json::{Value, json};
 
@@ -6,19 +6,20 @@ use super::Desk;
 use crate::support::chrome::{Chrome, ENTER, SHIFT, TAB};
 use crate::support::discord::{ANN, BOB, CHANNEL, OTHER};
 
-/// Where the focus is: its selector's part, and whether it can be seen.
+/// Returns a selector for the focused element, and whether the element is visible.
 const FOCUS: &str = "(() => {
     const at = document.activeElement, box = at.getBoundingClientRect(), style = getComputedStyle(at);
     const inside = box.width > 0 && box.left >= 0 && box.right <= innerWidth && box.top >= 0 && box.bottom <= innerHeight;
     return [at.tagName.toLowerCase() + '.' + at.className, at === document.body || inside && style.outlineStyle !== 'none'];
 })()";
 
-/// Goes on with the tabulator until the focus is on such an element; all on the way can be seen.
+/// Presses Tab until an element with this selector has the focus. Every element on the way must be
+/// visible.
 async fn tab_to(chrome: &Chrome, wanted: &str) {
     let mut way = Vec::new();
     for _ in 0..40 {
         chrome.keys(&[TAB]).await;
-        // A smooth scroll may still be under way.
+        // A smooth scroll may still be in progress.
         let seen = chrome.wait(&format!("{FOCUS}[1] && {FOCUS}")).await;
         let name = seen[0].as_str().unwrap().to_owned();
         way.push(name.clone());
@@ -79,7 +80,7 @@ async fn words_and_focus_stay_where_they_are_while_the_page_changes() {
     chrome.type_in("half a ").await;
     chrome.eval("field.setSelectionRange(0, 4)").await;
     let here = "document.activeElement === field && field.isConnected && [field.value, field.selectionStart, field.selectionEnd]";
-    // Somebody writes, a turn ends, and a question comes, which goes to the top.
+    // While somebody types, a turn ends and a question is inserted at the top.
     desk.local.mention(CHANNEL, BOB, "and then this");
     chrome.says("and then this · bob").await;
     assert_eq!(chrome.eval(here).await, json!(["half a ", 0, 4]));
@@ -96,7 +97,7 @@ async fn words_and_focus_stay_where_they_are_while_the_page_changes() {
     chrome.type_in("sentence").await;
     assert_eq!(chrome.eval("field.value").await, "half a sentence");
 
-    // A button keeps the focus as well.
+    // A button also keeps the focus.
     chrome.keys(&[TAB, TAB]).await;
     let on_stop = "document.activeElement.className";
     assert_eq!(chrome.eval(on_stop).await, "stop");
@@ -104,7 +105,7 @@ async fn words_and_focus_stay_where_they_are_while_the_page_changes() {
     chrome.says("and this too · bob").await;
     assert_eq!(chrome.eval(on_stop).await, "stop");
 
-    // A turn that is over takes nobody's words with it.
+    // When a turn ends, text that somebody is typing is not lost.
     let stopped = desk.local.slash(CHANNEL, ANN, "stop", None);
     desk.local.answer_to(stopped).await;
     chrome.says("That turn is over. What you wrote was not sent: half a sentence").await;

@@ -1,4 +1,4 @@
-//! Turns that were: finding, reading, sharing, and stepping through them.
+//! Tests of finished turns: finding, reading, sharing, and stepping through them.
 
 use super::{Desk, TURN};
 use crate::support::chrome::{Chrome, ENTER};
@@ -87,7 +87,7 @@ async fn steps_through(chrome: Chrome, keys: bool) {
     if keys {
         chrome.keys(&["\u{e012}"]).await;
         chrome.wait("document.querySelector('#at')?.innerText === '2'").await;
-        // Arrows in a field are the field's.
+        // In a text field, arrow keys move the cursor.
         chrome.click("#words").await;
         chrome.keys(&["\u{e014}"]).await;
         assert_eq!(step().await, "2");
@@ -100,7 +100,7 @@ async fn steps_through(chrome: Chrome, keys: bool) {
     chrome.says("One tool worked, one did not.").await;
     chrome.click("#with option:last-child").await;
     chrome.click("#with ~ button").await;
-    // The page loads itself again while the other component reads.
+    // The page reloads itself while the other component replays the turn.
     chrome.says("The actions of all").await;
     chrome.says("With both versions:").await;
 }

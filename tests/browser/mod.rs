@@ -1,5 +1,5 @@
-//! The dashboard in a real browser: Chromium without a screen, the real program, a local Discord and
-//! the scripted agent behind it. `make test-browser` installs what it needs and runs it.
+//! Tests of the dashboard in a real browser: headless Chromium, the real program, a local Discord
+//! and the scripted agent. `make test-browser` installs everything and runs the tests.
 
 mod accessible;
 mod clicks;
@@ -19,23 +19,23 @@ use crate::support::chrome::Chrome;
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, NOOR, OTHER, THREAD, room};
 use crate::support::program::{Installation, LIMIT, Program};
 
-/// A page of somebody who is signed in.
+/// A page for a person who is signed in.
 struct Page {
-    /// What its pictures are called.
+    /// The name of its screenshots.
     name: &'static str,
     at: At,
-    /// Only owners have it.
+    /// Whether only owners have it.
     of_owners: bool,
 }
 
 enum At {
     Path(&'static str),
-    /// Where links lead from a page: the selector of one on each.
+    /// Reached by links from a page: the selector of the link on each page.
     Links(&'static str, &'static [&'static str]),
 }
 
-/// Every page there is. A new one is a line here: it is looked at for barriers, in light and dark, on
-/// a phone, with large letters and with what hostile people write, and has its picture taken.
+/// All pages. Each is tested for accessibility in light and dark, on a phone, with large fonts and
+/// with hostile texts, and has a screenshot. To add a page, add a line.
 const PAGES: &[Page] = &[
     Page { name: "now", at: At::Path("/"), of_owners: false },
     Page { name: "transcripts", at: At::Path("/turns"), of_owners: false },
@@ -49,15 +49,15 @@ const PAGES: &[Page] = &[
     Page { name: "health", at: At::Path("/health"), of_owners: true },
 ];
 
-/// The link to a turn in the list of those that ended, that to its steps, and that to the next of
-/// these of which people saw something.
+/// Selectors of the link to a turn in the list of finished turns, the link to its steps, and the
+/// link to the next step that people saw.
 const TURN: &str = "main td a[href^='/turns/']";
 const MACHINE: &str = "main a[href$='/machine']";
 const SEEN: &str = "nav.steps li:nth-child(5) a";
 
 /// A gateway with a dashboard.
 struct Desk {
-    // Ended in this order.
+    // Stopped in the order of the fields.
     bot: Program,
     installation: Installation,
     local: LocalDiscord,
@@ -75,8 +75,8 @@ impl Desk {
         Self { bot, installation, local }
     }
 
-    /// Signs somebody in as they do it: with a link from Discord and its button. Returns the address
-    /// of the dashboard.
+    /// Signs a person in with a link from Discord and its button. Returns the address of the
+    /// dashboard.
     async fn sign_in(&self, chrome: &Chrome, user: u64) -> String {
         let link = link(&self.local, CHANNEL, user).await;
         chrome.open(&link).await;
@@ -98,7 +98,7 @@ impl Desk {
         chrome.open(&address).await;
     }
 
-    /// Opens a page, again until it has such a link; returns where that leads.
+    /// Reloads a page until it has such a link. Returns the link's target.
     async fn find(&self, chrome: &Chrome, address: &str, css: &str) -> String {
         let mut looks = tokio::time::interval(Duration::from_millis(200));
         let found = tokio::time::timeout(LIMIT, async {
@@ -114,7 +114,7 @@ impl Desk {
         found.await.unwrap_or_else(|_| panic!("no {css} at {address}"))
     }
 
-    /// Has something of every kind run and wait; `words` are in all of it.
+    /// Starts running and waiting turns of every kind, all with `words` in their texts.
     async fn busy(&self, words: &str) {
         let local = &self.local;
         for (channel, user, prompt) in [
@@ -133,7 +133,7 @@ impl Desk {
         }
     }
 
-    /// Waits until a question stands in a channel.
+    /// Waits until a question is shown in a channel.
     async fn asked(&self, channel: u64) {
         let shown = |local: &LocalDiscord| {
             local.messages(channel).into_iter().find(|message| local.asks(message.id))
@@ -141,7 +141,7 @@ impl Desk {
         self.local.wait_for("a question", shown).await;
     }
 
-    /// The messages of the bot in the first channel that contain this.
+    /// Returns the number of the bot's messages in the first channel that contain `part`.
     fn told(&self, part: &str) -> usize {
         self.local.texts(CHANNEL).iter().filter(|text| text.contains(part)).count()
     }

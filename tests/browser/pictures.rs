@@ -1,5 +1,5 @@
-//! Pictures of all pages, for the documentation: `UPDATE_SCREENSHOTS=1 make test-browser` writes them
-//! to `docs/images`, with `pngquant`, if what pages look like has changed.
+//! Screenshots of all pages for the documentation. `UPDATE_SCREENSHOTS=1 make test-browser` writes
+//! them to `docs/images` with `pngquant` if the pages look different.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,14 +9,15 @@ use super::{Desk, PAGES};
 use crate::support::chrome::Chrome;
 use crate::support::discord::{ANN, BOB, CHANNEL, OTHER, OWNER};
 
-/// A desktop and a phone: what its pictures are called, width, height, scheme.
+/// A desktop and a phone: suffix of the screenshots, width, height, colour scheme.
 const VIEWS: [(&str, u32, u32, &str); 2] =
     [("", 1280, 800, "light"), ("-phone", 390, 844, "light")];
-/// Most bytes of a picture, and of all.
+/// Maximum number of bytes of a screenshot, and of all of them.
 const MOST: usize = 100 << 10;
 const ALL: usize = 600 << 10;
 
-/// Every time of day is this one, and the test's folder is one that somebody could have.
+/// Replaces every time and the test's folder by fixed values, so that screenshots only change with
+/// the pages.
 const SAME: &str = r"(() => {
     document.querySelectorAll('time').forEach((time) => { time.textContent = '09:41'; });
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -26,7 +27,7 @@ const SAME: &str = r"(() => {
     return document.documentElement.scrollHeight;
 })()";
 
-/// The same picture with few colours, as flat pages have.
+/// Reduces the number of colours of a screenshot.
 fn small(picture: &[u8]) -> Vec<u8> {
     let mut child = Command::new("pngquant")
         .args(["--speed", "1", "--strip", "48", "-"])

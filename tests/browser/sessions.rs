@@ -1,4 +1,4 @@
-//! Sessions that end, and gateways that go, while a page is open.
+//! Tests of sessions that end, and of gateways that stop, while a page is open.
 
 use rustix::process::Signal;
 
@@ -62,7 +62,7 @@ async fn while_discord_says_nothing_a_page_tries_again_until_it_does() {
     chrome.wait(&format!("{seconds} !== {before}")).await;
 }
 
-/// More than the connections that a browser opens to a host.
+/// More windows than the connections that a browser opens to one host.
 const WINDOWS: usize = 8;
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn more_windows_than_a_browser_has_connections_follow_and_can_be_used() {
         chrome.says("Second 1.").await;
         windows.push(window);
     }
-    // A page that follows sees what comes next without being loaded again.
+    // A page with live updates shows new text without being reloaded.
     let seconds = "document.querySelector('.live').innerText";
     for window in &windows {
         chrome.switch(window).await;

@@ -1,4 +1,4 @@
-//! Watching, stopping, steering and answering, as people do it with a mouse.
+//! Tests of watching, stopping, steering and answering with a mouse.
 
 use super::Desk;
 use crate::support::chrome::Chrome;
@@ -48,7 +48,7 @@ async fn questions_are_answered_with_buttons_and_fields_and_discord_shows_who() 
     chrome.click(".question input[id$='-0-0']").await;
     chrome.click(".question input[id$='-1-1']").await;
     chrome.click(".question input[id$='-1-3']").await;
-    // What is chosen stays when the page changes.
+    // A selected option stays selected when the page changes.
     desk.local.mention(CHANNEL, BOB, "and then this");
     chrome.says("and then this · bob").await;
     chrome.click(".question button.main").await;

@@ -1,4 +1,4 @@
-//! People whose browser runs no script.
+//! Tests of people whose browser runs no scripts.
 
 use super::Desk;
 use crate::support::chrome::Chrome;

@@ -1,4 +1,4 @@
-//! What each command says, to people and to programs, and its exit codes.
+//! Tests of each command's output, for people and for programs, and of its exit codes.
 
 use std::fs;
 
@@ -129,7 +129,7 @@ fn test_names_the_line_and_the_field_of_what_differs() {
     let passed = bench.run(&["test", component, "cases"]);
     assert_eq!(passed.code, Some(0), "{passed:?}");
     passed.says("2 of 2 passed");
-    // The agent says it otherwise than agreed on.
+    // The agent prints something other than the agreed output.
     let recording = fs::read_to_string(bench.case("plain")).unwrap();
     let said =
         recording.lines().position(|line| line.contains("\\\"role\\\":\\\"assistant\\\"")).unwrap();
@@ -165,7 +165,7 @@ fn test_names_the_line_and_the_field_of_what_differs() {
         (Some(said as u64 + 1), Some("content"))
     );
     assert_eq!((json["passed"].as_u64(), json["failed"].as_u64()), (Some(1), Some(1)));
-    // What comes now is agreed on from now on.
+    // The new actions become the agreed ones.
     let updated = bench.run(&["test", component, "cases", "--update"]);
     assert_eq!(updated.code, Some(0), "{updated:?}");
     updated.says("new ");

@@ -1,4 +1,4 @@
-//! Guests that misbehave on purpose, and the rule that catches each.
+//! Tests of guests that misbehave on purpose, and of the rule that detects each.
 
 use aetheel::agent::{Action, Outcome, SessionReady, Spawn, TurnDone, Value};
 use serde_json::json;
@@ -38,7 +38,7 @@ fn done() -> Action {
     })
 }
 
-/// Starts its agent and ends the turn with it; remembers nothing.
+/// Starts its agent and ends the turn with it, without any memory.
 pub(super) fn forgetful() -> Wat {
     Wat {
         on_start: Some(vec![spawn("evil", &[])]),
@@ -54,7 +54,7 @@ fn checked(wat: &Wat) -> Done {
     done
 }
 
-/// The findings of a rule.
+/// Returns the findings of a rule.
 fn found(wat: &Wat, rule: &str) -> Vec<serde_json::Value> {
     let done = checked(wat);
     let all = done.findings();

@@ -1,5 +1,5 @@
-//! The time machine over recordings: real ones of a shipped backend as a gateway writes them, and
-//! some that are damaged, cut or of several turns.
+//! Tests of stepping through recorded turns: recordings of a shipped backend as a gateway writes
+//! them, and recordings that are damaged, truncated or contain several turns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,11 +58,11 @@ fn film(text: &str, turn: &str) -> Result<Film, String> {
     Film::open(file, turn)
 }
 
-/// What a film tells up to a step, folded.
+/// Folds the actions of a turn up to a step.
 fn folded(film: &Film, upto: usize, other: Option<&Reading>) -> Transcript {
     let (mut told, mut done) = (Transcript::default(), false);
     retell(film, upto, other, |action| match action {
-        // What comes after the end is dropped.
+        // Actions after the end of the turn are ignored.
         _ if done || film.is_ours(action) != Some(true) => {}
         Action::Event(event) => told.apply(&event.kind),
         Action::TurnDone(_) => done = true,
@@ -72,7 +72,7 @@ fn folded(film: &Film, upto: usize, other: Option<&Reading>) -> Transcript {
     told
 }
 
-/// Another component's reading, once it is there.
+/// Waits for another component's replay of a turn.
 async fn compared(machine: &Machine, film: &Arc<Film>, turn: &str, digest: &str) -> Compared {
     loop {
         match machine.compare(film, turn, "claude", digest).await {
@@ -144,7 +144,7 @@ async fn every_recording_ends_as_its_replay_does_and_its_own_component_finds_no_
             continue;
         }
         seen += 1;
-        // As a gateway tells them: several in one call.
+        // As in a gateway: several inputs in one call.
         let replayed = replay(&*backend, entries, Batches::Of(3)).await.unwrap();
         let mut all = vec![turn("ab12", first.session, first.turn)];
         let mut steps = replayed.steps.iter().peekable();
@@ -253,7 +253,8 @@ fn of_turns_that_share_an_agent_only_this_ones_part_is_told() {
             None => "hidden".to_owned(),
         })
         .collect();
-    // Of inputs that were answered together nobody can tell whose each is.
+    // If inputs of several turns were processed in one call, it is unknown to which turn each
+    // belongs.
     let wanted =
         ["start", "before", "hidden", "hidden", "mine too", "hidden", "hidden", "alone again"];
     assert_eq!(told, wanted);

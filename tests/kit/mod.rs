@@ -1,4 +1,4 @@
-//! The kit: every command through the real program, against the shipped components, their
+//! Tests of the kit: every command through the real program, with the shipped components, their
 //! recordings, and guests that misbehave on purpose.
 
 mod commands;
@@ -25,7 +25,7 @@ pub struct Bench {
     pub component: PathBuf,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,
@@ -45,12 +45,12 @@ impl Bench {
         Self::of(&wat.build())
     }
 
-    /// A shipped component with the recordings of its fixtures whose names fit.
+    /// Uses a shipped component, with the recordings of its fixtures whose names `fits` accepts.
     pub fn shipped(name: &str, fits: impl Fn(&str) -> bool) -> Self {
         Self::with_cases(&built(&format!("{name}.wasm")), name, fits)
     }
 
-    /// A component with those cases of a backend whose names fit, in `cases` beside it.
+    /// Uses a component, with the recordings of a backend whose names `fits` accepts in `cases`.
     pub fn with_cases(wasm: &[u8], backend: &str, fits: impl Fn(&str) -> bool) -> Self {
         let bench = Self::of(wasm);
         std::fs::create_dir(bench.folder.path().join("cases")).unwrap();
@@ -67,8 +67,8 @@ impl Bench {
         self.folder.path().join("cases").join(format!("{name}.jsonl"))
     }
 
-    /// Tries it as a contributor would: `test` passes all recordings, at least so many, and
-    /// `check`, with every `step`th of them, finds nothing.
+    /// Tests the component as a contributor would: `test` passes for all recordings, of which there
+    /// are at least `least`, and `check` finds nothing with every `step`th of them.
     pub fn passes(&self, least: usize, step: usize) {
         let tested = self.run(&["test", self.component(), "cases", "--json"]);
         assert_eq!(tested.code, Some(0), "{tested:?}");
@@ -86,7 +86,7 @@ impl Bench {
         assert!(areas[0]["trials"].as_u64().unwrap() > 12 * cases.len() as u64, "{areas}");
     }
 
-    /// `aetheel backend COMMAND`, run in the folder.
+    /// Runs `aetheel backend COMMAND` in the folder.
     pub fn run(&self, arguments: &[&str]) -> Done {
         self.run_with(arguments, &[])
     }
@@ -122,7 +122,7 @@ impl Done {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The findings of `check --json`.
+    /// Returns the findings of `check --json`.
     pub fn findings(&self) -> Vec<Value> {
         let areas = self.json();
         areas["areas"]

@@ -1,4 +1,5 @@
-//! The recordings a component brings along (`X.cases` beside `X.wasm`) decide whether it is loaded.
+//! Tests that the recordings of a component (`X.cases` beside `X.wasm`) decide whether it is
+//! loaded.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use crate::support::built;
 use crate::support::recordings::{case, copy};
 
-/// A backends folder with Gemini's component and a recording of its own.
+/// Creates a backends folder with Gemini's component and a recording for it.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let cases = folder.path().join("gemini.cases");
@@ -46,7 +47,7 @@ async fn loaded(folder: &Path) -> Result<(), String> {
 async fn a_component_that_reads_its_recordings_as_agreed_is_loaded() {
     let folder = folder();
     loaded(folder.path()).await.unwrap();
-    // Without anything agreed on it must only end its turns.
+    // Without agreed actions, the component must only end its turns.
     fs::remove_file(folder.path().join("gemini.cases/plain.actions.jsonl")).unwrap();
     loaded(folder.path()).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Recording a real program by hand, and what one does with the recording next.
+//! Tests of recording a real program by hand, and of using the recording.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{Bench, done};
 use crate::support::built;
 
-/// Prints what Gemini CLI prints, and what it was given.
+/// Prints the same lines as Gemini CLI, and the prompt it received.
 const AGENT: &str = r#"#!/bin/sh
 read prompt
 echo '{"type":"init","timestamp":"2026-01-01T00:00:00.000Z","session_id":"7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11","model":"m"}'
@@ -81,7 +81,7 @@ fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
         .iter()
         .filter_map(|what| if let What::Host(note) = what { Some(note.as_str()) } else { None })
         .collect();
-    // Its end as well, unless the agent left before it came.
+    // The end of stdin is recorded too, unless the agent ended before.
     assert_eq!(told[0], "stdin: hello\n");
     assert!(
         matches!(whats[whats.len() - 2], What::In(Input::Exited(exited)) if exited.how == Exit::Code(0) && exited.stderr_tail.contains("a warning"))
@@ -154,7 +154,8 @@ fn an_agent_that_lives_on_is_recorded_turn_by_turn() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // All at once: what belongs to a turn waits for the end of the one before, and so does the end.
+    // Everything is written at once. The lines of a turn wait until the previous turn has ended,
+    // and so does the end of stdin.
     child.stdin.take().unwrap().write_all(b"one\n/turn Second\ntwo\n/turn Third\nthree").unwrap();
     let recorded = done(child.wait_with_output().unwrap());
     assert_eq!(recorded.code, Some(0), "{recorded:?}");
@@ -266,7 +267,7 @@ fn findings_about_a_recording_made_by_hand_are_stable_json() {
     );
 }
 
-/// A parser that misses the agent's answer, as one with a misspelt field name does.
+/// A parser that misses the agent's answer, like one with a misspelt field name.
 #[test]
 fn an_answer_that_the_component_does_not_read_fails_the_check_and_stands_in_the_replay() {
     let bench = Bench::wat(&super::hostile::forgetful());

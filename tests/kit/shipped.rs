@@ -1,4 +1,4 @@
-//! The shipped components pass everything the kit asks of a contributor's.
+//! Tests that the shipped components fulfil everything that the kit demands of contributors.
 
 use super::Bench;
 

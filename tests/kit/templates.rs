@@ -1,5 +1,5 @@
-//! What `aetheel backend new` writes: every project builds with its toolchain and passes its own
-//! test, offline.
+//! Tests of `aetheel backend new`: every project builds with its toolchain and passes its own test,
+//! offline.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -29,15 +29,15 @@ fn said(output: &Output) -> String {
     )
 }
 
-/// The folder of programs of a toolchain of `scripts/toolchain`; none: it is not installed here.
-/// Rust is what this was built with.
+/// Returns the folder of programs of a toolchain of `scripts/toolchain`, or `None` if it is not
+/// installed. Rust projects use the toolchain of this build.
 fn bin_of(toolchain: &str) -> Option<String> {
     if toolchain.is_empty() {
         return Some(String::new());
     }
     let toolchains = std::env::var("TOOLCHAINS")
         .map_or_else(|_| root().join("target/toolchains"), PathBuf::from);
-    // Folders have versions behind the names.
+    // The names of folders end with versions.
     let version = |name: &str| name.strip_prefix(toolchain)?.strip_prefix('-')?.chars().next();
     let is = |name: &str| {
         version(name).is_some_and(|first| first.is_ascii_digit()) && !name.contains("part")
@@ -50,7 +50,7 @@ fn bin_of(toolchain: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bin.stdout).trim().to_owned())
 }
 
-/// Projects in Rust share the folder of what they build.
+/// Rust projects share one target folder.
 pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) {
@@ -66,21 +66,22 @@ fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) 
     let _one =
         (lang == "rust").then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
     let make = format!("AETHEEL={}", aetheel().display());
-    // Where npm would have put the compilers.
+    // The folder where npm would have installed the compilers.
     let modules = format!("BIN={bin}");
     let first = ["make", "test", make.as_str(), modules.as_str()];
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
     for command in std::iter::once(&first[..]).chain(also.iter().copied()) {
         let mut process = Command::new(command[0]);
         process.args(&command[1..]).current_dir(&project).env("PATH", &path);
-        // Cargo's, so that nothing is built twice; without the flags of this build.
+        // Shares Cargo's target folder, so that nothing is built twice, and ignores the flags of
+        // this build.
         process
             .env("CARGO_TARGET_DIR", root().join("target/guests"))
             .env("CARGO_NET_OFFLINE", "true")
             .env_remove("RUSTFLAGS");
-        // Where npm's packages are, which would be fetched otherwise.
+        // The folder of npm's packages, which would otherwise be downloaded.
         process.env("BIN", path.split(':').next().unwrap());
-        // What their compilers keep, likewise.
+        // The same for the caches of their compilers.
         process.env("ZIG_GLOBAL_CACHE_DIR", root().join("target/toolchains/zig-cache"));
         process.env("GOCACHE", root().join("target/toolchains/go-cache")).env("GOPROXY", "off");
         let output = process.output().unwrap();
@@ -98,7 +99,7 @@ macro_rules! templates {
         }
     )* };
 }
-// A line for every language and kind; the third column is the name `scripts/toolchain` knows.
+// One line for every language and kind. The third column is the name in `scripts/toolchain`.
 templates! {
     a_new_one_shot_backend_in_rust_builds_and_passes_its_test: "rust", "one-shot", "", &[&["cargo", "test"]];
     a_new_live_backend_in_rust_builds_and_passes_its_test: "rust", "live", "", &[&["cargo", "test"]];

@@ -1,4 +1,4 @@
-//! The tutorial, command by command, as its reader would type it.
+//! Runs the tutorial, command by command, as a reader would type it.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use crate::support::program::aetheel;
 
-/// A fenced block: what stands behind the backticks, and its lines.
+/// Returns the fenced blocks of a page: the text after the backticks, and the lines.
 fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, Vec<String>)> = None;
@@ -21,7 +21,7 @@ fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
     blocks
 }
 
-/// Runs a command and returns what it said; panics when it fails.
+/// Runs a command and returns its output. Panics if it fails.
 fn run(command: &str, folder: &Path) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let programs = aetheel().parent().unwrap().display().to_string();
@@ -31,8 +31,8 @@ fn run(command: &str, folder: &Path) -> String {
         .current_dir(folder)
         .env("PATH", path)
         .env("CACHE_DIR", folder.join("cache"))
-        // Built where the guests are, so that nothing is built twice; without the flags of this
-        // build.
+        // Shares the target folder of the guests, so that nothing is built twice, and ignores the
+        // flags of this build.
         .env("CARGO_TARGET_DIR", root.join("target/guests"))
         .env("CARGO_NET_OFFLINE", "true")
         .env_remove("RUSTFLAGS")

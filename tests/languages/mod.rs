@@ -1,6 +1,6 @@
-//! The same backend in other languages (`languages/`): the components that `make languages` builds
-//! make of every recording, of every way a turn may begin and end, and of output no agent ever
-//! printed, what the shipped one makes of it; and they pass the kit.
+//! Tests of the same backend in other languages (`languages/`). The components that `make
+//! languages` builds return the same actions as the shipped one for every recording, for every way
+//! a turn may begin and end, and for output that no agent ever printed. They also pass the kit.
 
 mod scripted;
 
@@ -26,8 +26,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The component of a language; none where its toolchain could not be had, which `make languages`
-/// has said why.
+/// Returns the component of a language, or `None` if its toolchain is not available, which `make
+/// languages` has reported.
 fn component(lang: &str) -> Option<Vec<u8>> {
     let path = root().join("target/languages").join(format!("{lang}.wasm"));
     match std::fs::read(&path) {
@@ -46,15 +46,15 @@ fn component(lang: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Keeps what it compiled, for all tests: an interpreter is many seconds of work, on a busy machine
-/// minutes.
+/// Creates an engine with a cache that all tests share: compiling an interpreter takes many
+/// seconds, or minutes on a busy machine.
 fn engine() -> Engine {
     let limits = Limits { compile: std::time::Duration::from_secs(600), ..Limits::default() };
     Engine::new(&limits, Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends")))
         .unwrap()
 }
 
-/// Admits a component as the gateway does, and says what it is.
+/// Admits a component as the gateway does.
 async fn admitted(wasm: Vec<u8>) -> Arc<dyn Backend> {
     let backends = tempfile::tempdir().unwrap();
     std::fs::write(backends.path().join("gemini.wasm"), wasm).unwrap();
@@ -80,7 +80,7 @@ fn same(is: &[Action], expected: &[Action], what: &str) {
     assert_eq!(is.len(), expected.len(), "{what}");
 }
 
-/// The recordings of one-shot runs.
+/// Returns the recordings of one-shot runs.
 fn runs() -> Vec<Case> {
     let mut cases = cases("gemini");
     cases.retain(|case| !name("gemini", case).starts_with("live-"));
@@ -90,7 +90,7 @@ fn runs() -> Vec<Case> {
 
 fn passes_the_kit(lang: &str) {
     let Some(wasm) = component(lang) else { return };
-    // An interpreter takes its time over thousands of trials.
+    // An interpreter needs a long time for thousands of attempts.
     Bench::with_cases(&wasm, "gemini", |case| !case.starts_with("live-")).passes(40, 8);
 }
 
@@ -99,7 +99,7 @@ async fn same_as_shipped(lang: &str) {
     let (backend, shipped) = (admitted(wasm).await, admitted(built("gemini.wasm")).await);
     for (what, inputs) in turns().into_iter().chain(garbled()) {
         let mut expected = told(&*shipped, &inputs).await.unwrap();
-        // The examples do not report fields that are missing.
+        // The examples do not report missing fields.
         expected.retain(|action| !reports_a_missing_field(action));
         let is =
             told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
@@ -149,7 +149,7 @@ fn exited(how: Exit, stderr: &str) -> Input {
     Input::Exited(Exited { proc: 1, how, stderr_tail: stderr.to_owned() })
 }
 
-/// Every way a turn may begin and end.
+/// Returns every way in which a turn may begin and end.
 fn turns() -> Vec<(String, Vec<TimedInput>)> {
     let file = || Attachment {
         blob: 1,
@@ -353,7 +353,7 @@ fn turns() -> Vec<(String, Vec<TimedInput>)> {
         .collect()
 }
 
-/// Lines that Gemini CLI might print one day.
+/// Returns lines that Gemini CLI might print in a future version.
 fn lines() -> Vec<String> {
     let said = |message: &str| {
         format!(
@@ -423,7 +423,8 @@ fn lines() -> Vec<String> {
     lines
 }
 
-/// Recorded output, each line cut, doubled, dropped or with a byte changed; the same on every run.
+/// Returns recorded output with each line cut, doubled, dropped or with a byte changed. The result
+/// is the same in every run.
 fn garbled() -> Vec<(String, Vec<TimedInput>)> {
     let mut seed = 7_u64;
     let mut dice = move |sides: usize| {
@@ -467,7 +468,7 @@ fn garbled() -> Vec<(String, Vec<TimedInput>)> {
     cases
 }
 
-/// What only somebody who wants to break a parser prints.
+/// Returns lines that are meant to break a parser.
 fn hostile() -> Vec<(&'static str, String)> {
     let tool = |parameters: &str| {
         format!(

@@ -1,5 +1,5 @@
-//! The backend in Python through the real program: a turn, and a mistake in the backend that its
-//! author can find.
+//! Tests of the backend in Python with the real program: a turn, and a mistake in the backend that
+//! its author can find.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,14 +15,14 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::Installation;
 use crate::support::recordings::{case, inputs};
 
-/// Compiles it into the cache all tests share: an interpreter takes longer than a test waits for
-/// the program to be ready.
+/// Compiles it into the cache that all tests share. Compiling an interpreter takes longer than
+/// tests wait for the program to be ready.
 async fn compiled(wasm: &Path) {
     super::engine().inspect(wasm).await.unwrap();
 }
 
-/// An installation that has this backend, and an agent that prints what Gemini CLI did when it was
-/// recorded.
+/// Creates an installation with this backend, and an agent that prints the recorded output of
+/// Gemini CLI.
 async fn recorded(local: &LocalDiscord, wasm: &[u8], run: &str) -> Installation {
     let installation =
         installed(local).with("AGENT_BACKEND", "gemini").with("GEMINI_API_KEY", "none");
@@ -41,13 +41,13 @@ async fn recorded(local: &LocalDiscord, wasm: &[u8], run: &str) -> Installation 
     let path = format!("{}:/usr/bin:/bin", bin.display());
     let installation =
         installation.with("PATH", &path).with("AGENT_READ", &stdout.display().to_string());
-    // It keeps no list of tools, as the shipped one does.
+    // The component does not have the shipped one's list of tools.
     let approved = installation.run(&["backend", "approve", "gemini", "--yes"], "").await;
     assert_eq!(approved.code, 0, "{}", approved.stderr);
     installation
 }
 
-/// What the agent printed.
+/// Returns the output of the agent.
 fn printed(case: &Case) -> String {
     let text = |timed: TimedInput| match timed.input {
         Input::Line(line) if line.pipe == Pipe::Stdout => Some(line.text + "\n"),
@@ -56,7 +56,7 @@ fn printed(case: &Case) -> String {
     inputs(case).into_iter().filter_map(text).collect()
 }
 
-/// The backend with a mistake in it, built again where its sources changed.
+/// Builds the backend with a mistake in it, if its sources have changed.
 fn mistaken() -> Vec<u8> {
     let sources = [
         "languages/python/app.py",

@@ -1,4 +1,4 @@
-//! Questions of the agent and messages of people, in the middle of a turn.
+//! Tests of the agent's questions and of people's messages during a turn.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{ALLOW, Bench, Seen};
 use crate::support::lasting::{Sitting, Told};
 use crate::support::scripted::Agent;
 
-/// Asks about every prompt and answers with what it was told.
+/// An agent that asks about every prompt and answers with the decision.
 async fn asking(agent: Agent, opened: std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
     let mut sitting = Sitting::new(agent, &opened);
     let mut open = None;

@@ -1,5 +1,5 @@
-//! HTTP and server-sent events with an agent that listens: only there, as the host says who it is,
-//! whatever comes back.
+//! Tests of HTTP and server-sent events with an agent that listens: requests go only there, with
+//! the host's credentials, whatever the agent returns.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,8 +23,8 @@ use tokio::sync::{mpsc, watch};
 use super::{Follower, LIMIT};
 use crate::support::scripted::{Agent, ScriptedLauncher, host};
 
-/// Starts an agent that listens, makes its calls, and ends the turn when as much came back as it
-/// waits for.
+/// Starts an agent that listens, makes the calls, and ends the turn after the expected number of
+/// inputs.
 struct Caller {
     descriptor: Descriptor,
     generation: Generation,
@@ -111,7 +111,8 @@ impl Guest for CallerGuest {
     }
 }
 
-/// Serves on the port it was given until it is told to stop; `password` is what the host says.
+/// Serves on the given port until it is stopped. `password` returns the credentials that it
+/// received.
 async fn listening(mut agent: Agent) {
     let port = agent.launch.arguments[1].to_str().unwrap().to_owned();
     let password =
@@ -171,7 +172,8 @@ fn respond(path: &str, headers: &HeaderMap, body: &Bytes, password: &str) -> Res
     }
 }
 
-/// Serves one stream of events, and is lost with its holder a moment after the stream has ended.
+/// Serves one stream of events. A moment after the stream has ended, the agent is lost with its
+/// holder.
 async fn lost_after_a_stream(agent: Agent) {
     let port = agent.launch.arguments[1].to_str().unwrap().to_owned();
     let (ended_tx, mut ended) = mpsc::unbounded_channel();
@@ -193,13 +195,13 @@ async fn lost_after_a_stream(agent: Agent) {
     agent.exit(Exit::Unknown, "").await;
 }
 
-/// Returns what the guest hears in answer to its calls.
+/// Returns the guest's inputs after it made these calls.
 async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
     turn(listening, calls, (wait_for, Outcome::Completed)).await.0
 }
 
-/// Runs a turn whose guest makes these calls, and ends the turn so when as much came back. Returns
-/// what the guest hears in answer, and the turn's result.
+/// Runs a turn whose guest makes these calls and ends the turn with `outcome` after this many
+/// inputs. Returns these inputs and the turn's result.
 async fn turn<F>(
     agent: fn(Agent) -> F,
     calls: Vec<Action>,
@@ -367,7 +369,7 @@ async fn an_agent_lost_with_its_holder_has_not_failed_because_its_stream_ended_f
     assert!(result.orphaned, "{:?}", result.ending);
 }
 
-/// Proxies are settings of a process, so the tests above run once more in one of its own.
+/// Proxies are settings of a process, so the tests above also run in a process of their own.
 #[test]
 fn no_request_and_no_stream_goes_through_a_proxy() {
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! How links are kept, shared, lost, replaced and ended.
+//! Tests of how links are kept, shared, lost, replaced and ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,14 +43,14 @@ async fn a_forgotten_conversation_gets_a_fresh_agent_and_the_old_one_leaves_firs
     bench.turn(7, None, "one").await;
     bench.turn(7, None, "two").await;
     assert_eq!((bench.launches(), bench.links.count()), (2, 1));
-    // Another session, chosen by hand.
+    // Another session, chosen by a user.
     bench.turn(7, Some("n-older"), "three").await;
     assert_eq!((bench.launches(), bench.opened().pop().unwrap()), (3, "n-older 1".to_owned()));
 }
 
 #[tokio::test]
 async fn conversations_share_one_agent_and_do_not_mix() {
-    // Answers only when both have asked, the second one first.
+    // Answers only when both prompts have arrived, the second one first.
     let bench = Bench::new(
         "link",
         |_| {},
@@ -293,7 +293,7 @@ async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_t
     assert!(matches!(deaf.sees().await, Seen::Event));
     deaf.stop.send(Some(StopReason::User)).unwrap();
     assert_eq!(deaf.end().await.ending, Ending::Interrupted);
-    // Not on the agent that does not listen.
+    // Not with the agent that ignores the stop.
     assert_eq!(bench.turn(7, None, "other").await.text, "other (by 1)");
     assert_eq!(bench.launches(), 2);
     release.send(true).unwrap();
@@ -323,14 +323,15 @@ async fn the_agent_of_a_conversation_moves_to_a_new_generation_or_another_resume
     bench.backends.replace(LastingBackend::new("session", 2));
     let moved = bench.turn(7, Some(native(&first)), "two").await;
     assert_eq!((moved.text.as_str(), bench.launches(), bench.opened().len()), ("two (by 2)", 1, 1));
-    // This one takes over nothing.
+    // This generation cannot take over links.
     let mut third = LastingBackend::new("session", 3);
     third.loads = false;
     bench.backends.replace(third);
     let resumed = bench.turn(7, Some(native(&first)), "three").await;
     assert_eq!((resumed.text.as_str(), bench.launches()), ("three (by 3)", 2));
     assert_eq!((bench.opened().pop().unwrap(), bench.links.count()), ("n-1 1".to_owned(), 1));
-    // Another conversation is none to go on with, whatever the new generation could take over.
+    // Another session always needs a new link, whether or not the new generation could take over
+    // the old one.
     bench.backends.replace(LastingBackend::new("session", 4));
     let other = bench.turn(7, Some("n-older"), "four").await;
     assert_eq!(
@@ -346,7 +347,7 @@ async fn a_shared_agent_moves_to_a_new_generation_or_drains() {
     bench.backends.replace(LastingBackend::new("link", 2));
     let moved = bench.turn(7, Some(native(&first)), "two").await;
     assert_eq!((moved.text.as_str(), bench.launches(), bench.opened().len()), ("two (by 2)", 1, 1));
-    // This one takes over nothing.
+    // This generation cannot take over links.
     let mut third = LastingBackend::new("link", 3);
     third.loads = false;
     bench.backends.replace(third);

@@ -1,5 +1,5 @@
-//! Long-lived links: kept warm, shared, re-opened, moved and ended; whatever happens on them, every
-//! turn has one end.
+//! Tests of long-lived links: kept open, shared, reopened, moved and ended. Whatever happens on
+//! them, every turn has one end.
 
 mod asking;
 mod http;
@@ -23,14 +23,14 @@ use tokio::sync::{mpsc, watch};
 use crate::support::lasting::{LastingBackend, Replaceable};
 use crate::support::scripted::{Agent, ScriptedLauncher, host};
 
-/// Links over one backend.
+/// Links of one backend.
 struct Bench {
     links: Links,
     backends: Arc<Replaceable>,
     launcher: Arc<ScriptedLauncher>,
-    /// Sessions the agents opened, as `native session`.
+    /// Sessions that agents opened, as `native session`.
     opened: Arc<Mutex<Vec<String>>>,
-    /// What agents said by themselves.
+    /// Output of agents outside of turns.
     said: mpsc::UnboundedReceiver<Unasked>,
     _folder: tempfile::TempDir,
 }
@@ -108,7 +108,7 @@ impl Bench {
     }
 }
 
-/// A turn under way.
+/// A running turn.
 struct Turn {
     running: tokio::task::JoinHandle<TurnResult>,
     stop: watch::Sender<Option<StopReason>>,
@@ -120,7 +120,7 @@ impl Turn {
     async fn end(self) -> TurnResult {
         let ended = tokio::time::timeout(LIMIT, self.running).await;
         let mut result = ended.expect("the turn ends").unwrap();
-        // Its answer is safe at once.
+        // The answer counts as saved at once.
         drop(std::mem::take(&mut result.place));
         result
     }
@@ -133,7 +133,7 @@ impl Turn {
     }
 }
 
-/// What an audience was told.
+/// A call that an audience received.
 #[derive(Debug)]
 enum Seen {
     Event,
@@ -157,7 +157,7 @@ impl Audience for Follower {
     }
 }
 
-/// The agent's id of the session a turn was in.
+/// Returns the agent's id of a turn's session.
 fn native(result: &TurnResult) -> &str {
     &result.session.as_ref().expect("it told its session").native_id
 }

@@ -1,9 +1,9 @@
-//! The boundary around agents, tried from inside by a hostile one, as whoever runs the tests and as
-//! an ordinary user.
+//! Tests of the sandbox, attacked by a hostile agent inside it, as the user who runs the tests and
+//! as an ordinary user.
 //!
-//! Both ways of confining are tried. A missing bubblewrap fails the tests (`make test` installs it),
-//! and so does a kernel without Landlock or user namespaces, unless `AETHEEL_TEST_WITHOUT` names
-//! what it lacks.
+//! Both kinds of sandbox are tested. The tests fail if bubblewrap is missing (`make test` installs
+//! it), or if the kernel has no Landlock or no user namespaces, unless `AETHEEL_TEST_WITHOUT` names
+//! the missing one.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::{run, sh};
 
-/// The ways of confining that this machine cannot provide, separated by commas.
+/// Lists the kinds of sandbox that this machine cannot provide, separated by commas.
 const LEFT_OUT: &str = "AETHEEL_TEST_WITHOUT";
 
 fn is_left_out(wish: SandboxWish) -> bool {
@@ -34,7 +34,7 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The custodies that confine here.
+/// Returns a custody for each kind of sandbox.
 pub(super) fn confining() -> Vec<Custody> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     assert!(
@@ -55,13 +55,13 @@ pub(super) fn confining() -> Vec<Custody> {
     all
 }
 
-/// A machine as the README sets it up: the gateway's own beside the workspace, another project
-/// beside the agent's.
+/// A machine as the README sets it up: the gateway's own folders beside the workspace, and another
+/// project beside the agent's.
 pub(super) struct Machine(TempDir);
 
 impl Machine {
     pub(super) fn new() -> Self {
-        // Not in /tmp: a program under bubblewrap has one of its own, in which it may write.
+        // Not in /tmp, because a program in bubblewrap has a /tmp of its own to which it may write.
         let machine = Self(tempfile::tempdir_in("/var/tmp").unwrap());
         for folder in [
             "config/state",
@@ -116,7 +116,7 @@ impl Machine {
     }
 }
 
-/// Runs each line in one agent that `launch` makes of a script; returns those that succeeded.
+/// Runs each line in one agent that `launch` makes of a script. Returns the lines that succeeded.
 pub(super) async fn succeeding(
     custody: &Custody,
     launch: impl Fn(&str) -> Launch,
@@ -227,7 +227,7 @@ async fn whoever_writes_to_tmp_all_the_same_does_so_where_nobody_else_sees_it() 
             &[&format!("mkdir {mark} && echo x > {mark}/x && rm {mark}/x")],
         )
         .await;
-        // Mounts can give it one of its own; Codex needs that for its own sandbox.
+        // Mounts can give it one of its own. Codex needs that for its own sandbox.
         let own = matches!(custody.sandbox(), Sandbox::Bubblewrap(_));
         assert_eq!(succeeded, if own { vec![0] } else { vec![] }, "{custody:?}");
         assert!(!Path::new(&mark).exists(), "{custody:?}");
@@ -255,7 +255,7 @@ async fn an_agent_neither_traces_nor_signals_the_gateway() {
     }
 }
 
-/// Refuses itself a call and compares what came back: `N ARGUMENTS...`, EPERM ends it with 0.
+/// Makes a system call, `N ARGUMENTS...`, and exits with 0 if the result is EPERM.
 const CALL: &str = "import ctypes, errno, sys; libc = ctypes.CDLL(None, use_errno=True); \
     result = libc.syscall(*[ctypes.c_long(int(word)) for word in sys.argv[1:]]); \
     sys.exit(0 if result == -1 and ctypes.get_errno() == errno.EPERM else 1)";
@@ -285,7 +285,7 @@ async fn an_agent_changes_neither_limits_nor_priorities_of_other_processes() {
 
 #[tokio::test]
 async fn calls_that_reach_other_processes_are_refused_with_eperm() {
-    // Arguments with which the kernel itself answers otherwise (EFAULT, EBADF, EINVAL ...).
+    // Arguments for which the kernel itself returns another error (EFAULT, EBADF, EINVAL ...).
     let calls: [(i64, &str); 17] = [
         (libc::SYS_prlimit64, "4194304 7 1 0"),
         (libc::SYS_sched_setaffinity, "4194304 8 1"),
@@ -345,7 +345,8 @@ async fn programs_set_their_own_limits_and_priorities_as_ever() {
     }
 }
 
-/// The filter cannot tell whose number it is. SECURITY.md names the programs.
+/// The filter cannot know which process a number belongs to. SECURITY.md names the programs that
+/// are affected.
 #[tokio::test]
 async fn a_process_that_names_itself_by_its_number_is_refused_too() {
     let tries = [
@@ -385,7 +386,7 @@ async fn what_is_said_of_a_version_is_said_from_inside() {
             .unwrap();
         assert_eq!(said, "refused\ncan write there", "{custody:?}");
     }
-    // Without confinement it can: the test sees the difference.
+    // Without confinement it succeeds, so the test would notice a difference.
     let free = Custody::new(Means::Best).unwrap();
     let said = free
         .probe(&program, &[&secret], path, Reach::default(), Duration::from_secs(20))
@@ -410,8 +411,8 @@ async fn what_cannot_be_confined_is_not_started_and_says_why() {
     }
 }
 
-/// Runs the tests of a module as an ordinary user, and panics unless as many passed. To be called
-/// by root; `but` names the test that calls it.
+/// Runs the tests of a module as an ordinary user, and panics unless this many passed. Must be
+/// called as root. `but` names the test that calls it.
 pub(super) fn as_ordinary_user(
     module: &str,
     but: &str,
@@ -441,13 +442,13 @@ pub(super) fn as_ordinary_user(
 
 #[test]
 fn all_of_this_holds_for_an_ordinary_user() {
-    // Otherwise it was one that ran the others.
+    // If not root, the other tests already ran as an ordinary user.
     if is_root() {
         as_ordinary_user("process::confined::", "ordinary_user", 11, &[]);
     }
 }
 
-/// Not a test: what confinement costs each start.
+/// Not a test: measures the cost of confinement per start.
 #[tokio::test]
 #[ignore = "a measurement: make measure"]
 async fn confined_start() {
@@ -474,7 +475,7 @@ async fn confined_start() {
     }
 }
 
-/// Threads for blocking work come and go; to the kernel, a program's parent is a thread.
+/// The parent of a process is a thread, and Tokio's threads for blocking work end at any time.
 #[test]
 fn an_agent_outlives_the_thread_that_asked_for_it() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,5 @@
-//! How runs end: by themselves, stopped, abandoned, and with what they left behind.
+//! Tests of how runs end: on their own, stopped or abandoned, and with processes that they left
+//! behind.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -52,7 +53,7 @@ async fn one_that_ignores_signals_is_killed_after_the_grace() {
         let asked = Instant::now();
         stop(&process, Signal::Interrupt, SOON);
         stop(&process, Signal::Terminate, Duration::from_millis(300));
-        // A later, longer grace does not put off the end that was announced.
+        // A later stop with a longer grace period does not delay the end.
         stop(&process, Signal::Terminate, SOON);
         let heard = hear(&mut process).await;
         assert_eq!(heard.how, Some(Exit::Signal(9)));
@@ -190,19 +191,21 @@ async fn a_launch_given_up_half_way_leaves_nothing() {
             let _ = tokio::time::timeout(Duration::ZERO, started).await;
         }
         wait_for_async("all ends", || names.iter().all(|name| living(name).is_empty())).await;
-        // Those that were still to be started then are gone as well.
+        // Programs that were still to be started are gone as well.
         assert_eq!(run(&custody, sh("echo on")).await.how, Some(Exit::Code(0)));
         wait_for_async("all ends", || names.iter().all(|name| living(name).is_empty())).await;
     }
 }
 
-/// Not a test: what the next one starts, because it claims all children of its process.
+/// Not a test: the process that the next test starts. It becomes the parent of all its orphaned
+/// descendants.
 #[tokio::test]
 #[ignore = "claims the children of its process; run by without_a_cgroup_a_process_that_takes_off_all_it_is_known_by_dies_with_its_run"]
 async fn a_process_of_its_own_that_claims_its_children() {
     let Ok(seconds) = std::env::var("AETHEEL_TEST_HIDDEN") else { return };
     let custody = Custody::new(Means::Descent).unwrap().alone();
-    // Forked twice, without its environment, its limits or its session: nothing tells whose it is.
+    // Forked twice, without its environment, limits or session, so that nothing shows to which run
+    // it belongs.
     let hidden = format!("echo hidden; exec /bin/sleep {seconds}");
     let hide = format!(
         "(prlimit --locks=unlimited setsid env -i /bin/sh -c '{hidden}' & ) ; exec sleep 1000"

@@ -1,5 +1,5 @@
-//! The holder: what it keeps of agents while no gateway is there, and what it gives to the next
-//! one.
+//! Tests of the holder: the output and processes that it keeps while no gateway runs, and passes to
+//! the next one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Heard, SOON, hear, line, living, pids, sh, stop};
 
-/// A holder served in this process.
+/// A holder that runs in this process.
 struct Served {
     folder: TempDir,
     stop: CancellationToken,
@@ -49,7 +49,7 @@ impl Served {
         self.folder.path().join("state")
     }
 
-    /// A gateway.
+    /// Connects a gateway.
     async fn gateway(&self) -> HeldLauncher {
         gateway(&self.state()).await
     }
@@ -73,7 +73,7 @@ async fn gateway(state: &Path) -> HeldLauncher {
     timeout(SOON, connecting).await.expect("a holder")
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let waiting = async {
         while !so() {
@@ -95,7 +95,7 @@ fn open(script: &str) -> Launch {
     Launch { keep_open: true, ..sh(script) }
 }
 
-/// Hears so many lines.
+/// Receives this many lines.
 async fn lines(process: &mut Process, count: usize) -> Vec<String> {
     let mut heard = Vec::new();
     let listening = async {
@@ -112,7 +112,7 @@ async fn lines(process: &mut Process, count: usize) -> Vec<String> {
     heard
 }
 
-/// Hears everything, and records it as it comes, from so many lines on.
+/// Receives everything, and confirms lines as recorded when they arrive, after `heard` lines.
 async fn hear_recording(process: &mut Process, mut heard: u64) -> Heard {
     let mut all = Heard::default();
     let listening = async {
@@ -216,7 +216,7 @@ async fn one_whose_end_was_heard_is_kept_until_that_end_is_recorded() {
     let run = launch.run.clone();
     let mut process = gateway.launch(launch).await.unwrap();
     assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
-    // Its turn is not over in one life, nor in the next.
+    // The turn ends neither in this gateway process nor in the next.
     for _ in 0..2 {
         record(&process, 3);
         gateway.leave().await;
@@ -423,7 +423,7 @@ async fn what_a_gateway_confines_is_confined_in_the_holder() {
         return;
     }
     let holder = Served::new();
-    // Until there is a holder.
+    // Waits until there is a holder.
     holder.gateway().await.leave().await;
     let gateway = HeldLauncher::connect(&holder.state(), sandbox).await.unwrap();
     let key = holder.state().join("holder.key");
@@ -454,7 +454,7 @@ async fn a_socket_may_lie_deep_and_be_left_over() {
     holder.end().await;
 }
 
-/// A holder of its own, started as `aetheel run` starts one.
+/// A separate holder, started as `aetheel run` starts one.
 struct Started {
     folder: TempDir,
 }
@@ -470,7 +470,7 @@ impl Started {
         HeldLauncher::start_or_connect(self.folder.path(), Sandbox::Off, holding).await.unwrap()
     }
 
-    /// Its process ids.
+    /// Returns its process ids.
     fn pids(&self) -> Vec<i32> {
         let name = self.folder.path().display().to_string();
         let ours = |pid: &i32| {
@@ -503,7 +503,7 @@ impl Drop for Started {
 #[tokio::test]
 async fn a_started_holder_is_nobodys_child_in_particular_and_leaves_when_it_holds_nothing() {
     let holder = Started::new();
-    // Somebody left one open for children.
+    // A descriptor that child processes inherit.
     let (reader, writer) = std::io::pipe().unwrap();
     rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
     let gateway = holder.gateway().await;
@@ -558,7 +558,7 @@ async fn a_bound_launcher_fails_once_its_holder_is_lost_and_the_next_one_names_o
     assert!(matches!(lost, Err(LaunchError::HolderLost(_))), "{lost:?}");
     let after = gateway.bind().await.unwrap();
     assert_ne!(after.scratch(), before.scratch());
-    // What is kept before a launch reaches the holder that starts the process.
+    // Data that is kept before a launch reaches the holder that starts the process.
     let launch = sh("echo here; sleep 1000");
     let run = launch.run.clone();
     after.keep(&run, b"kept".to_vec());
@@ -647,7 +647,7 @@ async fn it_goes_on_when_nobody_reads_its_log_any_more() {
     assert_eq!(living(&run), Vec::<String>::new());
 }
 
-/// A PID namespace of its own; its session stays outside, as with a container's `exec`.
+/// Runs in a PID namespace of its own. Its session stays outside, as with a container's `exec`.
 fn in_namespace(program: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args([

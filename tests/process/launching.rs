@@ -1,4 +1,4 @@
-//! What a process starts with, and why one does not start.
+//! Tests of the environment in which a process starts, and of the reasons why it does not start.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! What can only be seen from a process of its own: nothing accumulates, and a killed gateway's
-//! leftovers are found.
+//! Tests that need a process of their own: nothing accumulates, and a killed gateway's leftovers
+//! are found.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +38,7 @@ async fn five_hundred_runs() {
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
     let once =
         async |script: &str| assert_eq!(run(&custody, sh(script)).await.how, Some(Exit::Code(0)));
-    // What is made once: the reactor's descriptors, the threads.
+    // Creates everything that exists only once, such as the reactor's descriptors and threads.
     once("setsid sleep 1000 & exit 0").await;
     let before = descriptors();
     for number in 0..500 {
@@ -109,7 +109,7 @@ fn what_a_killed_gateway_left_is_killed_at_the_next_start_and_live_runs_are_not(
             line(&mut process, "ready").await;
             process
         });
-        // Those of other tests may count too.
+        // Processes of other tests may be counted too.
         let left = living(&name).len();
         assert!(custody.sweep_leftovers() >= left);
         assert_eq!(living(&name), Vec::<String>::new());

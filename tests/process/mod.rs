@@ -1,6 +1,7 @@
-//! Custody of real processes: whatever a run does, nothing of it is left after its last event.
+//! Tests of the custody of real processes: whatever a run does, nothing of it is left after its
+//! last event.
 //!
-//! Every case runs by both means, with a cgroup where the machine gives one, and by descent.
+//! Every case runs with a cgroup, if the machine has them, and by tracking descendants.
 
 mod confined;
 mod endings;
@@ -23,15 +24,15 @@ use aetheel::process::{Custody, Means};
 use aetheel::turn::{Launch, Launcher, OutputLine, Process, ProcessCommand, ProcessEvent, Reach};
 use tokio::time::timeout;
 
-/// Longest wait for anything that should happen soon.
+/// Time limit for anything that should happen soon.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Both kinds of custody.
+/// Returns both kinds of custody.
 fn custodies() -> [Custody; 2] {
     [Means::Best, Means::Descent].map(|means| Custody::new(means).unwrap())
 }
 
-/// A run of a shell script, with a name no other run has.
+/// Returns a run of a shell script, with a unique name.
 fn sh(script: &str) -> Launch {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let run = format!("test.{}.{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -51,7 +52,7 @@ fn sh(script: &str) -> Launch {
     }
 }
 
-/// All that a run said.
+/// The output of a run.
 #[derive(Debug, Default)]
 struct Heard {
     lines: Vec<OutputLine>,
@@ -66,7 +67,7 @@ impl Heard {
     }
 }
 
-/// Listens to the end, and checks that it is the end.
+/// Reads all output, and checks that nothing follows the end.
 async fn hear(process: &mut Process) -> Heard {
     let mut heard = Heard::default();
     let listening = async {
@@ -88,7 +89,7 @@ async fn hear(process: &mut Process) -> Heard {
     heard
 }
 
-/// Launches, listens to the end, and checks that nothing is left at that very moment.
+/// Launches, reads all output, and checks that nothing is left at that moment.
 async fn run(custody: &Custody, launch: Launch) -> Heard {
     let name = launch.run.clone();
     let mut process = custody.launch(launch).await.unwrap();
@@ -119,7 +120,7 @@ fn stop(process: &Process, signal: Signal, grace: Duration) {
     process.commands.send(ProcessCommand::Stop { signal, grace }).unwrap();
 }
 
-/// The living processes that carry a run's mark.
+/// Returns the living processes with a run's mark.
 fn living(run: &str) -> Vec<String> {
     let end = format!("-{run}");
     let marked = |pid: &i32| {
@@ -147,7 +148,7 @@ fn pids() -> Vec<i32> {
         .collect()
 }
 
-/// State letter and parent of a process.
+/// Returns a process's state code and parent.
 fn state(pid: i32) -> Option<(String, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
@@ -168,7 +169,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The same for async tests, whose runtime has other things to do meanwhile.
+/// Waits for a condition in async tests, whose runtime has other tasks meanwhile.
 async fn wait_for_async(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -177,8 +178,8 @@ async fn wait_for_async(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Runs one `#[ignore]`d test of this binary in a process of its own, and returns whether it passed
-/// and what it printed.
+/// Runs one `#[ignore]`d test of this binary in a process of its own. Returns whether it passed,
+/// and its output.
 fn alone(test: &str, environment: &BTreeMap<&str, &str>) -> (bool, String) {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
@@ -190,7 +191,7 @@ fn alone(test: &str, environment: &BTreeMap<&str, &str>) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// The pid that a script wrote to a file.
+/// Returns the pid that a script wrote to a file.
 async fn pid_in(file: &Path) -> i32 {
     let read = || {
         fs::read_to_string(file).ok().and_then(|text| text.strip_suffix('\n')?.parse::<i32>().ok())

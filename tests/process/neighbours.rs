@@ -1,8 +1,8 @@
-//! The boundary between an agent and what else runs as the gateway's user: other agents, services
-//! behind sockets, and programs with the rights of somebody else.
+//! Tests of the boundary between an agent and everything else that runs as the gateway's user:
+//! other agents, services behind sockets, and set-uid programs.
 //!
-//! What a row of the table in SECURITY.md does not promise is tried too, so that a line that says
-//! "no" there fails a test once it is no longer true.
+//! Attacks that the table in SECURITY.md does not promise to prevent are tried too, so that a line
+//! that says "no" there fails a test when it is no longer true.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
@@ -17,13 +17,13 @@ use aetheel::turn::{Launch, Launcher as _, Process};
 use super::confined::{Machine, as_ordinary_user, confining, is_root, succeeding};
 use super::{SOON, hear, line, stop};
 
-/// Set-uid copy of Python for the test of set-uid programs, made by root.
+/// A set-uid copy of Python for the test of set-uid programs, made by root.
 const SET_UID_PROGRAM: &str = "AETHEEL_TEST_SET_UID_PROGRAM";
 
-/// Connects to the socket of this name; `@` begins an abstract one.
+/// Connects to the socket with this name. `@` begins an abstract one.
 const CONNECT: &str = "import socket, sys; name = sys.argv[1]; \
     socket.socket(socket.AF_UNIX).connect(name.replace(\"@\", \"\\0\", 1))";
-/// Traces the process of this number without stopping it (PTRACE_SEIZE).
+/// Traces the process with this number without stopping it (PTRACE_SEIZE).
 const TRACE: &str = "import ctypes, sys; libc = ctypes.CDLL(None); \
     sys.exit(libc.ptrace(0x4206, int(sys.argv[1]), None, None) != 0)";
 
@@ -37,7 +37,7 @@ fn with_variable(launch: Launch, name: &str, value: &str) -> Launch {
     Launch { environment, ..launch }
 }
 
-/// An agent that has a secret in its environment and runs until it is stopped.
+/// Starts an agent that has a secret in its environment and runs until it is stopped.
 async fn another_agent(custody: &Custody, machine: &Machine) -> Process {
     let launch = with_variable(machine.launch("echo ready; exec sleep 1000"), "ITS_KEY", "SECRET");
     let mut process = custody.launch(launch).await.unwrap();
@@ -50,13 +50,13 @@ async fn end(mut process: Process) {
     hear(&mut process).await;
 }
 
-/// Returns the ways in which one agent gets at the process `$OTHER`, each a shell command.
+/// Returns the ways in which one agent could access the process `$OTHER`, each a shell command.
 fn ways_to_another() -> Vec<String> {
     let files = ["environ", "mem", "maps", "auxv"];
     let mut ways: Vec<String> =
         files.map(|file| format!("head -c 1 /proc/$OTHER/{file} | grep -q .")).into();
     ways.push("head -c 1 /proc/$OTHER/task/$OTHER/environ | grep -q .".to_owned());
-    // The numbers of its descriptors can be listed, but not what they are.
+    // Its descriptors can be listed, but their targets cannot be read.
     ways.push("readlink /proc/$OTHER/fd/1".to_owned());
     ways.push("cat /proc/$OTHER/root/etc/passwd".to_owned());
     ways.push(python(TRACE, "$OTHER"));
@@ -79,7 +79,7 @@ async fn an_agent_neither_reads_nor_traces_nor_signals_another_agent() {
         let signals = [ways.len() - 2, ways.len() - 1];
         match custody.sandbox() {
             Sandbox::Off => assert!(done.contains(&0) && done.ends_with(&signals), "{done:?}"),
-            // Landlock keeps signals inside from Linux 6.12 on.
+            // From Linux 6.12 on, Landlock restricts signals.
             Sandbox::Landlock { abi: ..6, .. } => assert_eq!(done, signals, "{custody:?}"),
             _ => assert_eq!(done, [] as [usize; 0], "{custody:?}"),
         }
@@ -136,7 +136,7 @@ async fn an_agent_reaches_sockets_only_where_the_table_says_so() {
 
 #[tokio::test]
 async fn an_agent_neither_mounts_nor_administers() {
-    // Where one of these succeeds, it changes nothing for anybody else.
+    // If one of these succeeds, it affects only the agent itself.
     let ways = [
         "mount -t tmpfs none $TMPDIR",
         "mount --bind /usr $TMPDIR",

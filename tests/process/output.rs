@@ -1,4 +1,4 @@
-//! What is heard of a process, and what it is told.
+//! Tests of the output and the input of a process.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ async fn a_line_of_100_mb_is_cut_and_the_next_one_is_heard() {
 #[tokio::test]
 async fn a_program_that_waits_for_nobody_may_say_a_mebibyte_at_once() {
     for custody in custodies() {
-        // `dd` gives up when the pipe takes no more, as agents that exit without waiting lose the
-        // rest.
+        // `dd` ends when the pipe is full, as agents that exit without waiting lose the rest of
+        // their output.
         let said = sh("dd if=/dev/zero bs=1048576 count=1 oflag=nonblock status=none");
         let heard = run(&custody, said).await;
         assert_eq!(
@@ -119,7 +119,7 @@ async fn stdin_stays_open_until_it_is_closed() {
             (heard.text(Pipe::Stdout), heard.how),
             (vec!["got three", "end"], Some(Exit::Code(0)))
         );
-        // Nobody is there any more; no harm.
+        // The process has ended, so the message has no effect.
         let _ = process.commands.send(ProcessCommand::Write(b"four\n".to_vec()));
     }
 }
@@ -132,8 +132,8 @@ async fn a_slow_listener_loses_nothing_when_the_program_ends_meanwhile() {
         let pid = process.pid.unwrap() as i32;
         wait_for_async("the leader's end", || state(pid).is_none_or(|(state, _)| state == "Z"))
             .await;
-        // Longer than what is left of a run may hold its pipes: this listener is slow, that is the
-        // case.
+        // Longer than leftovers of a run may keep its pipes open. That does not apply here, since
+        // the reader is slow.
         tokio::time::sleep(Duration::from_millis(900)).await;
         let heard = hear(&mut process).await;
         let wanted: Vec<String> = (1..=40).map(|number| number.to_string()).collect();
@@ -145,7 +145,7 @@ async fn a_slow_listener_loses_nothing_when_the_program_ends_meanwhile() {
 #[tokio::test]
 async fn messages_with_a_length_before_them_are_heard_and_told_as_such() {
     for custody in custodies() {
-        // It says what it is told, after a word that is no message, and a line on stderr.
+        // It prints its input as messages, after a line that is not a message and a line on stderr.
         let mut launch = sh("echo starting; echo careful >&2; exec cat");
         launch.framing = Framing::ContentLength;
         launch.stdin = b"{\n}".to_vec();

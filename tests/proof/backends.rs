@@ -1,4 +1,4 @@
-//! The shipped backends, and two that stand on one: a component that reports nothing unknown, and
+//! The shipped backends, and two wrappers around one: a component that reports nothing unknown, and
 //! one that knows a changed format.
 
 use std::collections::HashMap;
@@ -23,10 +23,10 @@ pub async fn shipped(name: &str) -> Arc<dyn Backend> {
     registry.get(name).unwrap_or_else(|| panic!("{reports:?}"))
 }
 
-/// A backend that keeps everything to itself that it does not know.
+/// A backend that does not report unknown output.
 pub struct Mute(pub Arc<dyn Backend>);
 
-/// A backend that knows the changed form of a recording as the other one knows the original.
+/// A backend that understands a changed recording as `backend` understands the original.
 pub struct Knowing {
     backend: Arc<dyn Backend>,
     /// Maps a changed text to the original. The first half of a split line maps to `None`, both
@@ -104,7 +104,7 @@ struct Wrapped {
 }
 
 impl Wrapped {
-    /// Puts the original text in the place of a changed one; `None` for the first half of a line.
+    /// Replaces a changed text by the original. Returns `None` for the first half of a line.
     fn read(&mut self, mut timed: TimedInput) -> Option<TimedInput> {
         let Some(known) = &self.original else { return Some(timed) };
         let text = match &mut timed.input {

@@ -1,9 +1,9 @@
-//! No silent loss: every recording of every shipped backend is played again with each key of the
-//! agent's output renamed, nested, retyped or its line split, as a new version of the agent might
-//! do. Either the answers are the same, or the gateway reports the loss and can recover the answer
-//! once a backend knows the new format.
+//! Tests that no answer is lost silently: every recording of every shipped backend is replayed with
+//! each key of the agent's output renamed, nested, retyped or its line split, as a new version of
+//! the agent might do. Either the answers are the same, or the gateway reports the loss and can
+//! recover the answer once a backend knows the new format.
 //!
-//! Each test takes a sample; `make proof` (`MUTANTS=all`) takes every change of every recording.
+//! Each test takes a sample. `make proof` (`MUTANTS=all`) takes every change of every recording.
 
 mod backends;
 mod mutants;
@@ -28,15 +28,17 @@ use crate::support::recordings::name as case_name;
 /// Inputs that a guest gets in one call.
 const BATCH: usize = 64;
 
-/// Recordings that the backend cannot read: of an output format in which it never starts the agent.
+/// Recordings that the backend cannot read, since it never starts the agent with this output
+/// format.
 const UNREADABLE: [(&str, &str); 1] = [("claude", "text-plain")];
 
-/// Changes of one field of one recording that put other words of the agent in the answer's place:
-/// without the mark of a synthetic message, Claude Code's explanation of a refusal reads as the next
-/// attempt of the model, which takes back the one before.
+/// Changes of one field of one recording that make the backend show other text of the agent as the
+/// answer. Without the mark of a synthetic message, Claude Code's explanation of a refusal looks
+/// like the next attempt of the model, which replaces the previous one.
 const REPLACED: (&str, &str, &str) = ("claude", "refusal", "model");
 
-/// What came of a recording: what people see, and what the gateway decides about it.
+/// The result of a replayed recording: the output that people see, and the gateway's decisions
+/// about it.
 struct Outcome {
     actions: Vec<Value>,
     endings: BTreeMap<TurnKey, Ending>,
@@ -68,7 +70,7 @@ impl Outcome {
 struct Tally {
     recordings: usize,
     mutants: usize,
-    /// Mutants of which people see less or other than before.
+    /// Mutants with which people see less or something else.
     changed: usize,
     reported_by_backend: usize,
     unread: usize,
@@ -107,7 +109,7 @@ async fn no_answer_is_lost(name: &str) {
             }
             let knowing = Knowing::new(backend.clone(), &case.tape.entries, &entries);
             for turn in unread {
-                // Of an agent that failed in the original, too, there is nothing to recover.
+                // If the agent also failed in the original recording, there is nothing to recover.
                 let Some(text) = before.answer(turn) else { continue };
                 let file = mutants::recording_file(case, &entries, turn);
                 match reread(&knowing, file.path(), mutants::TURN).await {
@@ -126,7 +128,7 @@ async fn no_answer_is_lost(name: &str) {
     assert!(tally.unread > 0 && tally.recovered > 0, "nothing was lost, so nothing is proven");
 }
 
-/// The gateway's own detector finds a whole answer that is gone although the component reports
+/// Checks that the gateway's own detector finds a missing answer although the component reports
 /// nothing.
 async fn the_host_finds_lost_answers_alone(name: &str) {
     let backend = Mute(shipped(name).await);

@@ -13,7 +13,7 @@ use crate::support::recordings::cases;
 
 /// The id of the turn in a file made by [`recording_file`].
 pub const TURN: &str = "0badcafe";
-/// Most changes of a backend's recordings in the sample.
+/// Maximum number of changes of a backend's recordings in the sample.
 const SAMPLE: usize = 600;
 
 /// A recording and the changes to try.
@@ -23,9 +23,9 @@ pub struct Original {
     pub changes: Vec<(Position, Change)>,
 }
 
-/// Returns the recordings of a backend with the changes of its string-valued keys and lines: of
-/// each key those of the first recording that has it, at most [`SAMPLE`] evenly chosen ones. With
-/// `MUTANTS=all` every change of every recording, of other keys as well.
+/// Returns the recordings of a backend with the changes of its string-valued keys and lines. The
+/// sample contains the changes of the first recording with each key, at most [`SAMPLE`] of them,
+/// evenly chosen. With `MUTANTS=all`, returns every change of every recording, also of other keys.
 pub fn recordings(name: &str) -> Vec<Original> {
     let all = std::env::var("MUTANTS").is_ok_and(|mutants| mutants == "all");
     let mut known: BTreeMap<(Position, Change), ()> = BTreeMap::new();
@@ -91,8 +91,8 @@ pub fn recording_file(case: &Case, entries: &[Entry], turn: TurnKey) -> NamedTem
     file
 }
 
-/// Whether the detector promises to find a text: two words of six letters or more in all. Single
-/// words are beyond it, see `docs/drift.md`.
+/// Returns whether the detector promises to find a text: at least two words with six alphabetic
+/// characters or more in total. It cannot find single words, see `docs/drift.md`.
 pub fn is_prose(text: &str) -> bool {
     let words = text.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic));
     words.count() >= 2 && text.chars().filter(|c| c.is_alphabetic()).count() >= 6

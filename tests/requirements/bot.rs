@@ -1,5 +1,5 @@
-//! The bot itself: logging in, what it must know first, how it is asked, how it is set up, how it
-//! ends.
+//! Tests of the bot itself: logging in, reading its settings, receiving commands, setting it up,
+//! and ending it.
 
 use std::fs;
 
@@ -111,7 +111,7 @@ async fn requirement_03_prompts_come_by_mention_and_by_the_claude_command() {
 #[tokio::test]
 async fn requirement_08_everything_is_set_by_environment_variables() {
     let local = discord().await;
-    // 8.1: each of them is read, which a value that cannot be shows best.
+    // 8.1: each variable is read. An invalid value shows that best.
     let file = with_claude(&local);
     let occupied = file.path("occupied");
     fs::write(&occupied, "a file").unwrap();
@@ -126,7 +126,7 @@ async fn requirement_08_everything_is_set_by_environment_variables() {
         let ended = with_claude(&local).with(name, value).run(&["run"], "").await;
         assert!(ended.code != 0 && ended.stderr.contains(name), "8.1: {name}: {}", ended.stderr);
     }
-    // ALLOWED_TOOLS is seen to be read in requirement 2.
+    // Requirement 2 tests that ALLOWED_TOOLS is read.
     let default = |name: &str| {
         VARIABLES.iter().find(|variable| variable.name == name).map(|variable| variable.default)
     };
@@ -157,7 +157,7 @@ async fn requirement_08_everything_is_set_by_environment_variables() {
 
 #[tokio::test]
 async fn requirement_10_a_signal_ends_the_program_when_its_turns_are_done() {
-    // With a holder SIGTERM leaves turns running: `gateway::signals`.
+    // With a holder, SIGTERM leaves turns running: `gateway::signals`.
     for (signal, holder) in [(Signal::INT, "auto"), (Signal::TERM, "off")] {
         let local = discord().await;
         let installation = installed(&local).with("AGENT_HOLDER", holder);
@@ -178,7 +178,7 @@ async fn requirement_10_a_signal_ends_the_program_when_its_turns_are_done() {
         assert_eq!((ended.code, local.connections()), (0, 0), "10.3: {}", ended.stderr);
         assert_eq!(local.closed_with(), [Some(1000)], "10.3: it said goodbye");
     }
-    // 10.2: one that takes too long is waited for only until its time is over.
+    // 10.2: the gateway waits for a turn only until its time limit.
     let local = discord().await;
     let installation = installed(&local).with("QUERY_TIMEOUT_MS", "1500");
     let mut bot = serving(&installation).await;

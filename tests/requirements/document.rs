@@ -1,18 +1,18 @@
-//! `docs/requirements.md` against the tests that are there.
+//! Compares `docs/requirements.md` with the existing tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many criteria each of the gateway's requirements has.
+/// The number of criteria of each requirement of the gateway.
 const CRITERIA: [usize; 22] = [3, 3, 4, 4, 4, 4, 4, 3, 3, 3, 5, 5, 5, 4, 5, 4, 6, 5, 6, 5, 4, 5];
-/// And those of the backends.
+/// The number of criteria of each requirement of the backends.
 const OF_BACKENDS: [usize; 10] = [4, 6, 7, 6, 6, 5, 4, 4, 3, 4];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The rows of all tables: the cells of each.
+/// Returns the cells of each row of all tables.
 fn rows() -> Vec<Vec<String>> {
     let text =
         fs::read_to_string(root().join("docs/requirements.md")).expect("docs/requirements.md");
@@ -25,12 +25,12 @@ fn rows() -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
-/// The tests that a row names.
+/// Returns the tests that a row names.
 fn tests(row: &[String]) -> Vec<&str> {
     row[row.len() - 2].split('`').skip(1).step_by(2).collect()
 }
 
-/// Where a test of this name could stand, and the name of its function.
+/// Returns the files that could contain a test with this name, and the name of its function.
 pub fn places(test: &str) -> (Vec<PathBuf>, &str) {
     let (place, function) = test.rsplit_once("::").unwrap_or_default();
     if place.ends_with(".rs") {
@@ -58,16 +58,17 @@ pub fn places(test: &str) -> (Vec<PathBuf>, &str) {
     (places, function)
 }
 
-/// What a test proves.
+/// How often a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// It runs with every `make test`.
     Always,
-    /// It is ignored, and runs only where somebody asks for it.
+    /// It is ignored, and runs only on request.
     OnDemand,
 }
 
-/// A file's test of this name: a function with the attribute just above it.
+/// Returns how often a test of this name in the file runs: a function with the attribute directly
+/// above it.
 pub fn proof(text: &str, function: &str) -> Option<Proof> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let at = lines.iter().position(|line| line.contains(&format!("fn {function}(")))?;
@@ -78,13 +79,13 @@ pub fn proof(text: &str, function: &str) -> Option<Proof> {
     Some(if ignored { Proof::OnDemand } else { Proof::Always })
 }
 
-/// The text of a function, from its name to the brace that closes it.
+/// Returns the text of a function, from its name to its closing brace.
 fn body<'a>(text: &'a str, function: &str) -> Option<&'a str> {
     let from = &text[text.find(&format!("fn {function}("))?..];
     Some(&from[..from.find("\n}\n").unwrap_or(from.len())])
 }
 
-/// Whether a text says that a criterion is looked at: `12.3`, and not `12.34`.
+/// Returns whether a text mentions a criterion: `12.3`, but not `12.34`.
 fn looks_at(text: &str, criterion: &str) -> bool {
     let number = |letter: Option<char>| {
         letter.is_some_and(|letter| letter.is_ascii_digit() || letter == '.')

@@ -1,5 +1,5 @@
-//! The operator's files: who the agent is, what it knows of people, what it remembers, and what is
-//! kept over a restart.
+//! Tests of the operator's files: the agent's identity, its knowledge of people, its memory, and
+//! the state that is kept over a restart.
 
 use std::fs;
 use std::time::Duration;
@@ -24,16 +24,16 @@ fn write(installation: &Installation, file: &str, text: &str) {
     fs::write(installation.path("config").join(file), text).unwrap();
 }
 
-/// Takes a file away, if it is there: the start makes some.
+/// Removes a file if it exists. The first start creates some.
 fn remove(installation: &Installation, file: &str) {
     let _ = fs::remove_file(installation.path("config").join(file));
 }
 
-/// The system prompt that the agent has, as it tells it in a channel.
+/// Returns the system prompt that the agent received, as it repeats it in a channel.
 async fn system_prompt(local: &LocalDiscord, channel: u64) -> String {
     let before = local.texts(channel).len();
     local.mention(channel, ANN, "system");
-    // What waits behind it is answered when all of it was told.
+    // A prompt that waits behind it is answered when the whole system prompt was posted.
     local.mention(channel, ANN, "enough");
     let told = |local: &LocalDiscord| {
         let texts = local.texts(channel);
@@ -51,7 +51,7 @@ fn sections(prompt: &str) -> Vec<&str> {
     prompt.lines().filter_map(|line| line.strip_prefix("## ")).collect()
 }
 
-/// A program that serves with all six files, each of which says its own name.
+/// Starts a program with all six files, each of which contains its own name.
 async fn with_all_files(local: &LocalDiscord) -> (Installation, Program) {
     let installation = installed(local);
     for (file, _) in FILES {
@@ -84,13 +84,13 @@ async fn requirement_12_every_event_runs_with_the_files_as_they_are() {
     }
     local.mention(OTHER, ANN, "the payload of a message");
     local.wait_for_message(OTHER, |text| text == repeated("the payload of a message", 1)).await; // 12.3
-    // 12.5: what waited behind something was begun when that had ended; `system_prompt` waits for
-    // just that.
+    // 12.5: prompts that waited began when the previous turn had ended. `system_prompt` waits for
+    // that.
     let ended = bot.log().iter().filter(|line| line["message"] == "turn ended").count();
     assert!(ended >= 4, "12.5: {ended} turns have ended");
     drop(bot);
 
-    // 12.4: what is due by itself has its instruction for a prompt.
+    // 12.4: scheduled events have their instruction as the prompt.
     let local = discord().await;
     let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     write(
@@ -168,7 +168,8 @@ async fn requirement_16_notes_on_tools_have_a_section_of_their_own() {
     .await;
 }
 
-/// A file is read, stands in its section, is missed with a warning, and counts as it is.
+/// Checks that a file is read into its section, that a missing one causes a warning, and that a
+/// change takes effect.
 async fn own_section(
     local: &LocalDiscord,
     installation: &Installation,
@@ -231,14 +232,14 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let folder = installation.path("config");
-    // A lock holds nothing, components that served are programs, and lines of turns are a record
-    // like recordings.
+    // A lock has no contents, components that have served are programs, and the lines of turns are
+    // a record like recordings.
     let strange: Vec<_> = installation
         .everything()
         .into_iter()
         .map(|(path, _)| path)
         .filter(|path| {
-            // A holder logs, and keeps its key, beside the state.
+            // A holder writes its log and its key beside the state.
             let aside = ["state/components", "state/turns", "state/holder.log", "state/holder.key"];
             path.starts_with(&folder)
                 && !aside.iter().any(|place| path.starts_with(folder.join(place)))
@@ -249,7 +250,7 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
         .collect();
     assert!(strange.is_empty(), "21.1: {strange:?}");
 
-    // Nothing but these files is left of the program.
+    // Nothing except these files remains of the program.
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "history");
     let told =
@@ -259,7 +260,7 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
     for (file, _) in FILES {
         assert!(prompt.contains(&format!("This is {file} at first.")), "21.3: {file} in {prompt}");
     }
-    // 21.4: what stands in the files is what holds.
+    // 21.4: the contents of the files take effect.
     let mended = installation
         .read("state/sessions.md")
         .lines()
@@ -291,7 +292,7 @@ async fn requirement_22_the_system_prompt_is_a_preamble_and_sections_in_order() 
         preamble.contains("`memory.md`") && preamble.contains("long-term memory"),
         "22.4: {preamble}"
     );
-    // 22.3 and 22.5: whichever files there are, and whatever they hold, the sections are theirs.
+    // 22.3 and 22.5: whichever files exist, and whatever they contain, each has its section.
     for gone in [
         &["user.md"][..],
         &["soul.md", "tools.md"],

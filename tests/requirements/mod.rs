@@ -1,6 +1,6 @@
-//! One test for every numbered requirement of the gateway, in the words of people who use it: the
-//! real program against the local Discord. `docs/requirements.md` is the table of all of it, and
-//! `document` compares it with what is there.
+//! One test for every numbered requirement of the gateway, from the view of its users: the real
+//! program with the local Discord. `docs/requirements.md` has a table of all of them, and
+//! `document` compares it with the tests.
 
 mod bot;
 pub mod document;
@@ -16,7 +16,7 @@ use crate::gateway::serving;
 use crate::support::discord::LocalDiscord;
 use crate::support::program::{Installation, built};
 
-/// Speaks as Claude Code 2.1.197 does, and notes how it was called.
+/// Prints the same lines as Claude Code 2.1.197, and records its calls.
 const CLAUDE: &str = r#"#!/bin/sh
 if [ "$1" = --version ]; then echo '2.1.197 (Claude Code)'; exit; fi
 for word in "$@"; do
@@ -35,16 +35,16 @@ cat << END
 END
 "#;
 
-/// What that says to everything.
+/// The answer of that agent to every prompt.
 const CLAUDE_SAYS: &str = "Claude was here.";
 
-/// An installation in which one person may ask as much as they like.
+/// Creates an installation in which a person may send any number of prompts.
 fn installed(local: &LocalDiscord) -> Installation {
     crate::gateway::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
 }
 
-/// An installation in which claude answers: the real backend, and [`CLAUDE`] in place of the
-/// program.
+/// Creates an installation in which claude answers, with the real backend, and with [`CLAUDE`] as
+/// the program.
 fn with_claude(local: &LocalDiscord) -> Installation {
     let installation = installed(local);
     fs::write(installation.backend("claude"), built("claude")).unwrap();
@@ -55,7 +55,7 @@ fn with_claude(local: &LocalDiscord) -> Installation {
     let places = format!("{}:/usr/bin:/bin", folder.display());
     // Claude Code does not skip permissions for root outside of sandboxes.
     let set = [
-        // The default, which claude keeps to.
+        // The default, which claude observes.
         ("ALLOWED_TOOLS", ""),
         ("AGENT_BACKEND", "claude"),
         ("BACKEND_RUN", "one-shot"),
@@ -67,23 +67,23 @@ fn with_claude(local: &LocalDiscord) -> Installation {
     })
 }
 
-/// How claude was called so far, one line a call.
+/// Returns the calls of claude so far, one line per call.
 fn calls(installation: &Installation) -> Vec<String> {
     let text = fs::read_to_string(installation.path("home/.claude/calls")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// The word behind a flag of a call.
+/// Returns the argument after a flag of a call.
 fn behind<'a>(call: &'a str, flag: &str) -> Option<&'a str> {
     call.split(' ').skip_while(|word| *word != flag).nth(1)
 }
 
-/// What the demo agent says to the `number`th prompt of a conversation.
+/// Returns the demo agent's answer to the `number`th prompt of a conversation.
 fn repeated(said: &str, number: usize) -> String {
     format!("You said: {said}\n\nThis is message {number} of our conversation.")
 }
 
-/// A Discord that takes many messages of the bot.
+/// Starts a Discord that accepts many messages of the bot.
 async fn discord() -> LocalDiscord {
     let local = LocalDiscord::start().await;
     local.faults().limit("POST messages", 50, Duration::from_secs(1));

@@ -1,4 +1,5 @@
-//! What nobody has to ask for: heartbeats, cron jobs, hooks, and what the first start does.
+//! Tests of everything that happens without a prompt: heartbeats, cron jobs, hooks, and the first
+//! start.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::{discord, installed, repeated, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::program::Installation;
 
-/// An installation whose output goes to [`OTHER`], with these files.
+/// Creates an installation with these files, whose output goes to [`OTHER`].
 fn with_output(local: &LocalDiscord, files: &[(&str, &str)]) -> Installation {
     let installation = installed(local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     for (file, text) in files {
@@ -37,7 +38,7 @@ async fn requirement_17_heartbeats_look_after_things_by_themselves() {
             && why.contains("minimum is 60 seconds"),
         "17.6: {left_out}"
     );
-    // A heartbeat keeps to the clock on the wall: at the next full minute.
+    // Heartbeats follow the clock on the wall: at the next full minute.
     let told = |local: &LocalDiscord| {
         local.texts(OTHER).contains(&repeated("Look for new mail.", 1)).then_some(())
     };

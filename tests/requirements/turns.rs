@@ -1,5 +1,5 @@
-//! From a prompt to its answer: what the agent is given, how answers look, conversations, failures,
-//! order.
+//! Tests of the path from a prompt to its answer: the agent's input, the format of answers,
+//! conversations, failures and order.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use super::{CLAUDE_SAYS, behind, calls, discord, installed, repeated, serving, w
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, THREAD, room};
 use crate::support::program::{Installation, Program};
 
-/// Asks claude and waits for the answer; returns how it was called.
+/// Asks claude and waits for the answer. Returns the call of the program.
 async fn ask_claude(
     local: &LocalDiscord,
     installation: &Installation,
@@ -220,7 +220,7 @@ async fn requirement_09_channels_run_side_by_side_each_in_its_order() {
 
 #[tokio::test]
 async fn requirement_11_all_events_go_through_one_numbered_queue() {
-    // 11.1: of every type, in one order.
+    // 11.1: events of every type, in one order.
     let mut queue =
         Queue::new(Limits { max_concurrent: 1, max_depth: 100, busy_policy: BusyPolicy::Queue });
     let kinds = [
@@ -276,7 +276,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     for number in 0..4 {
-        // One after the other: between channels there is no order but that of acceptance.
+        // One after the other: between channels, only the order of acceptance counts.
         local.mention(room(number), ANN, "my turn");
         let accepted = |_: &LocalDiscord| {
             (logged(&bot, "event accepted").len() as u64 == number + 2).then_some(())
@@ -326,7 +326,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
     assert_eq!(default.map(|variable| variable.default), Some("100"), "11.5");
 }
 
-/// The log lines with this message.
+/// Returns the log lines with this message.
 fn logged(bot: &Program, message: &str) -> Vec<Value> {
     bot.log().into_iter().filter(|line| line["message"] == message).collect()
 }

@@ -1,4 +1,4 @@
-//! What calls may cost.
+//! Tests of the limits on calls.
 
 use std::time::Duration;
 
@@ -69,13 +69,13 @@ async fn an_endless_body_is_cut_off_and_not_kept() {
     let piece = [b"10000\r\n".as_slice(), &[b'x'; 1 << 16], b"\r\n"].concat();
     let (sent, mut told) = watch::channel(0_usize);
     let writer = tokio::spawn(async move {
-        // A gigabyte, if it were taken.
+        // Up to a gigabyte, if the server accepts it.
         while *sent.borrow() < 1 << 30 && writing.write_all(&piece).await.is_ok() {
             sent.send_modify(|bytes| *bytes += 1 << 16);
         }
     });
     let mut answered = Vec::new();
-    // Afterwards the connection may be reset, since there is more that nobody reads.
+    // The connection may be reset afterwards, since unread data remains.
     let _ = tokio::time::timeout(Duration::from_secs(60), reading.read_to_end(&mut answered))
         .await
         .expect("it is cut off");
@@ -85,7 +85,7 @@ async fn an_endless_body_is_cut_off_and_not_kept() {
         "{}",
         String::from_utf8_lossy(&answered)
     );
-    // One body, and what fits between two sockets.
+    // One body, and the data in the buffers of two sockets.
     assert!(*told.borrow_and_update() < 32 << 20, "{} bytes were taken", *told.borrow());
     assert_eq!(stand.begun().await, 0);
 }
@@ -124,7 +124,7 @@ async fn whoever_is_slow_is_cut_off_and_holds_up_nobody() {
             sent = endless.write_all(header.as_bytes()).await;
         }
         let mut rest = Vec::new();
-        // Closed, or reset.
+        // The connection is closed or reset.
         let _ = endless.read_to_end(&mut rest).await;
         rest
     };
@@ -166,13 +166,13 @@ async fn slow_bodies_hold_up_no_good_call_and_are_told_to_come_back() {
             );
         }
     }
-    // Of 64 at the same time the oldest goes when another comes.
+    // With 64 parallel calls, the oldest is dropped when another arrives.
     for stream in &mut slow[..100] {
         let refused = tokio::time::timeout(Duration::from_secs(60), answer(stream))
             .await
             .expect("it is cut off");
         if refused.status == 408 {
-            // A busy machine, on which it stood still for too long.
+            // On a busy machine, the call was idle for too long.
             continue;
         }
         assert_eq!(

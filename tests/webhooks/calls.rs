@@ -1,4 +1,4 @@
-//! Who is believed, and what becomes of it.
+//! Tests of which calls are accepted, and of the prompts they cause.
 
 use aetheel::event::{EventKind, Lane, Origin};
 
@@ -96,7 +96,7 @@ async fn a_repeat_is_answered_a_thousand_times_and_acted_on_once_also_after_a_re
         let answered = call.send(stand.address).await;
         assert_eq!(word(&answered), (200, "{\"status\":\"duplicate\"}"), "repeat {n}");
     }
-    // A sender that tries again signs anew; GitHub does not sign the id of its deliveries.
+    // A sender that retries signs again. GitHub does not sign the id of its deliveries.
     assert_eq!(
         Call::post("deploy", "{}")
             .standard(STANDARD, "msg_1", 100)

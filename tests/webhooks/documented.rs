@@ -1,11 +1,11 @@
-//! The examples of `docs/webhooks.md`, run as they stand.
+//! Tests that run the examples of `docs/webhooks.md` unchanged.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{Stand, serve_with};
 
-/// The shell examples of the page, in order.
+/// Returns the shell examples of the page, in order.
 fn examples() -> Vec<String> {
     let page =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/webhooks.md"))
@@ -13,7 +13,7 @@ fn examples() -> Vec<String> {
     page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// The value that an example gives its variable `secret`.
+/// Returns the value that an example assigns to its variable `secret`.
 fn secret(example: &str) -> String {
     example
         .split_whitespace()

@@ -1,4 +1,4 @@
-//! Webhooks over HTTP, before a dispatcher with scripted agents.
+//! Tests of webhooks over HTTP, with a dispatcher and scripted agents.
 
 mod bounds;
 mod calls;
@@ -43,7 +43,7 @@ Review it.
 Look after it.
 ";
 
-/// A gateway's webhooks and what is behind them.
+/// The webhooks of a gateway, with its dispatcher.
 struct Stand {
     desk: Desk,
     serving: Serving,
@@ -71,7 +71,7 @@ impl Stand {
         std::fs::write(self.desk.folder.path().join("config/webhooks.md"), text).unwrap();
     }
 
-    /// How many turns were begun once a last call of our own was through.
+    /// Returns how many turns began, after a last call of our own was processed.
     async fn begun(&self) -> usize {
         let marked =
             Call::post("alarm", "{\"the\": \"mark\"}").bearer(BEARER).send(self.address).await;
