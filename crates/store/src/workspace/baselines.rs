@@ -17,7 +17,6 @@ of text that was shown, or that appeared beside the answer in this many turns. S
 
 ";
 
-/// A line of the file.
 #[derive(Clone, Debug)]
 pub(super) struct SavedBaseline(Version, Baseline);
 

@@ -153,8 +153,8 @@ impl Claim {
     /// Marks the delivery as accepted. Returns once that is on disk.
     ///
     /// # Errors
-    /// [`FileError`] if the file cannot be written. The delivery is remembered until the program ends,
-    /// and is written with the next one.
+    /// [`FileError`] if the file cannot be written. The delivery is remembered until the program
+    /// ends, and is written with the next one.
     pub async fn keep(self, now_ms: i64) -> Result<(), FileError> {
         {
             let mut known = self.deliveries.known();

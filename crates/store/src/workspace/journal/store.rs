@@ -60,7 +60,6 @@ impl Tail for File {
     }
 }
 
-/// Lines in a file.
 pub(super) struct LineFile {
     path: PathBuf,
     tail: Box<dyn Tail>,
