@@ -1,4 +1,4 @@
-// What {{name}} prints, as far as one line of it tells. Nothing is believed: fields may be missing or of another type.
+// Parses a line of output. Fields may be missing or have another type.
 
 import * as c from "./contract";
 import { Json, Kind } from "./json";
@@ -13,13 +13,13 @@ export function prompt(parts: c.Part[]): string {
   return texts.join("\n\n");
 }
 
-/** A field that is text; what agents print may have any type. */
+/** Returns a text field, or an empty text if the field has another type. */
 export function text(given: Json, name: string): string {
   const value = given.text(name);
   return value === null ? "" : value;
 }
 
-/** Whether it can be an agent's id of a session. */
+/** Returns whether a text can be the agent's id of a session. */
 export function isId(text: string): bool {
   const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
   for (let at = 0; at < text.length; at++) if (!letters.includes(text.charAt(at))) return false;
@@ -30,7 +30,7 @@ export function toolStart(said: Json): c.ToolStart {
   const name = text(said, "name");
   const field = said.field("input");
   const given = field !== null && field.kind == Kind.Object ? field : new Json(Kind.Object);
-  // Unified kinds of the agent's tools (see wit/types.wit), and what a use of them is about.
+  // The unified kind of the tool (see wit/types.wit), and the target of the call.
   let kind = "other";
   let target = "";
   if (name == "shell") {

@@ -5,7 +5,8 @@
 #define KIND(name) AETHEEL_BACKEND_TYPES_EVENT_KIND_##name
 #define OUTCOME(name) AETHEEL_BACKEND_TYPES_OUTCOME_##name
 
-// Its tools: their names, the unified kind (see wit/types.wit), and the field of the input that says what a use is about.
+// The agent's tools: their names, unified kinds (see wit/types.wit), and the input field with the
+// target of a call.
 static const struct {
     const char *name, *kind, *target;
 } TOOLS[] = {{"shell", "bash", "command"}, {"read", "file_read", "path"}, {"edit", "file_edit", "path"}};
@@ -16,7 +17,7 @@ static string taken(json value) {
     return given(&text);
 }
 
-// Whether it can name a session, see `session-ready` in wit/types.wit.
+// Returns whether a text can be the id of a session, see `session-ready` in wit/types.wit.
 static bool is_native_id(struct text id) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
     for (size_t at = 0; at < id.length; at++) {
@@ -109,7 +110,7 @@ bool agent_line(const aetheel_backend_types_line_t *line, struct actions *out, s
     } else if (json_is(type, "tool-result")) {
         tool_result(said, out);
     } else {
-        // Never dropped: it is how people learn that the agent changed.
+        // Unknown output is reported, because it shows that the agent changed.
         struct buffer what = {0};
         json_string(type, &text);
         buffer_add(&what, TEXT("line type "));

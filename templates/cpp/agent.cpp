@@ -9,14 +9,15 @@
 
 namespace {
 
-// Its tools: their names, the unified kind (see wit/types.wit), and the field of the input that says what a use is about.
+// The agent's tools: their names, unified kinds (see wit/types.wit), and the input field with the
+// target of a call.
 constexpr struct {
     std::string_view name, kind, target;
 } tools[] = {{"shell", "bash", "command"}, {"read", "file_read", "path"}, {"edit", "file_edit", "path"}};
 
 agent_backend_string_t taken(const Json &said, std::string_view key) { return copied(std::string_view(said.text(key).value_or(""))); }
 
-// Whether it can name a session, see `session-ready` in wit/types.wit.
+// Returns whether a text can be the id of a session, see `session-ready` in wit/types.wit.
 bool is_native_id(std::string_view id) {
     constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
     return !id.empty() && id.size() <= 128 && id[0] != '-' && id.find_first_not_of(letters) == std::string_view::npos;
@@ -89,7 +90,7 @@ std::optional<Result> agent_line(const aetheel_backend_types_line_t &line, Actio
         end.status = said["ok"].is_true() ? AETHEEL_BACKEND_TYPES_TOOL_STATUS_OK : AETHEEL_BACKEND_TYPES_TOOL_STATUS_FAILED;
         end.output = copied(said.text("output"));
     } else {
-        // Never dropped: it is how people learn that the agent changed.
+        // Unknown output is reported, because it shows that the agent changed.
         out.unrecognised("line type " + quoted(type), "type", raw);
     }
     return std::nullopt;
@@ -142,7 +143,7 @@ void aside(const aetheel_backend_types_command_t &command, Actions &out) {
         auto &answer = out.add(ACTION(QUERY_ANSWER)).val.query_answer;
         answer.query = command.val.query.query;
         answer.answer.tag = AETHEEL_BACKEND_TYPES_QUERY_RESULT_FAILED;
-        answer.answer.val.failed = ::failed(FAILURE(UNSUPPORTED), "it answers no questions outside a turn");
+        answer.answer.val.failed = ::failed(FAILURE(UNSUPPORTED), "this backend does not support queries");
     }
 }
 

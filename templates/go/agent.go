@@ -14,16 +14,17 @@ import (
 //go:embed descriptor.json
 var descriptor string
 
-// nativeID is what can name a session, see `session-ready` in wit/types.wit.
+// nativeID matches ids of sessions, see `session-ready` in wit/types.wit.
 var nativeID = regexp.MustCompile(`^[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}$`)
 
-// tools are those of the agent: the unified kind (see wit/types.wit), and the field of the input that says what a use is about.
+// tools has the unified kind (see wit/types.wit) of each tool, and the input field with the target
+// of a call.
 var tools = map[string]struct{ kind, target string }{
 	"shell": {"bash", "command"}, "read": {"file_read", "path"}, "edit": {"file_edit", "path"},
 }
 
-// agentLine takes a line of output in: what the agent says, whichever way it is run. It returns how the turn ended once the agent
-// told.
+// agentLine handles a line of output, for both ways to run the agent. It returns the end of the
+// turn if the line has it.
 func agentLine(line t.Line, out *emitter) (turnResult, bool) {
 	raw := strings.TrimSpace(line.Text)
 	if line.Pipe == t.Pipe_Stderr || raw == "" {
@@ -74,7 +75,7 @@ func agentLine(line t.Line, out *emitter) (turnResult, bool) {
 	case "error":
 		return ended(t.MakeOutcomeFailed(failure(t.FailureKind_Other, said.text("message")))), true
 	default:
-		// Never dropped: it is how people learn that the agent changed.
+		// Unknown output is reported, because it shows that the agent changed.
 		out.unrecognised(fmt.Sprintf("line type %q", kind), "type", raw)
 	}
 	return turnResult{}, false
@@ -100,7 +101,7 @@ func toolUse(said object, out *emitter) {
 	}))
 }
 
-// promptOf returns all texts of a prompt, and where the files that came with it are.
+// promptOf returns the texts of a prompt, and the paths of its files.
 func promptOf(parts []t.Part) string {
 	var texts []string
 	for _, part := range parts {
@@ -116,7 +117,7 @@ func promptOf(parts []t.Part) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// spawnOf returns the agent's process. Every flag must be in descriptor.json, or the host refuses it.
+// spawnOf returns the agent's process. The host refuses flags that are not in descriptor.json.
 func spawnOf(proc uint32, start t.StartTurn, flag string) t.Spawn {
 	arguments := []t.Value{t.MakeValueText(flag)}
 	if start.NativeId.IsSome() {
@@ -128,13 +129,13 @@ func spawnOf(proc uint32, start t.StartTurn, flag string) t.Spawn {
 	}
 }
 
-// aside answers commands that are not about a turn.
+// aside answers commands that do not belong to a turn.
 func aside(command t.Command, out *emitter) {
 	switch command.Tag() {
 	case t.Command_Steer:
 		out.add(t.MakeActionSteered(t.Steered{Message: command.Steer().Message, Outcome: t.SteerOutcome_NotNow}))
 	case t.Command_Query:
-		why := failure(t.FailureKind_Unsupported, "it answers no questions outside a turn")
+		why := failure(t.FailureKind_Unsupported, "this backend does not support queries")
 		out.add(t.MakeActionQueryAnswer(t.QueryAnswer{Query: command.Query().Query, Answer: t.MakeQueryResultFailed(why)}))
 	}
 }

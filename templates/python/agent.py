@@ -1,11 +1,11 @@
-"""What {{name}} prints, as far as one line of it tells. Nothing is believed: fields may be missing or of another type."""
+"""Parses a line of output. Fields may be missing or have another type."""
 
 import json
 import re
 
 from wit_world.imports import types as t
 
-# Unified kinds of the agent's tools (see wit/types.wit), and the field that says what a use is about.
+# The unified kind of each tool (see wit/types.wit), and the input field with the target of a call.
 TOOLS = {"shell": ("bash", "command"), "read": ("file_read", "path"), "edit": ("file_edit", "path")}
 
 
@@ -14,17 +14,17 @@ def prompt(parts: list[t.Part]) -> str:
 
 
 def parse(raw: str) -> dict:
-    """The JSON object of a line; an empty one where it is none."""
+    """Returns the JSON object of a line, or an empty object if the line is not one."""
     try:
         value = {} if is_deep(raw) else json.loads(raw)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate pair is no text for the host
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # the host rejects unpaired surrogates
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def is_deep(line: str) -> bool:
-    """Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch."""
+    """Returns whether the nesting is so deep that parsing would overflow the stack, which cannot be caught."""
     if line.count("[") + line.count("{") <= 128:
         return False
     open_brackets = 0
@@ -36,7 +36,7 @@ def is_deep(line: str) -> bool:
 
 
 def text(of: dict, field: str) -> str:
-    """A field that is text; what agents print may have any type."""
+    """Returns a text field, or an empty text if the field has another type."""
     value = of.get(field)
     return value if isinstance(value, str) else ""
 

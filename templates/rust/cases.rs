@@ -1,6 +1,7 @@
-//! The recordings in `cases/`, played to the backend natively. `UPDATE_GOLDEN=1 cargo test` writes what it makes of them.
+//! Replays the recordings in `cases/` natively. `UPDATE_GOLDEN=1 cargo test` updates the expected
+//! actions.
 
 #[test]
-fn recordings_become_what_stands_beside_them() {
+fn recordings_have_the_expected_actions() {
     aetheel_backend_sdk::fixture::cases::<backend::Backend>("cases".as_ref());
 }

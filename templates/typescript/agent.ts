@@ -1,10 +1,10 @@
-// What {{name}} prints, as far as one line of it tells. Nothing is believed: fields may be missing or of another type.
+// Parses a line of output. Fields may be missing or have another type.
 
 import type { Part, ToolStart, Usage } from "./contract.js";
 
 type Said = { [field: string]: unknown };
 
-// Unified kinds of the agent's tools (see wit/types.wit), and the field that says what a use is about.
+// The unified kind of each tool (see wit/types.wit), and the input field with the target of a call.
 const TOOLS = new Map([
   ["shell", ["bash", "command"]],
   ["read", ["file_read", "path"]],
@@ -15,7 +15,7 @@ export function prompt(parts: Part[]): string {
   return parts.map((part) => (part.tag === "text" ? part.val : part.val.path)).join("\n\n");
 }
 
-/** The JSON object of a line; an empty one where it is none. */
+/** Returns the JSON object of a line, or an empty object if the line is not one. */
 export function parse(raw: string): Said {
   try {
     const value = isDeep(raw) ? {} : JSON.parse(raw);
@@ -25,9 +25,9 @@ export function parse(raw: string): Said {
   }
 }
 
-/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
+/** Returns whether the nesting is so deep that parsing would overflow the stack, which cannot be caught. */
 function isDeep(line: string): boolean {
-  // `split` finds a letter in a long line many times faster than `indexOf` does.
+  // In long lines, `split` is many times faster than `indexOf`.
   const count = (letter: string) => line.split(letter, 130).length - 1;
   if (count("[") + count("{") <= 128) return false;
   const marks = /["[\]{}]/g;
@@ -40,7 +40,7 @@ function isDeep(line: string): boolean {
   return false;
 }
 
-/** Where the text ends that begins with the quotation mark at `from`. */
+/** Returns the end of the string that begins with the quotation mark at `from`. */
 function endOfText(line: string, from: number): number {
   for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
     let before = at;
@@ -54,7 +54,7 @@ function isObject(value: unknown): value is Said {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A value that is text; what agents print may have any type. Halves of surrogate pairs are no text for the host. */
+/** Returns a value that is text, and otherwise an empty text. The host rejects unpaired surrogates. */
 export function text(value: unknown): string {
   return typeof value === "string" ? value.toWellFormed() : "";
 }

@@ -1,18 +1,19 @@
-//! What {{name}} says: the meaning of its lines, whichever way it is run.
+//! Parses the output of {{name}}, for both ways to run it.
 const std = @import("std");
 const actions = @import("actions.zig");
 const json = @import("json.zig");
 const c = actions.c;
 const gpa = actions.gpa;
 
-/// Its tools: their names, the unified kind (see wit/types.wit), and the field of the input that says what a use is about.
+/// The agent's tools: their names, unified kinds (see wit/types.wit), and the input field with the
+/// target of a call.
 const tools = [_]struct { name: []const u8, kind: []const u8, target: []const u8 }{
     .{ .name = "shell", .kind = "bash", .target = "command" },
     .{ .name = "read", .kind = "file_read", .target = "path" },
     .{ .name = "edit", .kind = "file_edit", .target = "path" },
 };
 
-/// How a turn ended. Owns what it holds until it is handed to the host.
+/// The end of a turn. Owns its data until it is passed to the host.
 pub const Result = struct {
     outcome: c.aetheel_backend_types_outcome_t,
     usage: c.aetheel_backend_types_option_usage_t = .{},
@@ -41,7 +42,7 @@ pub const Result = struct {
     }
 };
 
-/// Takes a line of output in. Returns how the turn ended once the agent told.
+/// Handles a line of output. Returns the end of the turn if the line has it.
 pub fn line(arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_t, out: *actions.Actions) actions.Error!?Result {
     const raw = std.mem.trim(u8, actions.borrowed(told.text), &std.ascii.whitespace);
     if (told.pipe == c.AETHEEL_BACKEND_TYPES_PIPE_STDERR or raw.len == 0) return null;
@@ -54,7 +55,7 @@ pub fn line(arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_
     const kind = json.text(said, "type") orelse "";
     const Kind = enum { session, text, tool, @"tool-result", done, @"error" };
     switch (std.meta.stringToEnum(Kind, kind) orelse {
-        // Never dropped: it is how people learn that the agent changed.
+        // Unknown output is reported, because it shows that the agent changed.
         try out.unrecognised(try actions.printed("line type {f}", .{actions.Quoted{ .text = kind }}), "type", raw);
         return null;
     }) {
@@ -92,7 +93,7 @@ pub fn line(arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_
     return null;
 }
 
-/// Whether it can name a session, see `session-ready` in wit/types.wit.
+/// Returns whether a text can be the id of a session, see `session-ready` in wit/types.wit.
 fn isNativeId(id: []const u8) bool {
     for (id) |byte| {
         if (!std.ascii.isAlphanumeric(byte) and std.mem.indexOfScalar(u8, "_.:-", byte) == null) return false;
@@ -122,7 +123,7 @@ fn toolUse(arena: std.mem.Allocator, said: json.Value, out: *actions.Actions) ac
     (try out.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_TOOL_START)).val.tool_start = start;
 }
 
-/// All texts of a prompt, and where the files that came with it are.
+/// Returns the texts of a prompt, and the paths of its files.
 pub fn prompt(arena: std.mem.Allocator, parts: c.aetheel_backend_types_list_part_t) actions.Error![]const u8 {
     var all: std.ArrayList(u8) = .empty;
     for (0..parts.len) |at| {
@@ -137,7 +138,7 @@ pub fn prompt(arena: std.mem.Allocator, parts: c.aetheel_backend_types_list_part
     return all.items;
 }
 
-/// Starts {{name}}. Every flag must be in descriptor.json, or the host refuses it.
+/// Starts {{name}}. The host refuses flags that are not in descriptor.json.
 pub fn spawn(start: *const c.aetheel_backend_types_start_turn_t, proc: u32, flag: []const u8, out: *actions.Actions) actions.Error!*c.aetheel_backend_types_spawn_t {
     var words: [3][]const u8 = .{ flag, "--resume", "" };
     if (start.native_id.is_some) words[2] = actions.borrowed(start.native_id.val);
@@ -157,14 +158,14 @@ pub fn spawn(start: *const c.aetheel_backend_types_start_turn_t, proc: u32, flag
     return &action.val.spawn;
 }
 
-/// One piece of text, as a process gets it on its stdin.
+/// Returns a text as data for stdin.
 pub fn chunk(text: []const u8) actions.Error!c.aetheel_backend_types_list_chunk_t {
     const chunks = try gpa.alloc(c.aetheel_backend_types_chunk_t, 1);
     chunks[0] = .{ .tag = @intCast(c.AETHEEL_BACKEND_TYPES_CHUNK_TEXT), .val = .{ .text = try actions.copied(text) } };
     return actions.given(c.aetheel_backend_types_list_chunk_t, chunks);
 }
 
-/// Answers a command that is not about a turn.
+/// Answers commands that do not belong to a turn.
 pub fn aside(told: *const c.aetheel_backend_types_command_t, out: *actions.Actions) actions.Error!void {
     switch (told.tag) {
         c.AETHEEL_BACKEND_TYPES_COMMAND_STEER => {
@@ -172,7 +173,7 @@ pub fn aside(told: *const c.aetheel_backend_types_command_t, out: *actions.Actio
             (try out.add(c.AETHEEL_BACKEND_TYPES_ACTION_STEERED)).val.steered = .{ .message = told.val.steer.message, .outcome = outcome };
         },
         c.AETHEEL_BACKEND_TYPES_COMMAND_QUERY => {
-            const why = try actions.failed(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED, "it answers no questions outside a turn");
+            const why = try actions.failed(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED, "this backend does not support queries");
             (try out.add(c.AETHEEL_BACKEND_TYPES_ACTION_QUERY_ANSWER)).val.query_answer = .{
                 .query = told.val.query.query,
                 .answer = .{ .tag = @intCast(c.AETHEEL_BACKEND_TYPES_QUERY_RESULT_FAILED), .val = .{ .failed = why } },

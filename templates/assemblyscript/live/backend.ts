@@ -1,14 +1,15 @@
-// {{name}} as a backend: one process for all turns of a conversation, which takes prompts as JSON
-// lines and prints JSON lines.
+// A backend for {{name}}: one process for all turns of a conversation. Prompts and output are JSON
+// lines.
 //
-// One instance is one conversation. There are no files, no clock and no network here, and no exceptions: a failed check ends it.
+// Each conversation has its own instance. There are no files, no clock, no network and no
+// exceptions: a failed check ends the instance.
 
 import { isId, prompt, text, toolStart, usage } from "./agent";
 import * as c from "./contract";
 import { DESCRIPTOR } from "./descriptor";
 import { Json, Kind, quoted } from "./json";
 
-// The process that runs; each gets a new number.
+// The number of the running process. Each process gets a new number.
 let proc: u32 = 0;
 let runs = false;
 let turn: c.TurnRef | null = null;
@@ -25,11 +26,11 @@ export function handle(inputs: c.TimedInput[]): c.Result<c.Action[]> {
 }
 
 export function save(): string | null {
-  return null; // an idle conversation is closed and resumed on the new generation
+  return null; // an idle conversation is closed and resumed with the new version
 }
 
 export function load(state: string, savedBy: string): string | null {
-  return "nothing was saved";
+  return "this backend saves no state";
 }
 
 function take(input: c.Input, out: c.Action[]): void {
@@ -83,7 +84,7 @@ function write(message: string, out: c.Action[]): void {
   out.push(new c.ActionWrite(new c.Write(proc, body)));
 }
 
-/** What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin. */
+/** Returns the process to start. The host refuses flags that are not in descriptor.json. */
 function plan(start: c.StartTurn): c.Action {
   const given: c.Value[] = [new c.ValueText("--serve")];
   const resume = start.nativeId;
@@ -95,7 +96,7 @@ function plan(start: c.StartTurn): c.Action {
   return new c.ActionSpawn(new c.Spawn(proc, "{{name}}", given, [], [], true, false, null, session, new c.Some<u32>(start.turn)));
 }
 
-/** What a line of output means. */
+/** Handles a line of output. */
 function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   const parsed = Json.parse(raw);
   const known = parsed !== null && parsed.kind == Kind.Object;
@@ -117,7 +118,7 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   } else if (type == "error") {
     end(failure(c.FailureKind.Other, text(said, "message")), null, out);
   } else {
-    // Never dropped: it is how people learn that the agent changed.
+    // Unknown output is reported, because it shows that the agent changed.
     const what = known ? `line type ${quoted(type)}` : "line that is not a JSON object";
     event(new c.EventKindUnrecognised(new c.Unrecognised(what, known ? "type" : null, raw.slice(0, 500))), now, out);
   }

@@ -1,6 +1,8 @@
-// {{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+// A backend for {{name}}: one process for each turn, which reads the prompt from stdin and prints
+// JSON lines.
 //
-// One instance is one turn. There are no files, no clock and no network here, and no exceptions: a failed check ends the turn.
+// Each turn has its own instance. There are no files, no clock, no network and no exceptions: a
+// failed check ends the turn.
 
 import { isId, prompt, text, toolStart, usage } from "./agent";
 import * as c from "./contract";
@@ -32,7 +34,7 @@ export function save(): string | null {
 }
 
 export function load(state: string, savedBy: string): string | null {
-  return "a link of one turn does not move";
+  return "the state of a single turn cannot be saved";
 }
 
 function take(input: c.Input, out: c.Action[]): void {
@@ -71,7 +73,7 @@ function take(input: c.Input, out: c.Action[]): void {
   }
 }
 
-/** What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin. */
+/** Returns the process to start. The host refuses flags that are not in descriptor.json. */
 function plan(start: c.StartTurn): c.Action {
   const given: c.Value[] = [new c.ValueText("--json")];
   const resume = start.nativeId;
@@ -86,7 +88,7 @@ function plan(start: c.StartTurn): c.Action {
   );
 }
 
-/** What a line of output means. */
+/** Handles a line of output. */
 function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   const parsed = Json.parse(raw);
   const known = parsed !== null && parsed.kind == Kind.Object;
@@ -108,7 +110,7 @@ function line(raw: string, now: c.TurnRef, out: c.Action[]): void {
   } else if (type == "error") {
     tell(failure(c.FailureKind.Other, text(said, "message")), null, out);
   } else {
-    // Never dropped: it is how people learn that the agent changed.
+    // Unknown output is reported, because it shows that the agent changed.
     const what = known ? `line type ${quoted(type)}` : "line that is not a JSON object";
     event(new c.EventKindUnrecognised(new c.Unrecognised(what, known ? "type" : null, raw.slice(0, 500))), now, out);
   }
@@ -118,7 +120,7 @@ function event(kind: c.EventKind, now: c.TurnRef, out: c.Action[]): void {
   out.push(new c.ActionEvent(new c.Event(now.session, now.turn, kind)));
 }
 
-/** The turn ends with this when the process has exited, or two seconds from now. */
+/** Saves the result. The turn ends when the process exits, at the latest in two seconds. */
 function tell(outcome: c.Outcome, usage: c.Usage | null, out: c.Action[]): void {
   if (told === null) out.push(new c.ActionSetTimer(new c.SetTimer(LINGER, 2000)));
   told = outcome;

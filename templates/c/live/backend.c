@@ -1,7 +1,7 @@
-// {{name}} as a backend: one process for a conversation, which hears prompts on stdin and prints JSON lines.
+// A backend for {{name}}: one process for each conversation. Prompts and output are JSON lines.
 //
-// Here are the four exports, the life of the process and that of its turns: exactly one end for each, whatever the agent does.
-// What its lines mean is in agent.c.
+// This file has the four exports, and manages the process and the turns: each turn ends exactly
+// once, whatever the agent does. agent.c parses the output.
 #include "agent.h"
 #include "json.h"
 
@@ -15,9 +15,9 @@ static const char DESCRIPTOR[] = {
 #embed "descriptor.json"
 };
 
-// One instance is one link: a conversation with at most one process and one open turn at a time.
+// Each link has its own instance: a conversation with at most one process and one open turn.
 static struct {
-    // Key of the process that runs, 0: none; keys are never used again.
+    // The key of the running process, or 0. Keys are never reused.
     uint32_t proc, last_proc;
     bool open, interrupted;
     turn_ref turn;
@@ -47,10 +47,10 @@ static void start(const aetheel_backend_types_start_turn_t *start, struct action
     struct text arguments[] = {TEXT("--serve"), TEXT("--resume"), borrowed(start->native_id.val)};
     turn_ref turn = {start->session, start->turn};
     struct buffer prompt = {0}, line = {0};
-    // Told once more what is known already.
+    // The command was repeated.
     if (link.last_proc && turn.turn == link.turn.turn) return;
     if (link.open) {
-        add_end(out, turn, result_of(OUTCOME(FAILED), FAILURE(UNSUPPORTED), TEXT("one turn at a time")));
+        add_end(out, turn, result_of(OUTCOME(FAILED), FAILURE(UNSUPPORTED), TEXT("another turn is still open")));
         return;
     }
     link.open = true;
@@ -72,13 +72,13 @@ static void command(const aetheel_backend_types_command_t *command, struct actio
     if (command->tag == COMMAND(START_TURN)) {
         start(&command->val.start_turn, out);
     } else if (command->tag == COMMAND(INTERRUPT) && link.open && command->val.interrupt.turn == link.turn.turn) {
-        // That it stopped, the agent says in a line.
+        // The agent reports the interrupted turn in a line.
         struct buffer line = {0};
         link.interrupted = true;
         buffer_add(&line, TEXT("{\"type\":\"stop\"}"));
         say(&line, out);
     } else if (command->tag == COMMAND(SHUTDOWN) && link.proc) {
-        // It leaves when there is nobody to hear.
+        // The agent exits when its stdin is closed.
         add(out, ACTION(CLOSE_STDIN))->val.close_stdin = link.proc;
     } else if (command->tag == COMMAND(STEER)) {
         add(out, ACTION(STEERED))->val.steered =
@@ -87,13 +87,13 @@ static void command(const aetheel_backend_types_command_t *command, struct actio
         aetheel_backend_types_query_answer_t *answer = &add(out, ACTION(QUERY_ANSWER))->val.query_answer;
         answer->query = command->val.query.query;
         answer->answer.tag = AETHEEL_BACKEND_TYPES_QUERY_RESULT_FAILED;
-        answer->answer.val.failed = failed(FAILURE(UNSUPPORTED), copied(TEXT("it answers no questions outside a turn")));
+        answer->answer.val.failed = failed(FAILURE(UNSUPPORTED), copied(TEXT("this backend does not support queries")));
     }
 }
 
 static void line(const aetheel_backend_types_line_t *line, struct actions *out) {
     struct result result;
-    // What it says between turns belongs to none.
+    // Output between turns is ignored.
     if (link.open && agent_line(line, out, &result)) end(result, out);
 }
 
@@ -103,7 +103,7 @@ static void exited(const aetheel_backend_types_exited_t *exited, struct actions 
     if (link.interrupted) {
         end((struct result){.outcome.tag = OUTCOME(INTERRUPTED)}, out);
     } else {
-        end(result_of(OUTCOME(LOST), FAILURE(CRASHED), said.length ? said : TEXT("the agent ended in the midst of a turn")), out);
+        end(result_of(OUTCOME(LOST), FAILURE(CRASHED), said.length ? said : TEXT("the agent ended in the middle of a turn")), out);
     }
 }
 
@@ -125,7 +125,7 @@ void exports_aetheel_backend_backend_describe(string *ret) { *ret = copied((stru
 
 bool exports_aetheel_backend_backend_handle(exports_aetheel_backend_backend_list_timed_input_t *inputs,
                                             exports_aetheel_backend_backend_list_action_t *ret, string *err) {
-    (void)err; // this parser never gives up
+    (void)err; // parsing never fails
     struct actions out = {.turn = link.turn};
     for (size_t at = 0; at < inputs->len; at++) take(&inputs->ptr[at].input, &out);
     exports_aetheel_backend_backend_list_timed_input_free(inputs);
@@ -140,7 +140,7 @@ bool exports_aetheel_backend_backend_save(string *ret) {
 }
 
 bool exports_aetheel_backend_backend_load(string *state, string *saved_by, string *err) {
-    *err = copied(TEXT("this backend takes over no state"));
+    *err = copied(TEXT("this backend saves no state"));
     agent_backend_string_free(state);
     agent_backend_string_free(saved_by);
     return false;

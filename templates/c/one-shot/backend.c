@@ -1,7 +1,8 @@
-// {{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+// A backend for {{name}}: one process for each turn, which reads the prompt from stdin and prints
+// JSON lines.
 //
-// Here are the four exports and the life of the one turn a link serves: exactly one end, whatever the agent does. What its lines
-// mean is in agent.c.
+// This file has the four exports, and manages the only turn of a link: it ends exactly once,
+// whatever the agent does. agent.c parses the output.
 #include "agent.h"
 
 #define INPUT(name) AETHEEL_BACKEND_TYPES_INPUT_##name
@@ -10,14 +11,15 @@
 #define OUTCOME(name) AETHEEL_BACKEND_TYPES_OUTCOME_##name
 #define FAILURE(name) AETHEEL_BACKEND_TYPES_FAILURE_KIND_##name
 
-// LINGER_MS: how long the agent may take to exit after its last word. GRACE_MS: from an interrupt to the end of what it started.
+// LINGER_MS: how long the agent may take to exit after its result. GRACE_MS: how long after an
+// interrupt its processes are killed.
 enum { PROC = 1, LINGER = 1, LINGER_MS = 2000, GRACE_MS = 3000 };
 
 static const char DESCRIPTOR[] = {
 #embed "descriptor.json"
 };
 
-// One instance is one link, and serves one turn.
+// Each link has its own instance, which serves one turn.
 static struct {
     enum { IDLE, RUNNING, OVER } state;
     turn_ref turn;
@@ -28,7 +30,7 @@ static struct {
 static struct text borrowed(string string) { return (struct text){(const char *)string.ptr, string.len}; }
 
 static void end(struct result result, struct actions *out) {
-    // What an interrupted agent calls a failure is what was asked of it.
+    // An interrupted agent may report the interruption as a failure.
     if (link.interrupted && result.outcome.tag != OUTCOME(COMPLETED)) {
         aetheel_backend_types_outcome_free(&result.outcome);
         result.outcome = (aetheel_backend_types_outcome_t){.tag = OUTCOME(INTERRUPTED)};
@@ -41,7 +43,7 @@ static void start(const aetheel_backend_types_start_turn_t *start, struct action
     struct text arguments[] = {TEXT("--json"), TEXT("--resume"), borrowed(start->native_id.val)};
     turn_ref turn = {start->session, start->turn};
     struct buffer prompt = {0};
-    // Told once more what is known already.
+    // The command was repeated.
     if (link.state != IDLE && turn.turn == link.turn.turn) return;
     if (link.state != IDLE) {
         add_end(out, turn, result_of(OUTCOME(FAILED), FAILURE(UNSUPPORTED), TEXT("one link serves one turn")));
@@ -75,7 +77,7 @@ static void command(const aetheel_backend_types_command_t *command, struct actio
         aetheel_backend_types_query_answer_t *answer = &add(out, ACTION(QUERY_ANSWER))->val.query_answer;
         answer->query = command->val.query.query;
         answer->answer.tag = AETHEEL_BACKEND_TYPES_QUERY_RESULT_FAILED;
-        answer->answer.val.failed = failed(FAILURE(UNSUPPORTED), copied(TEXT("it answers no questions outside a turn")));
+        answer->answer.val.failed = failed(FAILURE(UNSUPPORTED), copied(TEXT("this backend does not support queries")));
     }
 }
 
@@ -91,7 +93,7 @@ static void line(const aetheel_backend_types_line_t *line, struct actions *out) 
     link.result = result;
 }
 
-// It left without its last word: the end of stderr says more than we can.
+// Returns the result of an agent that exited without one: the end of stderr, if there is any.
 static struct result without_result(const aetheel_backend_types_exited_t *exited) {
     struct text said = text_trim(borrowed(exited->stderr_tail));
     bool refused = exited->how.tag == AETHEEL_BACKEND_TYPES_EXIT_CODE && exited->how.val.code != 0;
@@ -121,7 +123,7 @@ void exports_aetheel_backend_backend_describe(string *ret) { *ret = copied((stru
 
 bool exports_aetheel_backend_backend_handle(exports_aetheel_backend_backend_list_timed_input_t *inputs,
                                             exports_aetheel_backend_backend_list_action_t *ret, string *err) {
-    (void)err; // this parser never gives up
+    (void)err; // parsing never fails
     struct actions out = {.turn = link.turn};
     for (size_t at = 0; at < inputs->len; at++) take(&inputs->ptr[at].input, &out);
     exports_aetheel_backend_backend_list_timed_input_free(inputs);
@@ -136,7 +138,7 @@ bool exports_aetheel_backend_backend_save(string *ret) {
 }
 
 bool exports_aetheel_backend_backend_load(string *state, string *saved_by, string *err) {
-    *err = copied(TEXT("this backend takes over no state"));
+    *err = copied(TEXT("this backend saves no state"));
     agent_backend_string_free(state);
     agent_backend_string_free(saved_by);
     return false;

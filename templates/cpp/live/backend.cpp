@@ -1,7 +1,7 @@
-// {{name}} as a backend: one process for a conversation, which hears prompts on stdin and prints JSON lines.
+// A backend for {{name}}: one process for each conversation. Prompts and output are JSON lines.
 //
-// Here are the four exports, the life of the process and that of its turns: exactly one end for each, whatever the agent does.
-// What its lines mean is in agent.cpp.
+// This file has the four exports, and manages the process and the turns: each turn ends exactly
+// once, whatever the agent does. agent.cpp parses the output.
 #include "agent.hpp"
 #include "json.hpp"
 
@@ -17,7 +17,7 @@ constexpr char descriptor[] = {
 #embed "descriptor.json"
 };
 
-// One instance is one link: a conversation with at most one process and one open turn at a time.
+// Each link has its own instance: a conversation with at most one process and one open turn.
 class Link {
   public:
     TurnRef turn{};
@@ -26,7 +26,7 @@ class Link {
         if (input.tag == INPUT(COMMAND)) {
             command(input.val.command, out);
         } else if (input.tag == INPUT(LINE) && input.val.line.proc == proc_) {
-            // What it says between turns belongs to none.
+            // Output between turns is ignored.
             if (!open_) return;
             if (auto result = agent_line(input.val.line, out)) end(*result, out);
         } else if (input.tag == INPUT(EXITED) && input.val.exited.proc == proc_) {
@@ -44,11 +44,11 @@ class Link {
             start(command.val.start_turn, out);
         } else if (command.tag == COMMAND(INTERRUPT)) {
             if (!open_ || command.val.interrupt.turn != turn.turn) return;
-            // That it stopped, the agent says in a line.
+            // The agent reports the interrupted turn in a line.
             interrupted_ = true;
             say(R"({"type":"stop"})", out);
         } else if (command.tag == COMMAND(SHUTDOWN)) {
-            // It leaves when there is nobody to hear.
+            // The agent exits when its stdin is closed.
             if (proc_) out.add(ACTION(CLOSE_STDIN)).val.close_stdin = proc_;
         } else {
             aside(command, out);
@@ -57,10 +57,10 @@ class Link {
 
     void start(const aetheel_backend_types_start_turn_t &start, Actions &out) {
         TurnRef asked = {start.session, start.turn};
-        // Told once more what is known already.
+        // The command was repeated.
         if (last_proc_ && asked.turn == turn.turn) return;
         if (open_) {
-            Result::failed(FAILURE(UNSUPPORTED), "one turn at a time").add(asked, out);
+            Result::failed(FAILURE(UNSUPPORTED), "another turn is still open").add(asked, out);
             return;
         }
         open_ = true;
@@ -81,7 +81,7 @@ class Link {
         if (interrupted_) {
             end(Result::of(OUTCOME(INTERRUPTED)), out);
         } else {
-            end(Result::lost(FAILURE(CRASHED), said.empty() ? "the agent ended in the midst of a turn" : said), out);
+            end(Result::lost(FAILURE(CRASHED), said.empty() ? "the agent ended in the middle of a turn" : said), out);
         }
     }
 
@@ -92,7 +92,7 @@ class Link {
         result.add(turn, out);
     }
 
-    // Key of the process that runs, 0: none; keys are never used again.
+    // The key of the running process, or 0. Keys are never reused.
     std::uint32_t proc_ = 0, last_proc_ = 0;
     bool open_ = false, interrupted_ = false;
 };
@@ -114,7 +114,7 @@ bool exports_aetheel_backend_backend_handle(exports_aetheel_backend_backend_list
 bool exports_aetheel_backend_backend_save(agent_backend_string_t *) { return false; }
 
 bool exports_aetheel_backend_backend_load(agent_backend_string_t *state, agent_backend_string_t *saved_by, agent_backend_string_t *err) {
-    *err = copied(std::string_view("this backend takes over no state"));
+    *err = copied(std::string_view("this backend saves no state"));
     agent_backend_string_free(state);
     agent_backend_string_free(saved_by);
     return false;

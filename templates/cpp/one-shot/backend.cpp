@@ -1,7 +1,8 @@
-// {{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+// A backend for {{name}}: one process for each turn, which reads the prompt from stdin and prints
+// JSON lines.
 //
-// Here are the four exports and the life of the one turn a link serves: exactly one end, whatever the agent does. What its lines
-// mean is in agent.cpp.
+// This file has the four exports, and manages the only turn of a link: it ends exactly once,
+// whatever the agent does. agent.cpp parses the output.
 #include "agent.hpp"
 #include "json.hpp"
 
@@ -14,16 +15,16 @@
 namespace {
 
 constexpr std::uint32_t proc = 1, linger = 1;
-// How long the agent may take to exit after its last word.
+// How long the agent may take to exit after its result.
 constexpr std::uint32_t linger_ms = 2000;
-// From an interrupt to the end of everything the agent started.
+// How long after an interrupt the agent's processes are killed.
 constexpr std::uint32_t grace_ms = 3000;
 
 constexpr char descriptor[] = {
 #embed "descriptor.json"
 };
 
-// It left without its last word: the end of stderr says more than we can.
+// Returns the result of an agent that exited without one: the end of stderr, if there is any.
 Result without_result(const aetheel_backend_types_exited_t &exited) {
     auto said = trim(borrowed(exited.stderr_tail));
     bool refused = exited.how.tag == AETHEEL_BACKEND_TYPES_EXIT_CODE && exited.how.val.code != 0;
@@ -32,7 +33,7 @@ Result without_result(const aetheel_backend_types_exited_t &exited) {
     return Result::lost(crashed ? FAILURE(CRASHED) : FAILURE(PROTOCOL), said.empty() ? "the agent ended without a result" : said);
 }
 
-// One instance is one link, and serves one turn.
+// Each link has its own instance, which serves one turn.
 class Link {
   public:
     TurnRef turn{};
@@ -73,7 +74,7 @@ class Link {
 
     void start(const aetheel_backend_types_start_turn_t &start, Actions &out) {
         TurnRef asked = {start.session, start.turn};
-        // Told once more what is known already.
+        // The command was repeated.
         if (begun_ && asked.turn == turn.turn) return;
         if (begun_) {
             Result::failed(FAILURE(UNSUPPORTED), "one link serves one turn").add(asked, out);
@@ -100,7 +101,7 @@ class Link {
     }
 
     void end(Result result, Actions &out) {
-        // What an interrupted agent calls a failure is what was asked of it.
+        // An interrupted agent may report the interruption as a failure.
         if (interrupted_ && result.outcome.tag != OUTCOME(COMPLETED)) {
             aetheel_backend_types_outcome_free(&result.outcome);
             result = Result::of(OUTCOME(INTERRUPTED));
@@ -130,7 +131,7 @@ bool exports_aetheel_backend_backend_handle(exports_aetheel_backend_backend_list
 bool exports_aetheel_backend_backend_save(agent_backend_string_t *) { return false; }
 
 bool exports_aetheel_backend_backend_load(agent_backend_string_t *state, agent_backend_string_t *saved_by, agent_backend_string_t *err) {
-    *err = copied(std::string_view("this backend takes over no state"));
+    *err = copied(std::string_view("this backend saves no state"));
     agent_backend_string_free(state);
     agent_backend_string_free(saved_by);
     return false;

@@ -1,8 +1,8 @@
-// Package export_aetheel_backend_backend is {{name}} as a backend: one process for a conversation, which hears prompts on stdin and
-// prints JSON lines. Its name is what the bindings call.
+// Package export_aetheel_backend_backend is a backend for {{name}}: one process for each
+// conversation. Prompts and output are JSON lines. The bindings require the package's name.
 //
-// Here are the four exports, the life of the process and that of its turns: exactly one end for each, whatever the agent does.
-// What its lines mean is in agent.go.
+// This file has the four exports, and manages the process and the turns: each turn ends exactly
+// once, whatever the agent does. agent.go parses the output.
 package export_aetheel_backend_backend
 
 import (
@@ -13,9 +13,10 @@ import (
 	w "wit_component/wit/types"
 )
 
-// link is all there is: one instance is one link, a conversation with at most one process and one open turn at a time.
+// link is the whole state. Each link has its own instance: a conversation with at most one process
+// and one open turn.
 var link struct {
-	// proc is the process that runs, 0: none; keys are never used again.
+	// proc is the key of the running process, or 0. Keys are never reused.
 	proc, lastProc    uint32
 	open, interrupted bool
 	turn              t.TurnRef
@@ -26,7 +27,7 @@ func take(input t.Input, out *emitter) {
 	case t.Input_Command:
 		command(input.Command(), out)
 	case t.Input_Line:
-		// What it says between turns belongs to none.
+		// Output between turns is ignored.
 		if line := input.Line(); link.open && line.Proc == link.proc {
 			if result, told := agentLine(line, out); told {
 				end(result, out)
@@ -36,7 +37,7 @@ func take(input t.Input, out *emitter) {
 		if exited := input.Exited(); exited.Proc == link.proc {
 			said := strings.TrimSpace(exited.StderrTail)
 			if said == "" {
-				said = "the agent ended in the midst of a turn"
+				said = "the agent ended in the middle of a turn"
 			}
 			link.proc = 0
 			if link.interrupted {
@@ -62,12 +63,12 @@ func command(command t.Command, out *emitter) {
 	case t.Command_StartTurn:
 		start := command.StartTurn()
 		turn := t.TurnRef{Session: start.Session, Turn: start.Turn}
-		// Told once more what is known already.
+		// The command was repeated.
 		if link.lastProc != 0 && turn.Turn == link.turn.Turn {
 			return
 		}
 		if link.open {
-			out.done(turn, ended(t.MakeOutcomeFailed(failure(t.FailureKind_Unsupported, "one turn at a time"))))
+			out.done(turn, ended(t.MakeOutcomeFailed(failure(t.FailureKind_Unsupported, "another turn is still open"))))
 			return
 		}
 		link.open, link.interrupted, link.turn, out.turn = true, false, turn, turn
@@ -81,13 +82,13 @@ func command(command t.Command, out *emitter) {
 		say(`{"type":"prompt","text":`+write(promptOf(start.Parts))+"}", out)
 	case t.Command_Interrupt:
 		if link.open && command.Interrupt().Turn == link.turn.Turn {
-			// That it stopped, the agent says in a line.
+			// The agent reports the interrupted turn in a line.
 			link.interrupted = true
 			say(`{"type":"stop"}`, out)
 		}
 	case t.Command_Shutdown:
 		if link.proc != 0 {
-			// It leaves when there is nobody to hear.
+			// The agent exits when its stdin is closed.
 			out.add(t.MakeActionCloseStdin(link.proc))
 		}
 	default:
@@ -109,7 +110,7 @@ func end(result turnResult, out *emitter) {
 // Describe returns the descriptor.
 func Describe() string { return descriptor }
 
-// Handle takes what happened, in order.
+// Handle handles inputs, in order.
 func Handle(inputs []t.TimedInput) w.Result[[]t.Action, string] {
 	out := emitter{turn: link.turn}
 	for _, input := range inputs {
@@ -118,10 +119,10 @@ func Handle(inputs []t.TimedInput) w.Result[[]t.Action, string] {
 	return w.Ok[[]t.Action, string](out.actions)
 }
 
-// Save has nothing to move.
+// Save returns nothing, because no state is saved.
 func Save() w.Option[string] { return w.None[string]() }
 
-// Load refuses what another generation saved.
+// Load rejects states of other versions.
 func Load(_, _ string) w.Result[w.Unit, string] {
-	return w.Err[w.Unit, string]("this backend takes over no state")
+	return w.Err[w.Unit, string]("this backend saves no state")
 }

@@ -1,8 +1,8 @@
-// Package export_aetheel_backend_backend is {{name}} as a backend: a process for every turn, which reads the prompt on stdin and
-// prints JSON lines. Its name is what the bindings call.
+// Package export_aetheel_backend_backend is a backend for {{name}}: one process for each turn,
+// which reads the prompt from stdin and prints JSON lines. The bindings require the package's name.
 //
-// Here are the four exports and the life of the one turn a link serves: exactly one end, whatever the agent does. What its lines
-// mean is in agent.go.
+// This file has the four exports, and manages the only turn of a link: it ends exactly once,
+// whatever the agent does. agent.go parses the output.
 package export_aetheel_backend_backend
 
 import (
@@ -16,13 +16,13 @@ import (
 const (
 	proc   = 1
 	linger = 1
-	// lingerMs is how long the agent may take to exit after its last word.
+	// lingerMs is how long the agent may take to exit after its result.
 	lingerMs = 2000
-	// graceMs is from an interrupt to the end of everything the agent started.
+	// graceMs is how long after an interrupt the agent's processes are killed.
 	graceMs = 3000
 )
 
-// link is all there is: one instance is one link, and serves one turn.
+// link is the whole state. Each link has its own instance, which serves one turn.
 var link struct {
 	begun, over, interrupted bool
 	turn                     t.TurnRef
@@ -75,7 +75,7 @@ func command(command t.Command, out *emitter) {
 	case t.Command_StartTurn:
 		start := command.StartTurn()
 		turn := t.TurnRef{Session: start.Session, Turn: start.Turn}
-		// Told once more what is known already.
+		// The command was repeated.
 		if link.begun && turn.Turn == link.turn.Turn {
 			return
 		}
@@ -102,7 +102,7 @@ func command(command t.Command, out *emitter) {
 }
 
 func end(result turnResult, out *emitter) {
-	// What an interrupted agent calls a failure is what was asked of it.
+	// An interrupted agent may report the interruption as a failure.
 	if link.interrupted && result.outcome.Tag() != t.Outcome_Completed {
 		result.outcome = t.MakeOutcomeInterrupted()
 	}
@@ -110,7 +110,7 @@ func end(result turnResult, out *emitter) {
 	out.done(link.turn, result)
 }
 
-// withoutResult says how a run ended that told nothing: the end of stderr says more than we can.
+// withoutResult returns the end of a run without a result: the end of stderr, if there is any.
 func withoutResult(exited t.Exited) t.Outcome {
 	said := strings.TrimSpace(exited.StderrTail)
 	if exited.How.Tag() == t.Exit_Code && exited.How.Code() != 0 && said != "" {
@@ -129,7 +129,7 @@ func withoutResult(exited t.Exited) t.Outcome {
 // Describe returns the descriptor.
 func Describe() string { return descriptor }
 
-// Handle takes what happened, in order.
+// Handle handles inputs, in order.
 func Handle(inputs []t.TimedInput) w.Result[[]t.Action, string] {
 	out := emitter{turn: link.turn}
 	for _, input := range inputs {
@@ -138,10 +138,10 @@ func Handle(inputs []t.TimedInput) w.Result[[]t.Action, string] {
 	return w.Ok[[]t.Action, string](out.actions)
 }
 
-// Save has nothing to move.
+// Save returns nothing, because no state is saved.
 func Save() w.Option[string] { return w.None[string]() }
 
-// Load refuses what another generation saved.
+// Load rejects states of other versions.
 func Load(_, _ string) w.Result[w.Unit, string] {
-	return w.Err[w.Unit, string]("this backend takes over no state")
+	return w.Err[w.Unit, string]("this backend saves no state")
 }

@@ -1,12 +1,13 @@
-// {{name}} as a backend: one process for all turns of a conversation, which takes prompts as JSON
-// lines and prints JSON lines.
+// A backend for {{name}}: one process for all turns of a conversation. Prompts and output are JSON
+// lines.
 //
-// One instance is one conversation. There are no files, no clock and no network here; what is thrown becomes the error of `handle`.
+// Each conversation has its own instance. There are no files, no clock and no network. A thrown
+// value becomes the error of `handle`.
 
 import { parse, prompt, text, toolStart, usage } from "./agent.js";
 import { descriptor } from "./descriptor.js";
 
-// The process that runs; each gets a new number.
+// The number of the running process. Each process gets a new number.
 let proc = 0;
 let runs = false;
 let turn = null;
@@ -19,14 +20,14 @@ export const backend = {
     try {
       for (const { input } of inputs) take(input, out);
     } catch (error) {
-      // The host gets the words alone, so the place goes into them.
+      // The host only gets the message, so the location is added to it.
       throw error instanceof Error ? `${error} ${(error.stack ?? "").trim().split("\n")[0]}` : `${error}`;
     }
     return out;
   },
-  save: () => null, // an idle conversation is closed and resumed on the new generation
+  save: () => null, // an idle conversation is closed and resumed with the new version
   load() {
-    throw "nothing was saved";
+    throw "this backend saves no state";
   },
 };
 
@@ -63,7 +64,7 @@ function start(start, out) {
   write({ type: "prompt", text: prompt(start.parts) }, out);
 }
 
-/** What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin. */
+/** Returns the process to start. The host refuses flags that are not in descriptor.json. */
 function plan(start) {
   const resume = start.nativeId === null ? [] : ["--resume", start.nativeId];
   return {
@@ -87,7 +88,7 @@ function write(message, out) {
   out.push({ tag: "write", val: { proc, body: [{ tag: "text", val: `${JSON.stringify(message)}\n` }] } });
 }
 
-/** What a line of output means. */
+/** Handles a line of output. */
 function line(raw, turn, out) {
   const said = parse(raw);
   const event = (kind) => out.push({ tag: "event", val: { ...turn, kind } });
@@ -114,7 +115,7 @@ function line(raw, turn, out) {
       end(failed("other", text(said.message)), null, out);
       break;
     default: {
-      // Never dropped: it is how people learn that the agent changed.
+      // Unknown output is reported, because it shows that the agent changed.
       const known = Object.keys(said).length > 0;
       const what = known ? `line type ${JSON.stringify(text(said.type))}` : "line that is not a JSON object";
       event({ tag: "unrecognised", val: { what, path: known ? "type" : null, sample: raw.slice(0, 500).toWellFormed() } });

@@ -1,6 +1,8 @@
-// {{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+// A backend for {{name}}: one process for each turn, which reads the prompt from stdin and prints
+// JSON lines.
 //
-// One instance is one turn. There are no files, no clock and no network here; what is thrown becomes the error of `handle`.
+// Each turn has its own instance. There are no files, no clock and no network. A thrown value
+// becomes the error of `handle`.
 
 import { parse, prompt, text, toolStart, usage } from "./agent.js";
 import { descriptor } from "./descriptor.js";
@@ -20,14 +22,14 @@ export const backend = {
     try {
       for (const { input } of inputs) take(input, out);
     } catch (error) {
-      // The host gets the words alone, so the place goes into them.
+      // The host only gets the message, so the location is added to it.
       throw error instanceof Error ? `${error} ${(error.stack ?? "").trim().split("\n")[0]}` : `${error}`;
     }
     return out;
   },
   save: () => null,
   load() {
-    throw "a link of one turn does not move";
+    throw "the state of a single turn cannot be saved";
   },
 };
 
@@ -57,7 +59,7 @@ function take(input, out) {
   }
 }
 
-/** What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin. */
+/** Returns the process to start. The host refuses flags that are not in descriptor.json. */
 function plan(start) {
   const resume = start.nativeId === null ? [] : ["--resume", start.nativeId];
   return {
@@ -77,7 +79,7 @@ function plan(start) {
   };
 }
 
-/** What a line of output means. */
+/** Handles a line of output. */
 function line(raw, turn, out) {
   const said = parse(raw);
   const event = (kind) => out.push({ tag: "event", val: { ...turn, kind } });
@@ -104,7 +106,7 @@ function line(raw, turn, out) {
       told(failed("other", text(said.message)), null, out);
       break;
     default: {
-      // Never dropped: it is how people learn that the agent changed.
+      // Unknown output is reported, because it shows that the agent changed.
       const known = Object.keys(said).length > 0;
       const what = known ? `line type ${JSON.stringify(text(said.type))}` : "line that is not a JSON object";
       event({ tag: "unrecognised", val: { what, path: known ? "type" : null, sample: raw.slice(0, 500).toWellFormed() } });
@@ -112,7 +114,7 @@ function line(raw, turn, out) {
   }
 }
 
-/** The turn ends with this when the process has exited, or two seconds from now. */
+/** Saves the result. The turn ends when the process exits, at the latest in two seconds. */
 function told(outcome, usage, out) {
   if (result === null) out.push({ tag: "set-timer", val: { timer: LINGER, afterMs: 2000 } });
   result = { outcome, usage };

@@ -1,8 +1,9 @@
-"""{{name}} as a backend, run as the operator chooses: one process for a conversation, which hears prompts as JSON lines and asks before it
-acts, or one for every turn, which reads its prompt and asks nothing.
+"""A backend for {{name}}, run as the operator chooses: one process for each conversation, which
+reads prompts as JSON lines and asks for permissions, or one process for each turn, which asks
+nothing.
 
-The host calls `Backend`; one component instance is one conversation, or one turn. There are no files, no clock and no network here, and what
-is imported is imported while the component is built.
+The host calls `Backend`. Each conversation, or each turn, has its own instance. There are no files,
+no clock and no network. Modules are imported while the component is built.
 """
 
 import json
@@ -16,12 +17,12 @@ from wit_world import exports
 from wit_world.imports import types as t
 
 DESCRIPTOR = (Path(__file__).parent / "descriptor.json").read_text()
-INSTRUCTIONS = "instructions.md"  # what the system prompt is called on disk
-LINGER = 1  # the timer after the result of an agent that serves one turn
+INSTRUCTIONS = "instructions.md"  # the name of the system prompt's file
+LINGER = 1  # the timer after the result of a one-shot agent
 
 
 class Backend(exports.Backend):
-    """What the contract asks for. An object is made for every one of these functions, so none keeps anything: see LINK."""
+    """The exports of the contract. Each call creates a new object, so the state is in LINK."""
 
     def describe(self) -> str:
         return DESCRIPTOR
@@ -32,7 +33,7 @@ class Backend(exports.Backend):
             for timed in inputs:
                 LINK.take(timed.input, out)
         except Exception as error:
-            traceback.print_exc()  # to the gateway's log
+            traceback.print_exc()  # is written to the gateway's log
             raise Err(f"{type(error).__name__}: {error}") from None
         return out
 
@@ -48,17 +49,17 @@ class Backend(exports.Backend):
 
 class Link:
     def __init__(self) -> None:
-        self.proc = 0  # of the process that runs; each gets a new number
+        self.proc = 0  # the number of the running process; each process gets a new one
         self.runs = False
-        self.once: int | None = None  # the only turn it serves, where that is so
+        self.once: int | None = None  # the turn of a one-shot link
         self.turn: t.TurnRef | None = None
         self.interrupted = False
-        self.asked = 0  # questions so far; each gets a new number
-        self.open: dict[int, str] = {}  # those that wait for people, each with the agent's id of it
+        self.asked = 0  # the number of the last question
+        self.open: dict[int, str] = {}  # open questions, each with the agent's id
         self.result: tuple[t.Outcome, t.Usage | None] | None = None
 
     def save(self) -> str | None:
-        """What the next generation needs to go on with the process; none in the middle of a turn, and where there is none."""
+        """Returns what the next version needs to continue with the process, or None during a turn or without a process."""
         idle = self.runs and self.turn is None and self.once is None
         return json.dumps({"proc": self.proc, "asked": self.asked}) if idle else None
 
@@ -110,8 +111,9 @@ class Link:
             self.write({"text": prompt(start.parts), "type": "prompt"}, out)
 
     def plan(self, start: t.StartTurn) -> t.Spawn:
-        """What to start. Every flag must be in descriptor.json, or the host refuses it; what people and operators wrote is no argument,
-        but stands in a file or on stdin."""
+        """Returns the process to start. The host refuses flags that are not in descriptor.json.
+
+        Texts of users and operators are passed in files or on stdin, never as arguments."""
         arguments: list[t.Value] = [t.Value_Text("--json" if start.one_shot else "--serve")]
         if start.native_id is not None:
             arguments += [t.Value_Text("--resume"), t.Value_Text(start.native_id)]
@@ -137,7 +139,7 @@ class Link:
         out.append(t.Action_Write(t.Write(self.proc, [t.Chunk_Text(line)])))
 
     def line(self, raw: str, out: list[t.Action]) -> None:
-        """What a line of output means."""
+        """Handles a line of output."""
         said = parse(raw)
         match text(said, "type"):
             case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
@@ -162,12 +164,12 @@ class Link:
             case "error":
                 self.told(t.Outcome_Failed(t.Failure(t.FailureKind.OTHER, text(said, "message"), None)), None, out)
             case kind:
-                # Never dropped: it is how people learn that the agent changed.
+                # Unknown output is reported, because it shows that the agent changed.
                 what = f"line type {json.dumps(kind)}" if said else "line that is not a JSON object"
                 self.event(t.EventKind_Unrecognised(t.Unrecognised(what, "type" if said else None, raw[:500])), out)
 
     def ask(self, said: dict, out: list[t.Action]) -> None:
-        """It wants to know whether it may use a tool."""
+        """Handles the agent's request for permission to use a tool."""
         self.asked += 1
         self.open[self.asked] = text(said, "id")
         tool = tool_start({**said, "id": said.get("tool")})
@@ -177,7 +179,7 @@ class Link:
         out.append(t.Action_Ask(t.Ask(self.asked, self.turn.session, self.turn.turn, title, kind, always, [], [], False)))
 
     def decided(self, id: str, decision: t.Decision, out: list[t.Action]) -> None:
-        """People decided, or nobody did."""
+        """Sends a decision to the agent. A dismissed question is answered with no."""
         match decision:
             case t.Decision_AllowOnce():
                 answer = "once"
@@ -191,7 +193,7 @@ class Link:
         out.append(t.Action_Event(t.Event(self.turn.session, self.turn.turn, kind)))
 
     def told(self, outcome: t.Outcome, used: t.Usage | None, out: list[t.Action]) -> None:
-        """The turn ends with this: at once, or when the process that served it has exited, or two seconds from now."""
+        """Ends the turn at once. A one-shot turn ends when the process exits, at the latest in two seconds."""
         if self.once is None:
             return self.end(outcome, used, out)
         if self.result is None:
@@ -202,11 +204,11 @@ class Link:
         if self.turn is None:
             return
         turn, self.turn = self.turn, None
-        self.open.clear()  # the host takes the questions back
+        self.open.clear()  # the host withdraws the questions
         if self.interrupted and not isinstance(outcome, t.Outcome_Completed):
             outcome = t.Outcome_Interrupted()
         out.append(t.Action_TurnDone(t.TurnDone(turn.session, turn.turn, outcome, None, used)))
 
 
-# The one link of this instance. It is the module's, because the functions of `Backend` share no object.
+# The state of this instance. It is global, because calls of `Backend` share no object.
 LINK = Link()

@@ -1,7 +1,8 @@
-"""{{name}} as a backend: one process for all turns of a conversation, which takes prompts as JSON lines and prints JSON lines.
+"""A backend for {{name}}: one process for all turns of a conversation. Prompts and output are JSON
+lines.
 
-The host calls `Backend`; one component instance is one conversation. There are no files, no clock and no network here, and what is
-imported is imported while the component is built.
+The host calls `Backend`. Each conversation has its own instance. There are no files, no clock and
+no network. Modules are imported while the component is built.
 """
 
 import json
@@ -18,7 +19,7 @@ DESCRIPTOR = (Path(__file__).parent / "descriptor.json").read_text()
 
 
 class Backend(exports.Backend):
-    """What the contract asks for. An object is made for every one of these functions, so none keeps anything: see CONVERSATION."""
+    """The exports of the contract. Each call creates a new object, so the state is in CONVERSATION."""
 
     def describe(self) -> str:
         return DESCRIPTOR
@@ -29,7 +30,7 @@ class Backend(exports.Backend):
             for timed in inputs:
                 CONVERSATION.take(timed.input, out)
         except Exception as error:
-            traceback.print_exc()  # to the gateway's log
+            traceback.print_exc()  # is written to the gateway's log
             raise Err(f"{type(error).__name__}: {error}") from None
         return out
 
@@ -45,13 +46,13 @@ class Backend(exports.Backend):
 
 class Conversation:
     def __init__(self) -> None:
-        self.proc = 0  # of the process that runs; each gets a new number
+        self.proc = 0  # the number of the running process; each process gets a new one
         self.runs = False
         self.turn: t.TurnRef | None = None
         self.interrupted = False
 
     def save(self) -> str | None:
-        """What the next generation needs to go on with the process; none in the middle of a turn, and where there is none."""
+        """Returns what the next version needs to continue with the process, or None during a turn or without a process."""
         return json.dumps({"proc": self.proc}) if self.runs and self.turn is None else None
 
     def load(self, state: dict) -> None:
@@ -87,7 +88,7 @@ class Conversation:
                 self.end(t.Outcome_Lost(t.Failure(t.FailureKind.CRASHED, said, None)), None, out)
 
     def plan(self, start: t.StartTurn) -> t.Spawn:
-        """What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin."""
+        """Returns the process to start. The host refuses flags that are not in descriptor.json."""
         arguments = ["--serve"]
         if start.native_id is not None:
             arguments += ["--resume", start.native_id]
@@ -109,7 +110,7 @@ class Conversation:
         out.append(t.Action_Write(t.Write(self.proc, [t.Chunk_Text(line)])))
 
     def line(self, raw: str, out: list[t.Action]) -> None:
-        """What a line of output means."""
+        """Handles a line of output."""
         said = parse(raw)
         match text(said, "type"):
             case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
@@ -127,7 +128,7 @@ class Conversation:
             case "error":
                 self.end(t.Outcome_Failed(t.Failure(t.FailureKind.OTHER, text(said, "message"), None)), None, out)
             case kind:
-                # Never dropped: it is how people learn that the agent changed.
+                # Unknown output is reported, because it shows that the agent changed.
                 what = f"line type {json.dumps(kind)}" if said else "line that is not a JSON object"
                 self.event(t.EventKind_Unrecognised(t.Unrecognised(what, "type" if said else None, raw[:500])), out)
 
@@ -143,5 +144,5 @@ class Conversation:
         out.append(t.Action_TurnDone(t.TurnDone(turn.session, turn.turn, outcome, None, used)))
 
 
-# The one conversation of this instance. It is the module's, because the functions of `Backend` share no object.
+# The state of this instance. It is global, because calls of `Backend` share no object.
 CONVERSATION = Conversation()

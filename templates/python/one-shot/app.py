@@ -1,7 +1,8 @@
-"""{{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+"""A backend for {{name}}: one process for each turn, which reads the prompt from stdin and prints
+JSON lines.
 
-The host calls `Backend`; one component instance is one turn. There are no files, no clock and no network here, and what is imported
-is imported while the component is built.
+The host calls `Backend`. Each turn has its own instance. There are no files, no clock and no
+network. Modules are imported while the component is built.
 """
 
 import json
@@ -20,7 +21,7 @@ LINGER = 1
 
 
 class Backend(exports.Backend):
-    """What the contract asks for. An object is made for every one of these functions, so none keeps anything: see LINK."""
+    """The exports of the contract. Each call creates a new object, so the state is in LINK."""
 
     def describe(self) -> str:
         return DESCRIPTOR
@@ -31,7 +32,7 @@ class Backend(exports.Backend):
             for timed in inputs:
                 LINK.take(timed.input, out)
         except Exception as error:
-            traceback.print_exc()  # to the gateway's log
+            traceback.print_exc()  # is written to the gateway's log
             raise Err(f"{type(error).__name__}: {error}") from None
         return out
 
@@ -39,7 +40,7 @@ class Backend(exports.Backend):
         return None
 
     def load(self, state: str, saved_by: str) -> None:
-        raise Err("a link of one turn does not move")
+        raise Err("the state of a single turn cannot be saved")
 
 
 class Link:
@@ -74,7 +75,7 @@ class Link:
                 self.end(*self.result, out)
 
     def plan(self, start: t.StartTurn) -> t.Spawn:
-        """What to start. Every flag must be in descriptor.json, or the host refuses it; prompts go to stdin."""
+        """Returns the process to start. The host refuses flags that are not in descriptor.json."""
         arguments = ["--json"]
         if start.native_id is not None:
             arguments += ["--resume", start.native_id]
@@ -92,7 +93,7 @@ class Link:
         )
 
     def line(self, raw: str, out: list[t.Action]) -> None:
-        """What a line of output means."""
+        """Handles a line of output."""
         said = parse(raw)
         match text(said, "type"):
             case "session" if re.fullmatch("[A-Za-z0-9_.:][A-Za-z0-9_.:-]{0,127}", text(said, "id")):
@@ -110,7 +111,7 @@ class Link:
             case "error":
                 self.told(t.Outcome_Failed(t.Failure(t.FailureKind.OTHER, text(said, "message"), None)), None, out)
             case kind:
-                # Never dropped: it is how people learn that the agent changed.
+                # Unknown output is reported, because it shows that the agent changed.
                 what = f"line type {json.dumps(kind)}" if said else "line that is not a JSON object"
                 self.event(t.EventKind_Unrecognised(t.Unrecognised(what, "type" if said else None, raw[:500])), out)
 
@@ -118,7 +119,7 @@ class Link:
         out.append(t.Action_Event(t.Event(self.turn.session, self.turn.turn, kind)))
 
     def told(self, outcome: t.Outcome, used: t.Usage | None, out: list[t.Action]) -> None:
-        """The turn ends with this when the process has exited, or two seconds from now."""
+        """Saves the result. The turn ends when the process exits, at the latest in two seconds."""
         if self.result is None:
             out.append(t.Action_SetTimer(t.SetTimer(LINGER, 2000)))
         self.result = (outcome, used)
@@ -132,5 +133,5 @@ class Link:
         out.append(t.Action_TurnDone(t.TurnDone(turn.session, turn.turn, outcome, None, used)))
 
 
-# The one turn of this instance. It is the module's, because the functions of `Backend` share no object.
+# The state of this instance. It is global, because calls of `Backend` share no object.
 LINK = Link()

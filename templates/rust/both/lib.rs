@@ -1,7 +1,9 @@
-//! {{name}} as a backend, run as the operator chooses: one process for a conversation, which hears prompts on stdin and asks before it
-//! acts, or one for every turn, which asks nothing.
+//! A backend for {{name}}, run as the operator chooses: one process for each conversation, which
+//! reads prompts from stdin and asks for permissions, or one process for each turn, which asks
+//! nothing.
 //!
-//! The SDK (`sdk/`) sees to the life of processes and turns; here is what this agent is told and what it says.
+//! The SDK (`sdk/`) manages processes and turns. This file starts the agent, writes its input and
+//! parses its output.
 
 use aetheel_backend_sdk::json::{self, Value as Json};
 use aetheel_backend_sdk::live::{self, Asks, LinkContext, Live, Step};
@@ -13,20 +15,22 @@ use aetheel_backend_sdk::wit::{
 use aetheel_backend_sdk::{Either, Emit, TurnResult, text, tokens};
 use serde_json::json;
 
-/// The backend: the first turn says which of both it is.
+/// The backend. The first turn selects one of the two ways to run.
 pub type Backend = Either<Live<Chat>, OneShot<Once>>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);
 
-/// Its tools: the unified kind (see `wit/types.wit`), their names, and the fields of the input that say what a use is about.
+/// The agent's tools: unified kinds (see `wit/types.wit`), names, and the input fields with the
+/// target of a call.
 const TOOLS: Tools =
     Tools::new(&[("bash", &["shell"], &["command"]), ("file_read", &["read"], &["path"]), ("file_edit", &["edit"], &["path"])]);
 
-/// What the system prompt is called on disk.
+/// The name of the system prompt's file.
 const INSTRUCTIONS: &str = "instructions.md";
 
-/// What to start, and what has to lie there by then. Every flag must be in `descriptor.json`, or the host refuses it; what people and
-/// operators wrote is no argument, but stands in a file or on stdin.
+/// Returns the arguments, and the action that writes the system prompt's file. The host refuses
+/// flags that are not in `descriptor.json`. Texts of users and operators are passed in files or on
+/// stdin, never as arguments.
 fn arguments(first: &str, start: Option<&StartTurn>) -> (Vec<Value>, Option<Action>) {
     let mut arguments = vec![Value::Text(first.to_owned())];
     let Some(start) = start else { return (arguments, None) };
@@ -43,7 +47,8 @@ fn arguments(first: &str, start: Option<&StartTurn>) -> (Vec<Value>, Option<Acti
     (arguments, file)
 }
 
-/// What a line means, in either way to run; a result when it is the last one of its turn.
+/// Handles a line of output, for both ways to run the agent. Returns the result if the line ends
+/// the turn.
 fn means(said: &Json, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
     let text = |key| said.text(key).unwrap_or_default();
     match text("type") {
@@ -58,16 +63,16 @@ fn means(said: &Json, raw: &str, emit: &mut Emit) -> Option<TurnResult> {
             return Some(TurnResult { outcome, text: None, usage });
         }
         "error" => return Some(TurnResult::failed(FailureKind::Other, text("message"))),
-        // Never dropped: it is how people learn that the agent changed.
+        // Unknown output is reported, because it shows that the agent changed.
         kind => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), raw),
     }
     None
 }
 
-/// The agent, as it speaks in one conversation.
+/// The state of a conversation.
 #[derive(Debug, Default)]
 pub struct Chat {
-    /// What people are asked, each with the agent's id of it.
+    /// Open questions, each with the agent's id.
     asks: Asks<String>,
 }
 
@@ -84,13 +89,13 @@ impl live::Agent for Chat {
         Ok(live::spawn("{{name}}", arguments))
     }
 
-    /// Hands a prompt over. An agent that wants something else first is told that here, and the answer is `Step::Wait`.
+    /// Sends a prompt. If the agent needs something else first, send that and return `Step::Wait`.
     fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         context.say(&json!({ "type": "prompt", "text": text::prompt(&start.parts) }).to_string());
         Step::Prompted
     }
 
-    /// That it stopped, the agent says in a line.
+    /// Asks the agent to stop. It reports the end of the turn in a line.
     fn interrupt(&mut self, _turn: TurnRef, context: &mut LinkContext) {
         context.say(r#"{"type":"stop"}"#);
     }
@@ -115,13 +120,13 @@ impl live::Agent for Chat {
         }
     }
 
-    /// A turn that ends otherwise: nobody has to decide any more.
+    /// Ends a turn without a result of the agent, and closes its questions.
     fn finish(&mut self, turn: TurnRef, outcome: Outcome, context: &mut LinkContext) {
         self.asks.close(turn.session);
         context.end(turn, TurnResult { outcome, text: None, usage: None });
     }
 
-    /// People decided, or nobody did.
+    /// Sends a decision to the agent. A dismissed question is answered with no.
     fn answer(&mut self, Answer { ask, decision }: Answer, context: &mut LinkContext) {
         let Some(id) = self.asks.take(ask) else { return };
         let answer = match decision {
@@ -132,7 +137,7 @@ impl live::Agent for Chat {
         context.say(&json!({ "answer": answer, "id": id, "type": "answer" }).to_string());
     }
 
-    /// What a newer component has to know to go on with the process, between two turns.
+    /// Returns what a newer version needs to continue with the process between two turns.
     fn save(&self, proc: u32) -> Option<String> {
         self.asks.is_empty().then(|| json!({ "asks": self.asks.last(), "proc": proc }).to_string())
     }
@@ -144,7 +149,7 @@ impl live::Agent for Chat {
     }
 }
 
-/// The agent, as it speaks in one turn.
+/// The state of a single turn.
 #[derive(Debug, Default)]
 pub struct Once;
 
@@ -159,13 +164,13 @@ impl one_shot::Agent for Once {
         Ok(one_shot::spawn("{{name}}", arguments, one_shot::prompt(&start.parts)))
     }
 
-    /// A result ends the turn once the process has exited.
+    /// Handles a line of output. After a result, the turn ends when the process exits.
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let said = emit.object(&line)?;
         means(&said, &line.text, emit)
     }
 
-    /// Why a run failed that printed neither `done` nor `error`, given the end of stderr.
+    /// Returns why a run without `done` and `error` failed, from the end of stderr.
     fn failure(&mut self, stderr: &str) -> Failure {
         aetheel_backend_sdk::failure(FailureKind::Other, stderr)
     }

@@ -1,6 +1,8 @@
-//! {{name}} as a backend: one process for a conversation, which hears prompts on stdin and prints JSON lines.
+//! A backend for {{name}}: one process for each conversation, which reads prompts from stdin and
+//! prints JSON lines.
 //!
-//! The SDK (`sdk/`) sees to the life of the process and of the turns; here is what this agent is told and what it says.
+//! The SDK (`sdk/`) manages the process and the turns. This file starts the agent, writes its input
+//! and parses its output.
 
 use aetheel_backend_sdk::live::{Agent, LinkContext, Live, Step, spawn};
 use aetheel_backend_sdk::tool::{self, Tools};
@@ -8,7 +10,7 @@ use aetheel_backend_sdk::wit::{Failure, FailureKind, Line, Outcome, Spawn, Start
 use aetheel_backend_sdk::{TurnResult, failure, text, tokens};
 use serde_json::json;
 
-/// The agent, as it speaks in one conversation.
+/// The state of a conversation.
 #[derive(Debug, Default)]
 pub struct Chat;
 
@@ -17,7 +19,8 @@ pub type Backend = Live<Chat>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);
 
-/// Its tools: the unified kind (see `wit/types.wit`), their names, and the fields of the input that say what a use is about.
+/// The agent's tools: unified kinds (see `wit/types.wit`), names, and the input fields with the
+/// target of a call.
 const TOOLS: Tools =
     Tools::new(&[("bash", &["shell"], &["command"]), ("file_read", &["read"], &["path"]), ("file_edit", &["edit"], &["path"])]);
 
@@ -28,7 +31,8 @@ impl Agent for Chat {
         include_str!("../descriptor.json").to_owned()
     }
 
-    /// What to start, for the first turn of a conversation. Every flag must be in `descriptor.json`, or the host refuses it.
+    /// Returns the process for the first turn of a conversation. The host refuses flags that are
+    /// not in `descriptor.json`.
     fn launch(&mut self, start: Option<&StartTurn>, _context: &mut LinkContext) -> Result<Spawn, Failure> {
         let mut arguments = vec!["--serve".to_owned()];
         if let Some(id) = start.and_then(|start| start.native_id.clone()) {
@@ -37,18 +41,18 @@ impl Agent for Chat {
         Ok(spawn("{{name}}", arguments.into_iter().map(Value::Text)))
     }
 
-    /// Hands a prompt over. An agent that wants something else first is told that here, and the answer is `Step::Wait`.
+    /// Sends a prompt. If the agent needs something else first, send that and return `Step::Wait`.
     fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         context.say(&format!(r#"{{"type":"prompt","text":{}}}"#, json!(text::prompt(&start.parts))));
         Step::Prompted
     }
 
-    /// That it stopped, the agent says in a line.
+    /// Asks the agent to stop. It reports the end of the turn in a line.
     fn interrupt(&mut self, _turn: TurnRef, context: &mut LinkContext) {
         context.say(r#"{"type":"stop"}"#);
     }
 
-    /// What a line means.
+    /// Handles a line of output.
     fn line(&mut self, line: Line, context: &mut LinkContext) {
         let Some(said) = context.object(&line) else { return };
         let Some(turn) = context.turn() else { return };
@@ -66,7 +70,7 @@ impl Agent for Chat {
                 context.end(turn, TurnResult { outcome, text: None, usage });
             }
             "error" => self.finish(turn, Outcome::Failed(failure(FailureKind::Other, text("message"))), context),
-            // Never dropped: it is how people learn that the agent changed.
+            // Unknown output is reported, because it shows that the agent changed.
             kind => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), &line.text),
         }
     }

@@ -1,13 +1,15 @@
-//! {{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+//! A backend for {{name}}: one process for each turn, which reads the prompt from stdin and prints
+//! JSON lines.
 //!
-//! The SDK (`sdk/`) sees to the life of the turn; here is what this agent is told and what it says.
+//! The SDK (`sdk/`) manages the process and the turn. This file starts the agent and parses its
+//! output.
 
 use aetheel_backend_sdk::one_shot::{Agent, OneShot, prompt, spawn};
 use aetheel_backend_sdk::tool::{self, Tools};
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Line, Spawn, StartTurn, Value};
 use aetheel_backend_sdk::{Emit, TurnResult, tokens};
 
-/// The agent, as it speaks in one turn.
+/// The state of a single turn.
 #[derive(Debug, Default)]
 pub struct Once;
 
@@ -16,7 +18,8 @@ pub type Backend = OneShot<Once>;
 
 aetheel_backend_sdk::export_backend!(crate::Backend);
 
-/// Its tools: the unified kind (see `wit/types.wit`), their names, and the fields of the input that say what a use is about.
+/// The agent's tools: unified kinds (see `wit/types.wit`), names, and the input fields with the
+/// target of a call.
 const TOOLS: Tools =
     Tools::new(&[("bash", &["shell"], &["command"]), ("file_read", &["read"], &["path"]), ("file_edit", &["edit"], &["path"])]);
 
@@ -25,7 +28,7 @@ impl Agent for Once {
         include_str!("../descriptor.json").to_owned()
     }
 
-    /// What to start. Every flag must be in `descriptor.json`, or the host refuses it.
+    /// Returns the process to start. The host refuses flags that are not in `descriptor.json`.
     fn plan(&mut self, start: StartTurn, _emit: &mut Emit) -> Result<Spawn, Failure> {
         let mut arguments = vec!["--json".to_owned()];
         if let Some(id) = start.native_id {
@@ -34,7 +37,7 @@ impl Agent for Once {
         Ok(spawn("{{name}}", arguments.into_iter().map(Value::Text), prompt(&start.parts)))
     }
 
-    /// What a line means. A result ends the turn once the process has exited.
+    /// Handles a line of output. After a result, the turn ends when the process exits.
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let said = emit.object(&line)?;
         let text = |key| said.text(key).unwrap_or_default();
@@ -48,13 +51,13 @@ impl Agent for Once {
                 return Some(TurnResult::completed(count("input").map(|input| tokens(input, count("output").unwrap_or_default()))));
             }
             "error" => return Some(TurnResult::failed(FailureKind::Other, text("message"))),
-            // Never dropped: it is how people learn that the agent changed.
+            // Unknown output is reported, because it shows that the agent changed.
             kind => emit.unrecognised(format!("line type {kind:?}"), Some("type".to_owned()), &line.text),
         }
         None
     }
 
-    /// Why a run failed that printed neither `done` nor `error`, given the end of stderr.
+    /// Returns why a run without `done` and `error` failed, from the end of stderr.
     fn failure(&mut self, stderr: &str) -> Failure {
         aetheel_backend_sdk::failure(FailureKind::Other, stderr)
     }

@@ -1,15 +1,15 @@
-//! {{name}} as a backend: one process for a conversation, which hears prompts on stdin and prints JSON lines.
+//! A backend for {{name}}: one process for each conversation. Prompts and output are JSON lines.
 //!
-//! Here are the four exports, the life of the process and that of its turns: exactly one end for each, whatever the agent does.
-//! What its lines mean is in agent.zig.
+//! This file has the four exports, and manages the process and the turns: each turn ends exactly
+//! once, whatever the agent does. agent.zig parses the output.
 const std = @import("std");
 const actions = @import("actions.zig");
 const agent = @import("agent.zig");
 const c = actions.c;
 
-/// One instance is one link: a conversation with at most one process and one open turn at a time.
+/// Each link has its own instance: a conversation with at most one process and one open turn.
 const Link = struct {
-    /// Key of the process that runs, 0: none; keys are never used again.
+    /// The key of the running process, or 0. Keys are never reused.
     proc: u32 = 0,
     last_proc: u32 = 0,
     open: bool = false,
@@ -19,7 +19,7 @@ const Link = struct {
     fn take(self: *Link, arena: std.mem.Allocator, input: *const c.aetheel_backend_types_input_t, out: *actions.Actions) actions.Error!void {
         switch (input.tag) {
             c.AETHEEL_BACKEND_TYPES_INPUT_COMMAND => try self.command(arena, &input.val.command, out),
-            // What it says between turns belongs to none.
+            // Output between turns is ignored.
             c.AETHEEL_BACKEND_TYPES_INPUT_LINE => if (self.open and input.val.line.proc == self.proc) {
                 if (try agent.line(arena, &input.val.line, out)) |result| try self.end(result, out);
             },
@@ -28,7 +28,7 @@ const Link = struct {
                 if (!self.open) return;
                 if (self.interrupted) return self.end(.of(c.AETHEEL_BACKEND_TYPES_OUTCOME_INTERRUPTED), out);
                 const said = std.mem.trim(u8, actions.borrowed(input.val.exited.stderr_tail), &std.ascii.whitespace);
-                const words = if (said.len > 0) said else "the agent ended in the midst of a turn";
+                const words = if (said.len > 0) said else "the agent ended in the middle of a turn";
                 return self.end(try agent.Result.lost(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_CRASHED, words), out);
             },
             c.AETHEEL_BACKEND_TYPES_INPUT_SPAWN_FAILED => if (input.val.spawn_failed.proc == self.proc) {
@@ -46,11 +46,11 @@ const Link = struct {
             c.AETHEEL_BACKEND_TYPES_COMMAND_START_TURN => {
                 const start = &told.val.start_turn;
                 const turn: actions.TurnRef = .{ .session = start.session, .turn = start.turn };
-                // Told once more what is known already.
+                // The command was repeated.
                 if (self.last_proc != 0 and turn.turn == self.turn.turn) return;
                 if (self.open) {
                     const kind = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED;
-                    return (try agent.Result.failed(kind, "one turn at a time")).add(turn, out);
+                    return (try agent.Result.failed(kind, "another turn is still open")).add(turn, out);
                 }
                 self.open = true;
                 self.interrupted = false;
@@ -66,12 +66,12 @@ const Link = struct {
                 try self.say(arena, try std.json.Stringify.valueAlloc(arena, prompt, .{}), out);
             },
             c.AETHEEL_BACKEND_TYPES_COMMAND_INTERRUPT => if (self.open and told.val.interrupt.turn == self.turn.turn) {
-                // That it stopped, the agent says in a line.
+                // The agent reports the interrupted turn in a line.
                 self.interrupted = true;
                 try self.say(arena, "{\"type\":\"stop\"}", out);
             },
             c.AETHEEL_BACKEND_TYPES_COMMAND_SHUTDOWN => if (self.proc != 0) {
-                // It leaves when there is nobody to hear.
+                // The agent exits when its stdin is closed.
                 (try out.add(c.AETHEEL_BACKEND_TYPES_ACTION_CLOSE_STDIN)).val.close_stdin = self.proc;
             },
             else => try agent.aside(told, out),
@@ -106,12 +106,12 @@ export fn exports_aetheel_backend_backend_handle(
         var arena: std.heap.ArenaAllocator = .init(actions.gpa);
         defer arena.deinit();
         link.take(arena.allocator(), &input.input, &out) catch {
-            // There is none left for better words.
+            // No memory is left for a better message.
             err.* = actions.copied("out of memory") catch .{};
             return false;
         };
     }
-    // The bindings free by the pointer: that the list has more room does not matter.
+    // The bindings free the list by its pointer, so its capacity does not matter.
     ret.* = actions.given(c.exports_aetheel_backend_backend_list_action_t, out.list.items);
     return true;
 }
@@ -124,6 +124,6 @@ export fn exports_aetheel_backend_backend_save(ret: *actions.String) bool {
 export fn exports_aetheel_backend_backend_load(state: *actions.String, saved_by: *actions.String, err: *actions.String) bool {
     defer c.agent_backend_string_free(state);
     defer c.agent_backend_string_free(saved_by);
-    err.* = actions.copied("this backend takes over no state") catch .{};
+    err.* = actions.copied("this backend saves no state") catch .{};
     return false;
 }

@@ -1,7 +1,8 @@
-//! {{name}} as a backend: a process for every turn, which reads the prompt on stdin and prints JSON lines.
+//! A backend for {{name}}: one process for each turn, which reads the prompt from stdin and prints
+//! JSON lines.
 //!
-//! Here are the four exports and the life of the one turn a link serves: exactly one end, whatever the agent does. What its lines
-//! mean is in agent.zig.
+//! This file has the four exports, and manages the only turn of a link: it ends exactly once,
+//! whatever the agent does. agent.zig parses the output.
 const std = @import("std");
 const actions = @import("actions.zig");
 const agent = @import("agent.zig");
@@ -9,12 +10,12 @@ const c = actions.c;
 
 const proc = 1;
 const linger = 1;
-/// How long the agent may take to exit after its last word.
+/// How long the agent may take to exit after its result.
 const linger_ms = 2000;
-/// From an interrupt to the end of everything the agent started.
+/// How long after an interrupt the agent's processes are killed.
 const grace_ms = 3000;
 
-/// One instance is one link, and serves one turn.
+/// Each link has its own instance, which serves one turn.
 const Link = struct {
     begun: bool = false,
     over: bool = false,
@@ -59,7 +60,7 @@ const Link = struct {
             c.AETHEEL_BACKEND_TYPES_COMMAND_START_TURN => {
                 const start = &told.val.start_turn;
                 const turn: actions.TurnRef = .{ .session = start.session, .turn = start.turn };
-                // Told once more what is known already.
+                // The command was repeated.
                 if (self.begun and turn.turn == self.turn.turn) return;
                 if (self.begun) {
                     const kind = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED;
@@ -83,7 +84,7 @@ const Link = struct {
 
     fn end(self: *Link, told: agent.Result, out: *actions.Actions) actions.Error!void {
         var result = told;
-        // What an interrupted agent calls a failure is what was asked of it.
+        // An interrupted agent may report the interruption as a failure.
         if (self.interrupted and result.outcome.tag != c.AETHEEL_BACKEND_TYPES_OUTCOME_COMPLETED) {
             c.aetheel_backend_types_outcome_free(&result.outcome);
             result = .of(c.AETHEEL_BACKEND_TYPES_OUTCOME_INTERRUPTED);
@@ -99,7 +100,7 @@ fn stop(signal: c_int, out: *actions.Actions) actions.Error!void {
     (try out.add(c.AETHEEL_BACKEND_TYPES_ACTION_STOP)).val.stop = .{ .proc = proc, .signal = @intCast(signal), .grace_ms = grace_ms };
 }
 
-/// It left without its last word: the end of stderr says more than we can.
+/// Returns the result of an agent that exited without one: the end of stderr, if there is any.
 fn withoutResult(exited: *const c.aetheel_backend_types_exited_t) actions.Error!agent.Result {
     const said = std.mem.trim(u8, actions.borrowed(exited.stderr_tail), &std.ascii.whitespace);
     const refused = exited.how.tag == c.AETHEEL_BACKEND_TYPES_EXIT_CODE and exited.how.val.code != 0;
@@ -124,12 +125,12 @@ export fn exports_aetheel_backend_backend_handle(
         var arena: std.heap.ArenaAllocator = .init(actions.gpa);
         defer arena.deinit();
         link.take(arena.allocator(), &input.input, &out) catch {
-            // There is none left for better words.
+            // No memory is left for a better message.
             err.* = actions.copied("out of memory") catch .{};
             return false;
         };
     }
-    // The bindings free by the pointer: that the list has more room does not matter.
+    // The bindings free the list by its pointer, so its capacity does not matter.
     ret.* = actions.given(c.exports_aetheel_backend_backend_list_action_t, out.list.items);
     return true;
 }
@@ -142,6 +143,6 @@ export fn exports_aetheel_backend_backend_save(ret: *actions.String) bool {
 export fn exports_aetheel_backend_backend_load(state: *actions.String, saved_by: *actions.String, err: *actions.String) bool {
     defer c.agent_backend_string_free(state);
     defer c.agent_backend_string_free(saved_by);
-    err.* = actions.copied("this backend takes over no state") catch .{};
+    err.* = actions.copied("this backend saves no state") catch .{};
     return false;
 }

@@ -87,7 +87,7 @@ impl Agent for OpenCode {
     }
 
     fn launch(&mut self, _: Option<&StartTurn>, _: &mut LinkContext) -> Result<Spawn, Failure> {
-        // The SDK numbers the process, and its number must not be used as a key again.
+        // The process also counts as a key.
         self.link.key();
         Ok(server::plan())
     }
