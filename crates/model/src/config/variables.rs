@@ -55,13 +55,13 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "BACKEND_TRUST",
         "any",
-        "Which components may serve: `any`, `pinned` (SHA-256 in `CONFIG_DIR/backends.md`) or `signed`",
+        "Which backend files may serve: `any`, `pinned` (SHA-256 in `CONFIG_DIR/backends.md`) or `signed`",
     ),
     v("BACKEND_SIGNERS", "", "Public minisign keys whose signatures count, separated by commas"),
     v(
         "BACKEND_ROLLBACK",
         "auto",
-        "`auto`: the gateway rolls back a component that reads worse than its predecessor. With `never` it only reports the problem",
+        "`auto`: the gateway rolls back a version of a backend that reads worse than the previous one. With `never` it only reports the problem",
     ),
     v("BACKEND_MAX_TURNS", "25", "Maximum number of rounds with the model in a turn"),
     v(
@@ -144,11 +144,7 @@ pub const VARIABLES: &[Variable] = &[
         "./config",
         "Folder of the markdown files: personality, memory, state; unset: `~/.config/aetheel` or `/etc/aetheel` is used instead if it exists",
     ),
-    v(
-        "BACKENDS_DIR",
-        "./backends",
-        "Folder of the backend components (`*.wasm`), watched for changes",
-    ),
+    v("BACKENDS_DIR", "./backends", "Folder of the backends (`*.wasm`), watched for changes"),
     v("WORKSPACE_DIR", "./workspace", "Working directory of the agents; created when missing"),
     v(
         "PROJECT_ROOTS",
@@ -320,11 +316,7 @@ pub const VARIABLES: &[Variable] = &[
         "1000",
         "Run time of one call into a backend, in milliseconds; can only be raised",
     ),
-    v(
-        "COMPONENT_LIMIT_BYTES",
-        "50331648",
-        "Largest backend component, in bytes; can only be raised",
-    ),
+    v("COMPONENT_LIMIT_BYTES", "50331648", "Largest backend file, in bytes; can only be raised"),
     v(
         "COMPILE_TIMEOUT_MS",
         "120000",
