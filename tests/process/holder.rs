@@ -293,7 +293,7 @@ async fn only_one_gateway_is_let_in_and_only_with_the_key() {
     let holder = Served::new();
     let first = holder.gateway().await;
     let refused = HeldLauncher::connect(&holder.state(), Sandbox::Off).await.unwrap_err();
-    assert!(refused.to_string().contains("another gateway has the holder"), "{refused}");
+    assert!(refused.to_string().contains("another gateway uses the holder"), "{refused}");
     first.leave().await;
     fs::write(holder.state().join("holder.key"), "guessed").unwrap();
     let refused = HeldLauncher::connect(&holder.state(), Sandbox::Off).await.unwrap_err();

@@ -156,7 +156,7 @@ fn own_folder() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let groups = fs::read_to_string("/proc/self/cgroup")?;
     locate(&mounts, &groups).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 mount shows our cgroup")
+        io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 mount contains our cgroup")
     })
 }
 
@@ -168,7 +168,7 @@ fn own_folder() -> io::Result<PathBuf> {
 pub(super) fn step_aside() -> io::Result<()> {
     let own = own_folder()?;
     let beside = own.parent().filter(|parent| parent.join("cgroup.procs").exists());
-    let beside = beside.ok_or_else(|| io::Error::other("there is no cgroup around ours"))?;
+    let beside = beside.ok_or_else(|| io::Error::other("our cgroup has no parent"))?;
     let folder = beside.join(HOLDERS);
     fs::create_dir_all(&folder)?;
     fs::write(folder.join("cgroup.procs"), "0")
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(locate(hybrid, "9:name=systemd:/\n"), None);
     }
     #[test]
-    fn only_processes_count_and_an_empty_cgroup_has_none() {
+    fn processes_are_counted_in_nested_cgroups() {
         let folder = tempfile::tempdir().unwrap();
         let cgroup = |name: &str, listed: &str| {
             let place = folder.path().join(name);

@@ -66,7 +66,7 @@ impl Custody {
         let gateway = Gateway::own()?;
         let home = match means {
             Means::Best => Home::new(&gateway)
-                .inspect_err(|error| tracing::info!(%error, "runs without a cgroup of its own; leftover processes are found by their parent instead, nothing is to be done"))
+                .inspect_err(|error| tracing::info!(%error, "runs do not get their own cgroups; leftover processes are found by their parent instead, and nothing needs to be done"))
                 .ok()
                 .map(Arc::new),
             Means::Descent => None,
@@ -115,7 +115,7 @@ impl Custody {
                 .collect();
             for entry in &left {
                 if let Err(error) = entry.kill() {
-                    tracing::warn!(pid = entry.pid, %error, "cannot kill what an earlier gateway left behind");
+                    tracing::warn!(pid = entry.pid, %error, "cannot kill a process that an earlier gateway left behind");
                 }
             }
             killed += if std::mem::take(&mut first) { left.len() } else { 0 };
@@ -123,7 +123,7 @@ impl Custody {
         });
         if !clean {
             tracing::error!(
-                "processes of an earlier gateway do not die; find them by `{MARK}` in their environment"
+                "processes of an earlier gateway do not end; find them by `{MARK}` in their environment"
             );
         }
         figures::orphans_killed(killed);
@@ -162,7 +162,7 @@ impl Custody {
     fn without_cgroups(&self, error: &io::Error) {
         run_guard::adopt_orphans();
         if self.0.home.lock().take().is_some() {
-            tracing::info!(%error, "cgroups cannot be used: leftover processes are found by their parent instead");
+            tracing::info!(%error, "cgroups cannot be used; leftover processes are found by their parent instead");
         }
     }
 
@@ -193,7 +193,7 @@ impl Custody {
 
     fn cgroup(&self, number: u64) -> Option<Cgroup> {
         let complain = |error: &io::Error| {
-            tracing::warn!(%error, "cannot make a cgroup: leftover processes of this run are found by their parent instead");
+            tracing::warn!(%error, "cannot create a cgroup; leftover processes of this run are found by their parent instead");
             run_guard::adopt_orphans();
         };
         self.home()?.run(number).inspect_err(complain).ok()

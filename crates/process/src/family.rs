@@ -175,7 +175,7 @@ pub(super) fn reap_strays() {
     let leaders = leaders();
     let (orphans, hidden) = (orphans(&table, &leaders), nobodys(&table, &leaders));
     for entry in descendants(&table, hidden.iter().map(|entry| entry.pid).collect()) {
-        tracing::warn!(pid = entry.pid, "ending a process that hid which run it belongs to");
+        tracing::warn!(pid = entry.pid, "killing a process that hid its run");
         // If it cannot be killed, the next round logs it again.
         let _ = entry.kill();
     }
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descendants_are_found_in_any_order_and_nobody_else() {
+    fn descendants_are_found_in_any_order_of_the_table() {
         let entry = |pid, parent, zombie| Entry { pid, parent, start: 1, zombie };
         let table = [
             entry(14, 12, false),
@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_decides_before_the_tag() {
+    fn a_mark_has_precedence_over_the_tag() {
         let processes = RunProcesses { leader: 1, mark: "a".to_owned(), tag: tag(1) };
         assert!(processes.owns(Some("a"), tag(2)) && processes.owns(None, tag(1)));
         assert!(!processes.owns(Some("b"), tag(1)) && !processes.owns(None, tag(2)));
     }
 
     #[test]
-    fn a_child_of_someone_else_in_this_process_is_no_stray() {
+    fn a_child_that_other_code_started_is_not_an_orphan() {
         let mut child =
             std::process::Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
         let pid = child.id() as i32;

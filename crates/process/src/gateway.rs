@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_names_its_gateway_whatever_the_run_is_called() {
+    fn the_gateway_of_a_mark_is_parsed_for_any_run_name() {
         let own = Gateway::own().unwrap();
         assert_eq!(Gateway::parse(&own.mark(7, "a-b-c")), Some(own.clone()));
         assert_eq!(Gateway::parse("turn-7"), None);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_gateway_of_our_namespace_can_be_known_to_be_dead() {
+    fn only_gateways_of_our_namespace_are_known_to_be_dead() {
         let own = Gateway::own().unwrap();
         let recycled = Gateway { start: own.start + 1, ..own.clone() };
         let elsewhere = Gateway { namespace: "1".to_owned(), ..recycled.clone() };

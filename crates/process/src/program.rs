@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_executable_file_of_the_path_is_found_and_others_are_told_apart() {
+    fn the_first_executable_file_of_the_path_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
         for at in [&a, &b] {

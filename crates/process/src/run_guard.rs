@@ -107,7 +107,7 @@ impl RunGuard {
         tracing::error!(
             run = run.name,
             pid = run.leader.as_raw_nonzero(),
-            "processes of a run do not die; going on without them"
+            "processes of a run do not end; they are ignored"
         );
         bury(run);
         Exit::Unknown
@@ -186,7 +186,7 @@ impl Run {
             Ok(Some(status)) => status,
             // Other code reaped it.
             Err(error) => {
-                tracing::warn!(run = self.name, %error, "cannot tell how an agent ended");
+                tracing::warn!(run = self.name, %error, "cannot find out how an agent ended");
                 leaders.forget(self.leader.as_raw_nonzero().get());
                 return Some(Exit::Unknown);
             }

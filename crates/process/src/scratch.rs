@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_folders_of_a_dead_gateway_are_removed_and_no_link_is_followed() {
+    fn only_folders_of_dead_gateways_are_removed_and_links_are_not_followed() {
         let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let own = Gateway::own().unwrap();
         let dead = Gateway { start: own.start + 1, ..own.clone() };

@@ -110,7 +110,7 @@ fn read_all(descriptor: BorrowedFd<'_>, limit: usize) -> io::Result<Vec<u8>> {
         if unsafe { libc::poll(&raw mut asked, 1, ANSWER_TIMEOUT.as_millis() as libc::c_int) } == 0
         {
             return Err(io::Error::other(format!(
-                "nothing came for {} s, and it was not closed",
+                "no data and no end came for {} s",
                 ANSWER_TIMEOUT.as_secs()
             )));
         }

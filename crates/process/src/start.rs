@@ -205,13 +205,10 @@ impl Prepared<'_> {
 fn make_room(pipe: &PipeReader) {
     // SAFETY: the arguments and the result are numbers. The descriptor is open, because it is
     // borrowed.
-    #[expect(
-        unsafe_code,
-        reason = "rustix has it in a part of its own that nothing else here needs"
-    )]
+    #[expect(unsafe_code, reason = "rustix has it behind a feature that nothing else here needs")]
     let made = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM) };
     if made < 0 {
-        tracing::debug!(error = %io::Error::last_os_error(), "the pipe of stdout stays small");
+        tracing::debug!(error = %io::Error::last_os_error(), "cannot enlarge the stdout pipe");
     }
 }
 

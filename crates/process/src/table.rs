@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_and_blanks_does_not_confuse() {
+    fn a_name_may_contain_parentheses_and_spaces() {
         let stat = "4711 (a) R (b c) S 1 2 3 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4217 1 1";
         assert_eq!(
             Entry::parse(4711, stat),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn we_are_among_them() {
+    fn the_table_contains_this_process() {
         let own = std::process::id() as i32;
         assert!(all().iter().any(|entry| entry.pid == own && !entry.zombie));
     }

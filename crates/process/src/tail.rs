@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_lines_are_kept_and_cleaned() {
+    fn the_last_lines_are_kept_as_plain_text() {
         let mut tail = Tail::default();
         tail.push(b"\x1b[31merror\x1b[0m: no\r\n");
         assert_eq!(tail.text(), "error: no\n");
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_limit_whatever_comes() {
+    fn the_text_never_exceeds_the_limit() {
         let mut tail = Tail::default();
         tail.push(&vec![0xff; 300_000]);
         let text = tail.text();

@@ -96,7 +96,7 @@ impl Connection {
             Ok(hello) if hello.protocol == VERSION => hello,
             Ok(hello) => {
                 return Err(Refused::Other(HolderError::Refused(format!(
-                    "the holder is of version {} and does not understand version {}; stop it when its agents are done, and start it again",
+                    "the holder has version {}, whose protocol differs from version {}; stop it when its agents are done, and start it again",
                     hello.program,
                     env!("CARGO_PKG_VERSION")
                 ))));
@@ -285,7 +285,7 @@ impl Connection {
             matches!(route.events.try_send(event), Err(mpsc::error::TrySendError::Full(_)))
         };
         if full {
-            tracing::error!("the holder sent more than was agreed on; the process is ended");
+            tracing::error!("the holder sent more than the protocol allows; the process is killed");
             self.abandon(stream);
         }
     }

@@ -157,7 +157,7 @@ impl Held {
             tracing::warn!(
                 run = self.run,
                 number,
-                "a command is left out: those before it are missing"
+                "a command is ignored because earlier ones are missing"
             );
             return;
         }
@@ -183,7 +183,7 @@ impl Held {
     pub(super) fn listen(&self, listener: Listener, lines: u64) -> Result<(), String> {
         let mut state = self.state.lock();
         if state.listener.is_some() {
-            return Err("it was taken over already".to_owned());
+            return Err("it was already adopted".to_owned());
         }
         state.kept.rewind(lines).map_err(|(least, most)| {
             format!("the gateway has {lines} of its lines; the holder has lines {least} to {most}")

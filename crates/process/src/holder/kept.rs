@@ -167,9 +167,9 @@ impl Kept {
     pub(super) fn next(&mut self) -> Option<Next> {
         if self.sent < self.total {
             return self.next_lines().unwrap_or_else(|error| {
-                tracing::error!(%error, "cannot read back what an agent said; the process counts as lost");
+                tracing::error!(%error, "cannot read an agent's output back; its process counts as lost");
                 self.discard();
-                self.end = Some((Exit::Unknown, format!("what it said is lost: {error}")));
+                self.end = Some((Exit::Unknown, format!("its output is lost: {error}")));
                 None
             });
         }

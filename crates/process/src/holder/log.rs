@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_log_is_moved_aside_and_the_writer_goes_on_at_the_beginning() {
+    fn a_long_log_is_moved_and_the_writer_continues_in_the_emptied_file() {
         use std::io::Write as _;
         let state = tempfile::tempdir().expect("a folder");
         let mut log = open(state.path()).expect("opened");

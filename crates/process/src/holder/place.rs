@@ -27,7 +27,7 @@ pub enum HolderError {
     #[error("{0}")]
     Refused(String),
     /// The holder runs as another user.
-    #[error("the holder in `{}` runs as user {uid}, not as ours; stop it, and remove its files there", folder.display())]
+    #[error("the holder in `{}` runs as user {uid}, not as this user; stop it, and remove its files there", folder.display())]
     Foreign {
         /// The state folder.
         folder: PathBuf,
@@ -35,7 +35,7 @@ pub enum HolderError {
         uid: u32,
     },
     /// The folder cannot be used.
-    #[error("cannot use the folder `{}`: {source}; it must be the state folder of a gateway, ours, with room\nhint: name CONFIG_DIR/state with `--state`, or run `aetheel init` first", folder.display())]
+    #[error("cannot use the folder `{}`: {source}; it must be the state folder of a gateway, owned by this user, with free space\nhint: name CONFIG_DIR/state with `--state`, or run `aetheel init` first", folder.display())]
     Folder {
         /// The state folder.
         folder: PathBuf,

@@ -180,7 +180,7 @@ impl Holder {
                 accepted = place.listener.accept() => match accepted {
                     Ok((stream, _)) => self.welcome(stream),
                     Err(error) => {
-                        tracing::warn!(%error, "cannot take a connection");
+                        tracing::warn!(%error, "cannot accept a connection");
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 },
@@ -202,7 +202,7 @@ impl Holder {
         let left = self.room.lock().end_all();
         if !left.is_empty() {
             let agents = left.len();
-            tracing::error!(agents, "the gateway may not act any more; its agents are ended");
+            tracing::error!(agents, "the gateway's lease has ended; its agents are killed");
             self.ended_agents.store(true, Ordering::SeqCst);
         }
         left.iter().for_each(|held| held.abandon());
@@ -216,7 +216,7 @@ impl Holder {
             tracing::warn!(
                 agents = left.len(),
                 seconds,
-                "no gateway came for its agents; they are ended"
+                "no gateway connected in time; the agents are killed"
             );
             self.ended_agents.store(true, Ordering::SeqCst);
         }
@@ -230,7 +230,7 @@ impl Holder {
         left.iter().for_each(|held| held.close());
         self.agents.close();
         if timeout(END_TIMEOUT, self.agents.wait()).await.is_err() {
-            tracing::error!("processes of agents do not die; leaving without them");
+            tracing::error!("processes of agents do not end; exiting without them");
         }
     }
 
@@ -246,7 +246,7 @@ impl Holder {
         let holder = Arc::clone(self);
         self.gateways.spawn(async move {
             if !place::is_ours(&stream) {
-                tracing::warn!("somebody of another user was sent away");
+                tracing::warn!("a connection of another user was refused");
                 return;
             }
             if let Err(error) = holder.attend(stream).await {
@@ -309,7 +309,7 @@ impl Holder {
             return refused(
                 false,
                 format!(
-                    "the holder is of version {}, the gateway of version {}, and they do not understand each other; stop the holder when its agents are done, and start it again",
+                    "the holder has version {}, whose protocol differs from the gateway's version {}; stop the holder when its agents are done, and start it again",
                     env!("CARGO_PKG_VERSION"),
                     hello.program
                 ),
@@ -317,13 +317,16 @@ impl Holder {
         }
         if hello.key != self.key {
             // An agent may be able to connect to the socket, but it cannot read the key.
-            tracing::warn!("somebody without the key of the state folder was sent away");
+            tracing::warn!("a connection without the key of the state folder was refused");
             return refused(false, "this is not a gateway of the holder's state folder".to_owned());
         }
         let Some(number) = self.room.lock().enter() else {
-            return refused(true, "another gateway has the holder; stop that one first".to_owned());
+            return refused(
+                true,
+                "another gateway uses the holder; stop that one first".to_owned(),
+            );
         };
-        tracing::info!(number, version = hello.program, "holder: a gateway came");
+        tracing::info!(number, version = hello.program, "holder: a gateway connected");
         self.changed.notify_one();
         Ok(Some(Visit {
             holder: Arc::clone(self),
@@ -386,7 +389,7 @@ impl Drop for Visit {
         let mut room = self.holder.room.lock();
         room.leave();
         let (number, agents) = (self.number, room.processes());
-        tracing::info!(number, agents, "holder: the gateway is gone");
+        tracing::info!(number, agents, "holder: the gateway disconnected");
         drop(room);
         self.holder.changed.notify_one();
     }
@@ -445,13 +448,13 @@ impl Visit {
         let listener = Listener { stream, outbox: Arc::clone(&self.outbox) };
         let name = (launch.run.clone(), launch.proc);
         if !self.holder.lease.lasts() {
-            let source = io::Error::other("the gateway may not act any more");
+            let source = io::Error::other("the gateway's lease has ended");
             return self.fail(stream, &LaunchError::Start { program: launch.program, source });
         }
         let options = &self.holder.options;
         let (held, waiting) = Held::new(name, options.limits, &options.state, listener);
         if !self.holder.room.lock().add(&held) {
-            let source = io::Error::other("the run has a process of that number already");
+            let source = io::Error::other("the run already has a process with this number");
             self.fail(stream, &LaunchError::Start { program: launch.program, source });
             return;
         }

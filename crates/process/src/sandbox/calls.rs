@@ -51,7 +51,7 @@ const X32: i64 = 0x4000_0000;
 
 /// The filter's instructions in the kernel's format.
 static PROGRAM: LazyLock<Result<BpfProgram, String>> = LazyLock::new(|| {
-    program().map_err(|error| format!("the filter of system calls cannot be built: {error}"))
+    program().map_err(|error| format!("the system call filter cannot be built: {error}"))
 });
 
 /// Returns the filter. It kills a program of another architecture (32-bit) at its first system
@@ -82,7 +82,8 @@ pub(super) fn file() -> Result<OwnedFd, String> {
         seek(&file, SeekFrom::Start(0))?;
         Ok(file.into())
     };
-    made().map_err(|error| format!("the filter of system calls cannot be handed over: {error}"))
+    made()
+        .map_err(|error| format!("the system call filter cannot be passed to bubblewrap: {error}"))
 }
 
 fn program() -> Result<BpfProgram, seccompiler::BackendError> {
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filter_fits_the_kernels_limit_and_is_handed_over_whole() {
+    fn the_filter_fits_the_kernels_limit_and_is_passed_completely() {
         let length = filter().expect("a filter for this machine").len();
         assert!((20..4096).contains(&length), "{length}");
         let mut file = std::fs::File::from(file().expect("a file"));

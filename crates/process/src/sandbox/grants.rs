@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_written_never_contains_what_is_the_gateways_own_nor_lies_in_it() {
+    fn a_writable_path_that_contains_or_is_in_a_hidden_one_is_refused() {
         let (_folder, root) = folder();
         let hidden = vec![root.join("config"), root.join("work/.env")];
         let write = |place: PathBuf| {
@@ -167,7 +167,7 @@ mod tests {
         symlink(root.join("config"), root.join("link")).unwrap();
         assert!(
             write(root.join("link")).unwrap_err().contains("lies in"),
-            "a link is what it leads to"
+            "a link counts as its target"
         );
         let kept = of(&Reach {
             write: vec![root.join("work")],
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_read_is_granted_around_what_is_hidden() {
+    fn a_readable_path_is_granted_without_the_hidden_paths_in_it() {
         let (_folder, root) = folder();
         let reach = |place: PathBuf| Reach {
             read: vec![place],
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_put_where_an_agent_may_write_widens_nothing() {
+    fn a_link_in_a_writable_folder_grants_nothing_more() {
         let (_folder, root) = folder();
         symlink(root.join("config"), root.join("work/state.json")).unwrap();
         let reach = Reach {

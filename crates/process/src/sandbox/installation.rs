@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_brings_its_package_and_its_interpreter() {
+    fn a_program_needs_its_package_and_its_interpreter() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         program(&root.join("node/bin/node"), "");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_file_is_granted_alone_whatever_lies_beside_it() {
+    fn a_file_without_a_package_is_granted_alone() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for at in ["agent", ".local/bin/agent", "home/bin/agent"] {

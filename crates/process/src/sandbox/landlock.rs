@@ -49,9 +49,8 @@ pub(super) fn abi() -> i32 {
 /// # Errors
 /// A message for the operator.
 pub(super) fn rules(granted: &Grants) -> Result<OwnedFd, String> {
-    let failed = |error: landlock::RulesetError| {
-        format!("the kernel refuses the rules of Landlock: {error}")
-    };
+    let failed =
+        |error: landlock::RulesetError| format!("the kernel refuses the Landlock rules: {error}");
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(NEEDED))

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_of_the_users_systemd_are_found() {
+    fn the_sockets_of_the_users_systemd_are_found() {
         let folder = tempfile::tempdir().expect("a folder");
         assert!(service_managers(folder.path()).is_empty());
         let bus = folder.path().join("bus");

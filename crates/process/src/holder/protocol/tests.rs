@@ -83,7 +83,7 @@ fn told(answer: &Answer) -> Answer {
 
 proptest! {
     #[test]
-    fn a_launch_arrives_as_it_was_sent(launch in launch(), program in raw()) {
+    fn launches_are_decoded_as_they_were_encoded(launch in launch(), program in raw()) {
         let sandbox = Sandbox::Landlock { abi: 7, bubblewrap: Some(program.into()) };
         let request = Request::Launch {
             stream: 9,
@@ -98,13 +98,13 @@ proptest! {
     }
 
     #[test]
-    fn commands_arrive_as_they_were_sent(command in command(), stream: u64, number: u64) {
+    fn commands_are_decoded_as_they_were_encoded(command in command(), stream: u64, number: u64) {
         let request = Request::Command { stream, number, command };
         prop_assert_eq!(again(&request), request);
     }
 
     #[test]
-    fn lines_arrive_as_they_were_sent_and_can_be_counted_off(lines in lines(), skip in 0..9_usize, most in 0..9_usize) {
+    fn lines_are_decoded_as_they_were_encoded_and_can_be_skipped(lines in lines(), skip in 0..9_usize, most in 0..9_usize) {
         let answer = Answer::Lines { stream: 3, lines: lines.clone() };
         prop_assert_eq!(told(&answer), answer);
         let mut bytes = Vec::new();
@@ -114,14 +114,14 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_an_error_at_worst(kind: u8, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_never_panic(kind: u8, bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Request::decode(kind, &bytes);
         let _ = Answer::decode(kind, &bytes);
         let _ = read(&bytes);
     }
 
     #[test]
-    fn what_is_cut_or_changed_is_an_error_at_worst(command in command(), at: prop::sample::Index, to: u8) {
+    fn truncated_or_changed_frames_never_panic(command in command(), at: prop::sample::Index, to: u8) {
         let mut bytes = Vec::new();
         Request::Command { stream: 1, number: 2, command }.encode(&mut bytes);
         prop_assert!(read(&bytes[..at.index(bytes.len())]).is_ok_and(|read| read.is_none())
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn everything_else_arrives_as_it_was_sent() {
+fn other_messages_are_decoded_as_they_were_encoded() {
     let requests = [
         Request::Hello(Hello::gateway("key".to_owned())),
         Request::Adopt { stream: 1, run: "r".to_owned(), proc: 2, heard: 3 },
