@@ -1,4 +1,5 @@
-// The backend as the host sees it: one link, one turn, one process. What is Gemini CLI's own is in `gemini.ts`.
+// The exports of the contract: one link, one turn, one process. Gemini CLI's details are in
+// `gemini.ts`.
 
 import * as c from "./contract";
 import { DESCRIPTOR } from "./descriptor";
@@ -6,12 +7,12 @@ import { bytes, Emit, failure, Gemini, Plan, Told } from "./gemini";
 
 const PROC: u32 = 1;
 const LINGER: u32 = 1;
-/** Milliseconds an agent may take to exit after its result before the turn ends without it. */
+/** Milliseconds that an agent may take to exit after its result. Then the turn ends anyway. */
 const LINGER_MS: u32 = 2000;
-/** Milliseconds between an interrupt and the end of everything the agent started. */
+/** Milliseconds after an interrupt until the agent's processes are killed. */
 const GRACE_MS: u32 = 3000;
 
-/** A turn from its start to its end. */
+/** The state of a turn. */
 class Link {
   agent: Gemini = new Gemini();
   turn: c.TurnRef | null = null;
@@ -56,7 +57,7 @@ class Link {
       const message = (<c.CommandSteer>command).value.message;
       out.push(new c.ActionSteered(new c.Steered(message, c.SteerOutcome.NotNow)));
     } else if (command instanceof c.CommandQuery) {
-      const said = "this agent runs once a turn and answers no questions beside it";
+      const said = "this agent runs only for a turn and does not answer queries";
       const answer = new c.QueryResultFailed(failure(c.FailureKind.Unsupported, said));
       out.push(new c.ActionQueryAnswer(new c.QueryAnswer((<c.CommandQuery>command).value.query, answer)));
     } else if (turn !== null && !this.over) {
@@ -93,13 +94,13 @@ class Link {
     out.push(new c.ActionSpawn(spawn));
   }
 
-  /** How a turn ended whose process exited without a result. */
+  /** Returns the outcome of a turn whose process exited without a result. */
   private withoutResult(exited: c.Exited): c.Outcome {
     if (this.interrupted) return new c.OutcomeInterrupted();
     const said = summary(exited.stderrTail);
     const code: u32 = exited.how instanceof c.ExitCode ? (<c.ExitCode>exited.how).value : 0;
     let signal: u32 = exited.how instanceof c.ExitSignal ? (<c.ExitSignal>exited.how).value : 0;
-    // Shells and agents tell a signal they died of as 128 and its number.
+    // Shells and agents report a fatal signal as the exit code 128 plus its number.
     if (code >= 129 && code <= 159) signal = code - 128;
     else if (code != 0) return new c.OutcomeFailed(this.agent.failure(said));
     const kind = signal > 0 ? c.FailureKind.Crashed : c.FailureKind.Protocol;
@@ -111,13 +112,13 @@ class Link {
     const turn = this.turn;
     if (turn === null) return;
     this.over = true;
-    // What an interrupted agent calls a failure is what was asked of it.
+    // An interrupted agent may report the interruption as a failure.
     const outcome = this.interrupted && told.outcome instanceof c.OutcomeFailed ? new c.OutcomeInterrupted() : told.outcome;
     out.push(new c.ActionTurnDone(new c.TurnDone(turn.session, turn.turn, outcome, told.text, told.usage)));
   }
 }
 
-/** What the end of stderr says: its last 5 lines with something in them, at most 1 KiB. */
+/** Returns the last 5 non-empty lines of stderr, at most 1 KiB. */
 function summary(tail: string): string {
   const lines = tail.split("\n");
   const said: string[] = [];
@@ -154,5 +155,5 @@ export function save(): string | null {
 }
 
 export function load(state: string, savedBy: string): string | null {
-  return "a link of one turn does not move";
+  return "the state of a single turn cannot be saved";
 }

@@ -1,30 +1,31 @@
-// Gemini CLI, run once a turn: its command line, the lines `gemini -o stream-json` prints, and why it failed.
+// Gemini CLI, one process for each turn: command line, output (`gemini -o stream-json`), failures.
 //
-// Made against Gemini CLI 0.61.0. Output it does not know becomes an `unrecognised` event.
+// Tested against Gemini CLI 0.61.0. Unknown output becomes an `unrecognised` event.
 
 import * as c from "./contract";
 import { Json, Kind, quoted } from "./json";
 
-// Without the first it refuses to work in a folder nobody trusted in its own interface; without the second it starts itself
-// again as a child and does not hear signals; without the third it opens a browser to sign in.
+// GEMINI_CLI_TRUST_WORKSPACE: otherwise it refuses to work in folders that were not trusted in its
+// own user interface. GEMINI_CLI_NO_RELAUNCH: otherwise it restarts itself as a child process and
+// ignores signals. NO_BROWSER: otherwise it opens a browser to authenticate.
 const ENVIRONMENT: c.Variable[] = [
   new c.Variable("GEMINI_CLI_TRUST_WORKSPACE", new c.ValueText("true")),
   new c.Variable("GEMINI_CLI_NO_RELAUNCH", new c.ValueText("true")),
   new c.Variable("NO_BROWSER", new c.ValueText("1")),
 ];
 
-/** Stops the expansion of `@path` in text that stands before people's own, which the host has made inert. */
+/** Prevents the expansion of `@path` in the system prompt. The host escapes the user's text. */
 const ESCAPE = "\\";
 
-/** Least pause before Gemini CLI asks the model again, milliseconds, and the letters that must be alike to tell that it did. */
+/** Minimum pause in milliseconds before a retry, and minimum length of the repeated beginning. */
 const RETRY_PAUSE_MS: f64 = 900;
 const ALIKE = 8;
 
-/** Bytes of a sample of output nobody knows, and of a tool's title. */
+/** Maximum length of a sample of unknown output, and of a tool's title, in bytes. */
 const SAMPLE = 2048;
 const TITLE = 160;
 
-/** Beginnings of lines on stderr that say nothing. */
+/** Prefixes of irrelevant lines on stderr. */
 const NOISE = [
   "Warning: 256-color support not detected",
   "YOLO mode is enabled",
@@ -35,7 +36,7 @@ const NOISE = [
   "Loaded cached credentials",
 ];
 
-/** What to start, or why nothing. */
+/** The process to start, or why there is none. */
 export class Plan {
   given: string[] = [];
   stdin: string[] = [];
@@ -44,7 +45,7 @@ export class Plan {
   constructor(public refused: c.Failure | null = null) {}
 }
 
-/** What the turn came to; without a text, the answer is its parts in order. */
+/** The end of a turn. Without a text, the answer consists of the parts in order. */
 export class Told {
   constructor(
     public outcome: c.Outcome,
@@ -53,7 +54,7 @@ export class Told {
   ) {}
 }
 
-/** Writes the agent-events of a turn in few words. */
+/** Emits the agent-events of a turn. */
 export class Emit {
   constructor(
     public turn: c.TurnRef,
@@ -73,9 +74,9 @@ export class Emit {
   }
 }
 
-/** Which text belongs to which part of the answer: a part ends where a tool begins. */
+/** Splits an answer into parts. A part ends where a tool use begins. */
 class Answer {
-  /** What was said since the last tool. */
+  /** The text since the last tool use. */
   tail: string = "";
   private parts: u32 = 0;
   private open: bool = false;
@@ -95,8 +96,11 @@ class Answer {
     emit.text(this.parts - 1, text, false);
   }
 
-  /** Takes back what was said where, after a pause, the answer begins a second time: Gemini CLI asks the model again when
-   * the connection breaks, and tells the new answer without a word about the old one. */
+  /**
+   * Called before a piece of text. If it repeats the answer after a pause, the old text is
+   * withdrawn: after a connection error, Gemini CLI asks the model again, and sends the new answer
+   * without withdrawing the old one.
+   */
   again(atMs: f64, text: string, emit: Emit): void {
     const pause = atMs - this.atMs;
     this.atMs = atMs;
@@ -106,14 +110,14 @@ class Answer {
     this.tool();
   }
 
-  /** What was said before the use of a tool is no part of the final answer. */
+  /** Starts a tool use. Text before a tool use is not part of the final answer. */
   tool(): void {
     this.open = false;
     this.tail = "";
     this.shown = [];
   }
 
-  /** The final answer, told once; null: the parts in order. */
+  /** Returns the final answer, or null if it consists of the parts in order. */
   finish(): string | null {
     const answer = this.tail;
     this.tail = "";
@@ -121,16 +125,16 @@ class Answer {
   }
 }
 
-/** Gemini CLI, as it speaks in one turn. */
+/** The state of one turn with Gemini CLI. */
 export class Gemini {
   private resumed: string | null = null;
-  /** Id and model of a new session without history: one whose first turn fails at the model is not kept. */
+  /** Id and model of a new session. It is not saved if the first model request fails. */
   private unkept: string | null = null;
   private model: string | null = null;
   private answer: Answer = new Answer();
   private error: string | null = null;
 
-  /** The process for a turn. The prompt goes in on stdin: nothing people wrote is ever an argument. */
+  /** Returns the process for a turn. Users' texts are only passed on stdin, never as arguments. */
   plan(start: c.StartTurn, emit: Emit): Plan {
     const prompt = start.parts.map<string>((part) => partText(part)).join("\n\n");
     if (prompt.trim() == "") return new Plan(failure(c.FailureKind.BadRequest, "the prompt is empty"));
@@ -140,12 +144,12 @@ export class Gemini {
     const nativeId = start.nativeId;
     this.resumed = nativeId;
     if (nativeId !== null) {
-      // `latest` and numbers would resume somebody's session.
+      // `latest` and numbers would resume other sessions.
       if (!isUuid(nativeId)) return new Plan(failure(c.FailureKind.SessionUnknown, "the session id is not one of Gemini CLI"));
       plan.given.push("--resume");
       plan.given.push(nativeId);
     } else if (isUuid(start.freshId)) {
-      // A first turn that is killed before it says anything can be resumed by a preset id.
+      // With a preset id, the session can be resumed even if the process is killed early.
       plan.given.push("--session-id");
       plan.given.push(start.freshId);
     }
@@ -156,21 +160,21 @@ export class Gemini {
     }
     const effort = start.settings.effort;
     if (effort !== null) {
-      const said = `Gemini CLI lets nobody choose its effort: ${quoted(effort)} is ignored`;
+      const said = `Gemini CLI does not offer a choice of its effort: ${quoted(effort)} is ignored`;
       emit.out.push(new c.ActionDiagnostic(new c.Diagnostic(c.Level.Warn, said)));
     }
-    // Each run is a new process that knows of no system prompt told before.
+    // Each run is a new process, so the system prompt is passed every time.
     const system = start.settings.systemPrompt;
     if (system !== null && system != "") plan.stdin.push(standing(system).replaceAll("@", `${ESCAPE}@`) + "\n\n");
     plan.stdin.push(prompt);
     return plan;
   }
 
-  /** Takes a line of output in; returns what the turn came to once that is told. */
+  /** Handles a line of output. Returns the end of the turn if the line has it. */
   line(line: c.Line, emit: Emit): Told | null {
     const raw = line.text.trim();
     if (line.pipe == c.Pipe.Stderr) {
-      // The only sign of life while the model's service fails, which takes minutes.
+      // The only output while the model provider fails, which can take minutes.
       if (raw.startsWith("Attempt ") && raw.includes(" failed")) {
         emit.event(new c.EventKindRetry(failure(kindOf(raw), raw.split(". Retrying")[0])));
       }
@@ -185,7 +189,7 @@ export class Gemini {
     return this.message(message, raw, emit);
   }
 
-  /** Why a run that exited without a result failed. */
+  /** Returns why a run without a result failed. */
   failure(stderr: string): c.Failure {
     const lines = stderr.split("\n");
     const said: string[] = [];
@@ -254,7 +258,7 @@ export class Gemini {
     this.answer.more(content, emit);
   }
 
-  /** The session has something in it. */
+  /** Reports the session when it has history. */
   private kept(emit: Emit): void {
     const id = this.unkept;
     if (id === null) return;
@@ -291,7 +295,7 @@ export class Gemini {
     }
     const error = message.field("error");
     const words = textOf(error, "message");
-    const said = or(words === null ? this.error : words, "Gemini CLI reported an error without words");
+    const said = or(words === null ? this.error : words, "Gemini CLI reported an error without a message");
     const type = or(textOf(error, "type"), "");
     if (type == "FatalTurnLimitedError") return new Told(new c.OutcomeLimit(said), null, usage);
     const told = ofMessage(said);
@@ -300,7 +304,7 @@ export class Gemini {
   }
 }
 
-// ---------- what it is told ----------
+// ---------- input ----------
 
 function approval(settings: c.Settings): string {
   if (settings.mode == c.Mode.Plan) return "plan";
@@ -331,7 +335,7 @@ function isUuid(text: string): bool {
   return true;
 }
 
-// ---------- what it says ----------
+// ---------- output ----------
 
 function or(text: string | null, other: string): string {
   return text === null ? other : text;
@@ -363,7 +367,9 @@ function isNumber(text: string): bool {
   return text != "" && text != ".";
 }
 
-/** The time of day of `2026-11-21T21:02:11.350Z`. Wrong by a day at midnight, which is no pause at all. */
+/**
+ * Returns the time of day of `2026-11-21T21:02:11.350Z`. Pauses over midnight are not recognised.
+ */
 function milliseconds(timestamp: string): f64 {
   const fields = timestamp.substring(11).replaceAll("Z", "").split(":");
   if (fields.length != 3) return NaN;
@@ -387,7 +393,7 @@ function kindOfTool(name: string): string {
   return name.startsWith("mcp_") || name.includes("___") ? "mcp" : "other";
 }
 
-/** What a use of a tool is about: the first of these fields of its input. */
+/** The input fields with the target of a tool use. The first existing one is used. */
 function targetOf(given: Json, kind: string): string | null {
   let fields = "file_path|path|absolute_path";
   if (kind == "bash") fields = "command";
@@ -403,12 +409,12 @@ function targetOf(given: Json, kind: string): string | null {
   return null;
 }
 
-/** Bytes of a letter in UTF-8. */
+/** Returns the length of a character in UTF-8. */
 export function bytes(code: i32): i32 {
   return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 }
 
-/** The beginning of a text, at most so many bytes of it. */
+/** Returns the beginning of a text with at most `size` bytes. */
 function head(text: string, size: i32): string {
   let used = 0;
   for (let at = 0; at < text.length; at++) {
@@ -430,20 +436,20 @@ function oneLine(text: string): string {
   return lines.length > 1 || short != lines[0] ? `${short} …` : short;
 }
 
-// ---------- why it failed ----------
+// ---------- failures ----------
 
 export function failure(kind: c.FailureKind, message: string): c.Failure {
   return new c.Failure(kind, message, null);
 }
 
-/** Whether a text has one of the words between the bars. */
+/** Returns whether a text contains one of the words, which are separated by bars. */
 function has(text: string, words: string): bool {
   const all = words.split("|");
   for (let at = 0; at < all.length; at++) if (text.includes(all[at])) return true;
   return false;
 }
 
-/** Whether a text is one of the words between the bars. */
+/** Returns whether a text is one of the words, which are separated by bars. */
 function is(text: string, words: string): bool {
   return words.split("|").includes(text);
 }
@@ -453,22 +459,22 @@ function isNoise(line: string): bool {
   return false;
 }
 
-/** The failure that a message of the model's service tells. */
+/** Returns the failure for a message of the model provider. */
 function ofMessage(said: string): c.Failure {
   const message = said.trim();
   let inner = message;
-  // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+  // [API Error: {"error":{"code":400,"message":"…"}}] which is followed by advice for some errors
   if (message.startsWith("[API Error: ")) {
     const end = message.lastIndexOf("]");
     inner = message.substring(12, end < 0 ? message.length : end);
   }
   let kind = kindOf(inner);
-  // For a 429 without a number in its words, the advice is all there is to tell it by.
+  // A 429 without a status in its message can only be recognised by the advice.
   if (kind == c.FailureKind.Other && message.includes("To increase your limits")) kind = c.FailureKind.RateLimited;
   return failure(kind, words(inner));
 }
 
-/** The words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is. */
+/** Extracts the message from texts such as `400 {"error":{"message":"…"}}`. */
 function words(said: string): string {
   const message = said.trim();
   const at = message.indexOf("{");
@@ -498,7 +504,7 @@ function kindOf(message: string): c.FailureKind {
   return has(lower, "invalid_request_error|bad request") ? c.FailureKind.BadRequest : c.FailureKind.Other;
 }
 
-/** An HTTP status within the first six words, as in `API Error: 429 slow down`; 0: none. */
+/** Returns the HTTP status in the first six words, as in `API Error: 429 slow down`, or 0. */
 function statusOf(message: string): i32 {
   let from = 0;
   let words = 0;

@@ -1,6 +1,7 @@
-// JSON as agents print it: wrong types and missing fields are null, never an error. AssemblyScript has none of its own.
+// A JSON parser, because AssemblyScript has none. Wrong types and missing fields are null, not
+// errors.
 
-/** Depth that is read; a deeper line is as good as none. */
+/** Maximum depth. Lines with deeper nesting are rejected. */
 const DEEPEST = 128;
 
 export enum Kind {
@@ -12,22 +13,22 @@ export enum Kind {
   Object,
 }
 
-// Shared by all that have none: most values are neither lists nor objects.
+// Shared by all values without items, which are the most.
 const NO_ITEMS: Json[] = [];
 const NO_NAMES: string[] = [];
 
 export class Json {
-  /** Elements of a list, or values of an object. */
+  /** The elements of a list, or the values of an object. */
   items: Json[] = NO_ITEMS;
   names: string[] = NO_NAMES;
 
-  /** `said` is a text, or a number or bool as it was written. */
+  /** `said` is a text, or the source of a number or bool. */
   constructor(
     public kind: Kind,
     public said: string = "",
   ) {}
 
-  /** The JSON of a text; null where it is none. */
+  /** Parses a text. Returns null if it is not valid JSON. */
   static parse(text: string): Json | null {
     const reader = new Reader(text);
     const value = reader.value(0);
@@ -35,7 +36,7 @@ export class Json {
     return value !== null && reader.at == text.length ? value : null;
   }
 
-  /** A field of an object; of duplicates the last. */
+  /** Returns a field of an object, or the last one of several with the same name. */
   field(name: string): Json | null {
     if (this.kind != Kind.Object) return null;
     const at = this.names.lastIndexOf(name);
@@ -47,14 +48,14 @@ export class Json {
     return value !== null && value.kind == Kind.Text ? value.said : null;
   }
 
-  /** A number as a count, -1 where there is none: fractions are rounded, large ones the largest there is. */
+  /** Returns a number as a count, rounded and limited to its range, or -1 if there is none. */
   count(name: string): i64 {
     const value = this.field(name);
     if (value === null || value.kind != Kind.Number) return -1;
     return <i64>Math.round(Math.min(Math.max(F64.parseFloat(value.said), 0), <f64>u32.MAX_VALUE));
   }
 
-  /** As JSON, keys sorted. */
+  /** Returns the value as JSON with sorted keys. */
   toString(): string {
     if (this.kind == Kind.Text) return quoted(this.said);
     if (this.kind == Kind.List) {
@@ -75,7 +76,7 @@ export class Json {
 }
 
 export function quoted(text: string): string {
-  // Pieces, because nothing is freed before the call is over.
+  // Collects pieces, because no memory is freed before the call returns.
   const out: string[] = ['"'];
   let from = 0;
   for (let at = 0; at < text.length; at++) {
@@ -97,7 +98,7 @@ export function quoted(text: string): string {
   return out.join("");
 }
 
-/** Every function returns null, or false, where there is no such thing. */
+/** A parser. Its functions return null or false on a syntax error. */
 class Reader {
   at: i32 = 0;
 
@@ -153,7 +154,7 @@ class Reader {
 
   private string(): string | null {
     if (!this.skip(0x22)) return null;
-    // What is before escapes, and the escapes; most texts have none.
+    // Texts between escapes, and the escapes. Most texts have no escapes.
     let pieces: string[] | null = null;
     let from = this.at;
     while (this.at < this.source.length) {
@@ -187,7 +188,7 @@ class Reader {
     const first = this.hex();
     if (first < 0 || (first >= 0xdc00 && first < 0xe000)) return null;
     if (first < 0xd800 || first >= 0xe000) return String.fromCharCode(first);
-    // Half of a surrogate pair is no text.
+    // An unpaired surrogate is not valid text.
     if (!this.word("\\u")) return null;
     const second = this.hex();
     return second >= 0xdc00 && second < 0xe000 ? String.fromCharCode(first, second) : null;
@@ -214,7 +215,7 @@ class Reader {
       if (!this.digits()) return null;
     }
     const written = this.source.substring(from, this.at);
-    // As others tell it.
+    // The other languages print it like this.
     return new Json(Kind.Number, written == "-0" ? "-0.0" : written);
   }
 

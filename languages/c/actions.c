@@ -2,12 +2,12 @@
 
 #include <stdlib.h>
 
-// Bytes of output that stand in an `unrecognised` event, as the contract has it.
+// Maximum length of the output in an `unrecognised` event, in bytes, as in the contract.
 enum { SAMPLE = 2048 };
 
 string given(struct buffer *buffer) {
     string string = {(uint8_t *)buffer->at, buffer->length};
-    // The bindings free what has a length.
+    // The bindings only free non-empty strings.
     if (!buffer->length) free(buffer->at);
     *buffer = (struct buffer){0};
     return string;

@@ -1,5 +1,5 @@
-// What the guest wants done, while it is being put together. The bindings free it all when the host has taken it, so every string
-// in it is a copy of its own.
+// The actions that the guest collects. The bindings free them after the host has received them, so
+// every string in them must be a copy.
 #pragma once
 
 #include "agent_backend.h"
@@ -16,26 +16,27 @@ typedef aetheel_backend_types_turn_ref_t turn_ref;
 struct actions {
     action *at;
     size_t count, room;
-    // The turn that events are about.
+    // The turn of the events.
     turn_ref turn;
 };
 
 string copied(struct text text);
-// Takes the bytes over; the buffer is empty afterwards.
+// Moves the bytes into a string. The buffer is empty afterwards.
 string given(struct buffer *buffer);
-// None where there is no text to begin with.
+// Returns none for a string without data.
 option_string some(string string);
 
 failure failed(failure_kind kind, string message);
 
-// Adds an action or an event, to be filled in.
+// Adds an action or an event, which the caller completes.
 action *add(struct actions *actions, uint8_t tag);
 event_kind *add_event(struct actions *actions, uint8_t tag);
 
 void add_text(struct actions *actions, uint32_t part, struct text text, bool replace);
 void add_notice(struct actions *actions, struct text text);
-// Output this parser does not know: what in words without values, where it was (empty: nowhere special), and the output.
+// Reports unknown output: a description without values, the path of the field or "", and the
+// output.
 void add_unrecognised(struct actions *actions, string what, const char *path, struct text output);
 
-// Writes text in quotes, for people; what could confuse a terminal is escaped.
+// Writes quoted text for users. Control characters are escaped.
 void buffer_quote(struct buffer *buffer, struct text text);

@@ -1,8 +1,8 @@
 #include "answer.h"
 
-// Least pause before Gemini CLI 0.61.0 asks the model again, milliseconds: it waits a second, then two, then four.
+// Minimum pause before a retry, in milliseconds: Gemini CLI 0.61.0 waits 1 s, then 2 s, then 4 s.
 static const double RETRY_PAUSE_MS = 900;
-// Bytes that must be alike before a piece is taken for a second beginning.
+// Minimum length in bytes of the common beginning of a repeated answer.
 enum { ALIKE = 8 };
 
 void answer_more(struct answer *answer, struct text text, struct actions *out) {
@@ -25,8 +25,9 @@ void answer_more(struct answer *answer, struct text text, struct actions *out) {
 void answer_again(struct answer *answer, double at_ms, struct text text, struct actions *out) {
     double pause = at_ms - answer->at_ms;
     answer->at_ms = at_ms;
-    // Gemini CLI 0.61.0 asks the model again when the connection breaks and tells the new answer without a word about the old
-    // one. A new answer that begins in other words cannot be told from more of the old.
+    // After a connection error, Gemini CLI 0.61.0 asks the model again, and sends the new answer
+    // without withdrawing the old one. If the new answer begins with other words, it cannot be
+    // distinguished from a continuation.
     size_t least = text.length < answer->first.length ? text.length : answer->first.length;
     if (!answer->tail.length || pause < RETRY_PAUSE_MS || least < ALIKE || memcmp(text.at, answer->first.at, least)) return;
     for (size_t at = 0; at < answer->shown_count; at++) add_text(out, answer->shown[at], (struct text){"", 0}, true);

@@ -1,7 +1,7 @@
-// The four exports, and the life of the one turn a link serves: exactly one end, whatever the agent does.
+// The four exports, and the only turn of a link: it ends exactly once, whatever the agent does.
 //
-// A turn is over when its process has exited, because an agent may print a second, better result, and because ending it earlier
-// could cut off the writing of its session.
+// A turn ends when its process has exited, because an agent may print a second, better result, and
+// an earlier end could interrupt the writing of its session.
 #include <stdlib.h>
 
 #include "failure.h"
@@ -13,15 +13,15 @@
 #define OUTCOME(name) AETHEEL_BACKEND_TYPES_OUTCOME_##name
 #define KIND(name) AETHEEL_BACKEND_TYPES_FAILURE_KIND_##name
 
-// LINGER_MS: how long an agent may take to exit after its result before the turn ends without it. INTERRUPT_GRACE_MS: from an
-// interrupt to the end of everything the agent started.
+// LINGER_MS: how long an agent may take to exit after its result. Then the turn ends anyway.
+// INTERRUPT_GRACE_MS: how long after an interrupt the agent's processes are killed.
 enum { PROC = 1, LINGER = 1, LINGER_MS = 2000, INTERRUPT_GRACE_MS = 3000, SUMMARY_LINES = 5, SUMMARY_BYTES = 1024 };
 
 static const char DESCRIPTOR[] = {
 #embed "gemini.json"
 };
 
-// One instance is one link, and serves one turn.
+// Each link has its own instance, which serves one turn.
 static struct {
     enum { IDLE, RUNNING, OVER } state;
     turn_ref turn;
@@ -51,7 +51,7 @@ static void add_end(struct actions *out, turn_ref turn, struct result result) {
 }
 
 static void end(struct result result, struct actions *out) {
-    // What an interrupted agent calls a failure is what was asked of it.
+    // An interrupted agent may report the interruption as a failure.
     if (link.interrupted && result.outcome.tag == OUTCOME(FAILED)) {
         aetheel_backend_types_outcome_free(&result.outcome);
         result.outcome = (aetheel_backend_types_outcome_t){.tag = OUTCOME(INTERRUPTED)};
@@ -70,7 +70,7 @@ static void add_stop(struct actions *out, uint8_t signal) {
 static void start(const aetheel_backend_types_start_turn_t *start, struct actions *out) {
     failure why;
     turn_ref turn = {start->session, start->turn};
-    // Told once more what is known already.
+    // The command was repeated.
     if (link.state != IDLE && turn.turn == link.turn.turn) return;
     if (link.state != IDLE) {
         why = failed(KIND(UNSUPPORTED), copied(TEXT("one link serves one turn")));
@@ -104,14 +104,14 @@ static void command(const aetheel_backend_types_command_t *command, struct actio
         aetheel_backend_types_query_answer_t *answer = &add(out, ACTION(QUERY_ANSWER))->val.query_answer;
         answer->query = command->val.query.query;
         answer->answer.tag = AETHEEL_BACKEND_TYPES_QUERY_RESULT_FAILED;
-        answer->answer.val.failed = failed(KIND(UNSUPPORTED), copied(TEXT("this agent runs once a turn and answers no questions beside it")));
+        answer->answer.val.failed = failed(KIND(UNSUPPORTED), copied(TEXT("this agent runs only for a turn and does not answer queries")));
         break;
     }
     default: break;
     }
 }
 
-// What the end of stderr says: its last lines with something in them.
+// Returns the last non-empty lines of stderr.
 static struct text summary(struct text tail, struct buffer *out) {
     struct text line, rest = tail;
     size_t lines = 0;
@@ -148,7 +148,7 @@ static struct result without_result(const aetheel_backend_types_exited_t *exited
     } else if (exited->how.tag != AETHEEL_BACKEND_TYPES_EXIT_CODE || code == 0) {
         result = lost(KIND(PROTOCOL), "the agent ended without a result", 0, said);
     } else if (code > 128 && code < 160) {
-        // Shells and agents tell a signal they died of as 128 and its number.
+        // Shells and agents report a fatal signal as the exit code 128 plus its number.
         result = lost(KIND(CRASHED), "the agent was ended by signal ", code - 128, said);
     } else {
         result = unfinished(OUTCOME(FAILED), failure_at_exit(said));
@@ -204,7 +204,7 @@ void exports_aetheel_backend_backend_describe(string *ret) { *ret = copied((stru
 
 bool exports_aetheel_backend_backend_handle(exports_aetheel_backend_backend_list_timed_input_t *inputs,
                                             exports_aetheel_backend_backend_list_action_t *ret, string *err) {
-    (void)err; // this parser never gives up
+    (void)err; // parsing never fails
     struct actions out = {.turn = link.turn};
     for (size_t at = 0; at < inputs->len; at++) take(&inputs->ptr[at].input, &out);
     exports_aetheel_backend_backend_list_timed_input_free(inputs);
@@ -220,7 +220,7 @@ bool exports_aetheel_backend_backend_save(string *ret) {
 
 bool exports_aetheel_backend_backend_load(string *state, string *saved_by, string *err) {
     struct buffer why = {0};
-    buffer_add(&why, TEXT("this backend takes over no state, not even from version "));
+    buffer_add(&why, TEXT("this backend saves no state and cannot load that of version "));
     buffer_add(&why, borrowed(*saved_by));
     *err = given(&why);
     agent_backend_string_free(state);

@@ -4,13 +4,13 @@
 
 #define KIND(name) AETHEEL_BACKEND_TYPES_FAILURE_KIND_##name
 
-// Beginnings of lines on stderr that say nothing (Gemini CLI 0.61.0).
+// Prefixes of irrelevant lines on stderr (Gemini CLI 0.61.0).
 static const char *const NOISE[] = {
     "Warning: 256-color support not detected", "YOLO mode is enabled",    "Ripgrep is not available", "[STARTUP]",
     "Security Warning: Skipping system",       "at ",                     "Loaded cached credentials",
 };
 
-// Words of failures, the first of them that is said.
+// Phrases of failures. The first match counts.
 static const struct {
     failure_kind kind;
     const char *words[8];
@@ -25,7 +25,7 @@ static const struct {
 
 static bool is_alphanumeric(char byte) { return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z'); }
 
-// An HTTP status among the first six words, as in `API Error: 429 slow down`; 0: none.
+// Returns the HTTP status in the first six words, as in `API Error: 429 slow down`, or 0.
 static unsigned status_of(struct text text) {
     for (int words = 0; words < 6 && text.length;) {
         size_t end = 0;
@@ -41,7 +41,7 @@ static unsigned status_of(struct text text) {
     return 0;
 }
 
-// The kind of the first of so many rows that is said, in letters of any case.
+// Returns the kind of the first matching row, ignoring case.
 static failure_kind said(struct text words, size_t rows) {
     struct buffer lower = {0};
     failure_kind kind = KIND(OTHER);
@@ -60,7 +60,7 @@ static failure_kind said(struct text words, size_t rows) {
 
 failure_kind kind_of_words(struct text words) {
     unsigned status = status_of(words);
-    // Where the words name a status, only the first row counts.
+    // If the message has a status, only the first row is used.
     failure_kind kind = said(words, status ? 1 : sizeof WORDS / sizeof *WORDS);
     if (kind != KIND(OTHER)) return kind;
     switch (status) {
@@ -73,7 +73,7 @@ failure_kind kind_of_words(struct text words) {
     }
 }
 
-// The words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is.
+// Extracts the message from texts such as `400 {"error":{"message":"…"}}`.
 static string for_people(struct text text) {
     struct buffer words = {0};
     json told;
@@ -92,7 +92,7 @@ static string for_people(struct text text) {
 failure failure_of_message(struct text message) {
     message = text_trim(message);
     struct text inner = message;
-    // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+    // [API Error: {"error":{"code":400,"message":"…"}}] which is followed by advice for some errors
     if (text_starts(message, "[API Error: ")) {
         inner = text_from(message, strlen("[API Error: "));
         for (size_t at = inner.length; at--;) {
@@ -102,7 +102,7 @@ failure failure_of_message(struct text message) {
         }
     }
     failure_kind kind = kind_of_words(inner);
-    // For a 429 without a number in its words, the advice is all there is to tell it by.
+    // A 429 without a status in its message can only be recognised by the advice.
     if (kind == KIND(OTHER) && text_has(message, "To increase your limits")) kind = KIND(RATE_LIMITED);
     return failed(kind, for_people(inner));
 }

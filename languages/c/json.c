@@ -4,7 +4,7 @@
 
 enum { MOST_DEEP = 128 };
 
-// ---- checking: recursive, but never deeper than MOST_DEEP
+// ---- checking, recursively to a depth of at most MOST_DEEP
 
 struct reader {
     const char *at, *end;
@@ -35,7 +35,7 @@ static int hex_digit(char byte) {
     return -1;
 }
 
-// Four hexadecimal digits, or -1.
+// Returns the value of four hexadecimal digits, or -1.
 static int hex(const char *at, const char *end) {
     if (end - at < 4) return -1;
     int number = 0;
@@ -62,7 +62,7 @@ static bool string(struct reader *reader) {
             int unit = hex(reader->at, reader->end);
             if (unit < 0 || is_low(unit)) return false;
             reader->at += 4;
-            // Half a character is none.
+            // An unpaired surrogate is invalid.
             if (is_high(unit)) {
                 if (!word(reader, "\\u") || !is_low(hex(reader->at, reader->end))) return false;
                 reader->at += 4;
@@ -140,13 +140,13 @@ bool json_parse(struct text line, json *found) {
     return true;
 }
 
-// ---- looking into what was checked: everything closes that opens
+// ---- reading checked text, in which all brackets match
 
 static json nothing(void) { return (json){"", 0}; }
 
 static size_t string_end(json text, size_t at) {
     for (at++;; at++) {
-        // Strings may be long, and every look at a later field passes them.
+        // Strings may be long, and access to later fields must skip them.
         const char *quote = memchr(text.at + at, '"', text.length - at);
         size_t end = (size_t)(quote - text.at), escapes = 0;
         while (text.at[end - 1 - escapes] == '\\') escapes++;
@@ -185,7 +185,8 @@ static size_t skip(json text, size_t at, char also) {
 
 static json slice(json text, size_t from, size_t to) { return text_trim((json){text.at + from, to - from}); }
 
-// The member of an object or list at or after `at`; `at` moves behind it. False: there is none.
+// Reads the member of an object or list at or after `at`, and advances `at`. Returns false at the
+// end.
 static bool member(json container, size_t *at, json *key, json *element) {
     *at = skip(container, *at, ',');
     if (*at >= container.length || container.at[*at] == '}' || container.at[*at] == ']') return false;
@@ -234,7 +235,7 @@ static size_t utf8(unsigned long letter, char out[4]) {
     return more + 1;
 }
 
-// The next stretch of a string without its quotes, resolved: up to an escape, or the one escape. `escape` holds that.
+// Returns the next piece of a string: the text up to an escape, or one escape, stored in `escape`.
 static struct text stretch(struct text *rest, char escape[4]) {
     const char *backslash = memchr(rest->at, '\\', rest->length);
     struct text plain = {rest->at, backslash ? (size_t)(backslash - rest->at) : rest->length};
@@ -302,7 +303,7 @@ bool json_count(json value, uint32_t *count) {
     }
     for (at++; at < value.length; at++) {
         if (value.at[at] == '-') negative_exponent = true;
-        // A larger one changes nothing any more.
+        // Larger exponents have no effect.
         if (value.at[at] >= '0' && value.at[at] <= '9' && exponent < 100000) exponent = exponent * 10 + (value.at[at] - '0');
     }
     for (scale += negative_exponent ? -exponent : exponent; scale < 0 && number > 0; scale++) number /= 10;
@@ -316,7 +317,7 @@ bool json_count(json value, uint32_t *count) {
 
 struct field {
     struct text key;
-    // The key's own bytes when it had escapes.
+    // The key without escapes, if it had any.
     struct buffer resolved;
     json value;
 };
@@ -326,7 +327,7 @@ static int by_key(const void *left, const void *right) {
     size_t least = a->key.length < b->key.length ? a->key.length : b->key.length;
     int order = memcmp(a->key.at, b->key.at, least);
     if (!order) order = (a->key.length > b->key.length) - (a->key.length < b->key.length);
-    // Sorting need not keep the order of equals, and of duplicates the last counts.
+    // Keeps duplicates in order, because sorting may be unstable and the last duplicate counts.
     return order ? order : (a->value.at > b->value.at) - (a->value.at < b->value.at);
 }
 

@@ -1,5 +1,5 @@
-// Reading JSON without building a tree of it: values are stretches of the line they stand in, looked into when asked. Nothing
-// is allocated but the strings that are taken out, so that no line, however strange, needs more than its own size.
+// Reads JSON without building a tree: values are parts of their line that are parsed on access.
+// Only extracted strings are allocated, so that no line needs more memory than its size.
 #pragma once
 
 #include <stdbool.h>
@@ -7,32 +7,33 @@
 
 #include "text.h"
 
-// A stretch of text that was checked with `json_parse`; an empty one is a value that is not there.
+// A part of a text that `json_parse` checked. It is empty for a missing value.
 typedef struct text json;
 
-// Makes a value of a whole line. False: it is not JSON, or nested more than 128 deep.
+// Parses a line. Returns false if it is invalid or has more than 128 levels.
 bool json_parse(struct text line, json *value);
 
-// Field of an object, of duplicates the last; not there when `value` is no object or has no such field.
+// Returns the field of an object, or the last one of several with the same name. Returns a missing
+// value if there is no such field or `value` is not an object.
 json json_field(json value, const char *key);
 
 bool json_is_object(json value);
-// Also of a value that is not there.
+// Also true for a missing value.
 bool json_is_null(json value);
 
-// The elements of a list one by one: `for (json at = json_first(list); at.length; at = json_next(list, at))`.
+// Iterates over a list: `for (json at = json_first(list); at.length; at = json_next(list, at))`.
 json json_first(json list);
 json json_next(json list, json element);
 
-// Takes a string out, its escapes resolved. False, and no text: it is no string.
+// Reads a string without escapes. Returns false if the value is not a string.
 bool json_string(json value, struct buffer *out);
-// Whether a value is this string.
+// Returns whether a value is this string.
 bool json_is(json value, const char *string);
 
-// Reads a number as a count: fractions are rounded, negative numbers are 0, large ones UINT32_MAX. False: it is no number.
+// Reads a number as a count, rounded and limited to its range. Returns false if it is not a number.
 bool json_count(json value, uint32_t *count);
 
-// Writes a value without blanks and with sorted keys, so that what means the same looks the same.
+// Writes a value in canonical form: without whitespace and with sorted keys.
 void json_write(json value, struct buffer *out);
 // Writes text as a JSON string.
 void json_quote(struct text text, struct buffer *out);

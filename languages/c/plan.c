@@ -1,4 +1,5 @@
-// The command line of a turn. The prompt goes in on stdin, the system prompt before it: nothing people wrote is ever an argument.
+// The command line of a turn. Prompts and the system prompt are passed on stdin, so users' texts
+// are never arguments.
 #include "gemini.h"
 
 typedef aetheel_backend_types_value_t value;
@@ -7,8 +8,9 @@ typedef aetheel_backend_types_chunk_t chunk;
 
 enum { MOST_ARGUMENTS = 8, MOST_CHUNKS = 2 };
 
-// Without the first it refuses to work in a folder nobody trusted in its own interface; without the second it starts itself again
-// as a child and does not hear signals; without the third it opens a browser to sign in.
+// GEMINI_CLI_TRUST_WORKSPACE: otherwise it refuses to work in folders that were not trusted in its
+// own user interface. GEMINI_CLI_NO_RELAUNCH: otherwise it restarts itself as a child process and
+// ignores signals. NO_BROWSER: otherwise it opens a browser to authenticate.
 static const char *const ENVIRONMENT[] = {"GEMINI_CLI_TRUST_WORKSPACE", "true", "GEMINI_CLI_NO_RELAUNCH", "true", "NO_BROWSER", "1"};
 
 static struct text borrowed(string string) { return (struct text){(const char *)string.ptr, string.len}; }
@@ -54,11 +56,11 @@ static void add_prompt(const aetheel_backend_types_list_part_t *parts, struct bu
     }
 }
 
-// Each run is a new process that knows of no system prompt told before.
+// Each run is a new process, so the system prompt is passed every time.
 static void add_system(struct text system, struct buffer *out) {
     buffer_add(out, TEXT("<system-prompt>\n"));
     for (size_t at = 0; at < system.length; at++) {
-        // Stops the expansion of `@path`; people's own text was made inert by the host.
+        // Prevents the expansion of `@path`. The host escapes the user's text.
         if (system.at[at] == '@') buffer_add(out, TEXT("\\"));
         buffer_add(out, (struct text){system.at + at, 1});
     }
@@ -88,7 +90,7 @@ bool gemini_plan(struct gemini *gemini, const aetheel_backend_types_start_turn_t
         kind = AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED;
         refused = "Gemini CLI cannot copy a session";
     } else if (start->native_id.is_some && !is_uuid(session)) {
-        // `latest` and numbers would resume somebody's session.
+        // `latest` and numbers would resume other sessions.
         kind = AETHEEL_BACKEND_TYPES_FAILURE_KIND_SESSION_UNKNOWN;
         refused = "the session id is not one of Gemini CLI";
     }
@@ -100,7 +102,7 @@ bool gemini_plan(struct gemini *gemini, const aetheel_backend_types_start_turn_t
 
     if (settings->effort.is_some) {
         struct buffer warning = {0};
-        buffer_add(&warning, TEXT("Gemini CLI lets nobody choose its effort: "));
+        buffer_add(&warning, TEXT("Gemini CLI does not offer a choice of its effort: "));
         buffer_quote(&warning, borrowed(settings->effort.val));
         buffer_add(&warning, TEXT(" is ignored"));
         aetheel_backend_types_diagnostic_t *diagnostic = &add(out, AETHEEL_BACKEND_TYPES_ACTION_DIAGNOSTIC)->val.diagnostic;
@@ -124,7 +126,7 @@ bool gemini_plan(struct gemini *gemini, const aetheel_backend_types_start_turn_t
         add_word(arguments, TEXT("--resume"));
         add_word(arguments, session);
     } else if (is_uuid(borrowed(start->fresh_id))) {
-        // A first turn that is killed before it says anything can be resumed by a preset id.
+        // With a preset id, the session can be resumed even if the process is killed early.
         add_word(arguments, TEXT("--session-id"));
         add_word(arguments, borrowed(start->fresh_id));
     }

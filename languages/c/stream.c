@@ -1,11 +1,12 @@
-// The lines `gemini -o stream-json` prints, one JSON object each.
+// Parses the output of `gemini -o stream-json`, which has one JSON object per line.
 #include "failure.h"
 #include "gemini.h"
 #include "tool.h"
 
 #define OUTCOME(name) AETHEEL_BACKEND_TYPES_OUTCOME_##name
 
-// The time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Wrong by a day at midnight, which is no pause at all.
+// Reads the time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Pauses over midnight are not
+// recognised.
 static bool milliseconds(struct text timestamp, double *at_ms) {
     if (timestamp.length <= 11) return false;
     double fields[3] = {0}, digit = 1;
@@ -29,7 +30,7 @@ static bool milliseconds(struct text timestamp, double *at_ms) {
     return field == 2;
 }
 
-// The session has something in it.
+// Reports the session when it has history.
 static void kept(struct gemini *gemini, struct actions *out) {
     if (!gemini->unkept) return;
     gemini->unkept = false;
@@ -102,7 +103,7 @@ static struct result ends(struct gemini *gemini, json message) {
     json error = json_field(message, "error"), type = json_field(error, "type");
     struct buffer said = {0};
     if (!json_string(json_field(error, "message"), &said)) {
-        buffer_add(&said, gemini->has_error ? buffer_text(&gemini->error) : TEXT("Gemini CLI reported an error without words"));
+        buffer_add(&said, gemini->has_error ? buffer_text(&gemini->error) : TEXT("Gemini CLI reported an error without a message"));
     }
     if (json_is(type, "FatalTurnLimitedError")) {
         result.outcome.tag = OUTCOME(LIMIT);
@@ -123,7 +124,7 @@ static void failing(struct gemini *gemini, json message, struct actions *out) {
     if (json_is(json_field(message, "severity"), "warning")) add_notice(out, buffer_text(&gemini->error));
 }
 
-// The only sign of life while the model's service fails, which takes minutes.
+// The only output while the model provider fails, which can take minutes.
 static void retries(struct text line, struct actions *out) {
     if (!text_starts(line, "Attempt ") || !text_has(line, " failed")) return;
     size_t end = text_find(line, ". Retrying");

@@ -30,7 +30,7 @@ bool text_starts(struct text text, const char *beginning) {
 size_t text_find(struct text text, const char *words) {
     size_t length = strlen(words);
     const char *at = text.at, *end = text.at + text.length;
-    // A line may be eight megabytes long: from one first letter to the next, not byte by byte.
+    // A line may have 8 MB, so `memchr` skips to the next first byte.
     while ((size_t)(end - at) >= length && (at = memchr(at, words[0], (size_t)(end - at) - length + 1))) {
         if (!memcmp(at, words, length)) return (size_t)(at - text.at);
         at++;
@@ -42,7 +42,7 @@ bool text_has(struct text text, const char *words) { return text_find(text, word
 
 struct text text_head(struct text text, size_t most) {
     if (text.length <= most) return text;
-    // Bytes within a character begin with the bits 10.
+    // Continuation bytes of a character start with the bits 10.
     while (most && ((unsigned char)text.at[most] & 0xC0) == 0x80) most--;
     return (struct text){text.at, most};
 }
@@ -84,7 +84,7 @@ void buffer_add(struct buffer *buffer, struct text text) {
         buffer->room += buffer->room / 2;
         buffer->at = grown(buffer->at, buffer->room);
     }
-    // Copying nothing from nowhere is not defined.
+    // `memcpy` from a null pointer is undefined, even for zero bytes.
     if (text.length) memcpy(buffer->at + buffer->length, text.at, text.length);
     buffer->length += text.length;
 }

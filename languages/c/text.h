@@ -1,35 +1,35 @@
-// Text: stretches of somebody else's bytes, and buffers that own theirs.
+// Borrowed texts, and buffers that own their bytes.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-// Some bytes of UTF-8 that somebody else owns. Not ended by NUL: lines may hold one.
+// Borrowed UTF-8. Not terminated by NUL, because lines may contain NUL bytes.
 struct text {
     const char *at;
     size_t length;
 };
 
-// Of a literal.
+// Makes a text of a literal.
 #define TEXT(literal) ((struct text){"" literal, sizeof(literal) - 1})
 
 struct text text_of(const char *string);
 struct text text_trim(struct text text);
 bool text_equals(struct text text, const char *string);
 bool text_starts(struct text text, const char *beginning);
-// Where `words` begin, or SIZE_MAX.
+// Returns the position of `words`, or SIZE_MAX.
 size_t text_find(struct text text, const char *words);
 bool text_has(struct text text, const char *words);
 struct text text_from(struct text text, size_t start);
-// The longest beginning of at most so many bytes that cuts no character.
+// Returns the longest beginning with at most `most` bytes that does not split a character.
 struct text text_head(struct text text, size_t most);
-// Cuts the first line off `rest`. False: there is none left.
+// Removes the first line from `rest`. Returns false at the end.
 bool text_line(struct text *rest, struct text *line);
-// One line for people: the first with something in it, shortened, with an ellipsis where something was left out.
+// Returns the first non-empty line for users, shortened if necessary.
 struct text text_one_line(struct text text, size_t most, bool *shortened);
 
-// Bytes that grow. All zero is an empty one; memory that cannot be had ends the guest, which the host takes for a crash.
+// A growing buffer. Zeroed memory is an empty one. Without memory, the guest traps.
 struct buffer {
     char *at;
     size_t length;

@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 
-// Bytes of a tool's title.
+// Maximum length of a tool's title, in bytes.
 enum { TITLE = 160 };
 
-// The names of Gemini CLI 0.61.0.
+// The tools of Gemini CLI 0.61.0 and their unified kinds.
 static const struct {
     const char *name, *kind;
 } KINDS[] = {
@@ -21,7 +21,7 @@ static const struct {
     {"activate_skill", "skill"},
 };
 
-// Fields of a tool's input that say what its use is about, the first of them that is there.
+// The input fields with the target of a tool use. The first existing one is used.
 static const struct {
     const char *kind, *fields[5];
 } TARGETS[] = {

@@ -6,7 +6,7 @@
 #include "json.hpp"
 
 namespace {
-// Bytes of output that stand in an `unrecognised` event, as the contract has it.
+// Maximum length of the output in an `unrecognised` event, in bytes, as in the contract.
 constexpr std::size_t sample = 2048;
 
 bool within_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }

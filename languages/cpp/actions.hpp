@@ -1,5 +1,5 @@
-// What the guest wants done, while it is being put together. The bindings free it all with C's `free` when the host has taken it,
-// so every string and list in it is a copy of its own, made with `malloc`.
+// The actions that the guest collects. The bindings free them with C's `free` after the host has
+// received them, so every string and list in them must be a copy that was allocated with `malloc`.
 #pragma once
 
 #include <optional>
@@ -24,10 +24,10 @@ inline std::string_view borrowed(const agent_backend_string_t &string) {
 agent_backend_string_t copied(std::string_view text);
 OptionString copied(const std::optional<std::string> &text);
 Failure failed(FailureKind kind, std::string_view message);
-// Memory for the elements of a list; ends the guest where there is none.
+// Allocates memory for the elements of a list. Traps without memory.
 void *allocated(std::size_t bytes);
 
-// One of the bindings' lists: a pointer and a length.
+// Copies elements into a list of the bindings, which is a pointer and a length.
 template <typename List, typename Element> List copied(const std::vector<Element> &elements) {
     List list{};
     list.len = elements.size();
@@ -36,27 +36,28 @@ template <typename List, typename Element> List copied(const std::vector<Element
     return list;
 }
 
-// The longest beginning of at most so many bytes that cuts no character.
+// Returns the longest beginning with at most `most` bytes that does not split a character.
 std::string_view head(std::string_view text, std::size_t most);
-// The trimmed lines with something in them.
+// Returns the trimmed non-empty lines.
 std::vector<std::string_view> lines(std::string_view text);
-// Text in quotes, for people; what could confuse a terminal is left out.
+// Quoted text for users, without control characters.
 std::string quoted(std::string_view text);
 
 class Actions {
   public:
     explicit Actions(TurnRef turn) : turn(turn) {}
 
-    // The turn that events are about.
+    // The turn of the events.
     TurnRef turn;
 
-    // Adds an action or an event, to be filled in.
+    // Adds an action or an event, which the caller completes.
     Action &add(int tag);
     EventKind &event(int tag);
 
     void text(std::uint32_t part, std::string_view text, bool replace = false);
     void notice(std::string_view text);
-    // Output this parser does not know: what in words without values, where it was (empty: nowhere special), and the output.
+    // Reports unknown output: a description without values, the path of the field or "", and the
+    // output.
     void unrecognised(std::string_view what, std::string_view path, std::string_view output);
 
     const std::vector<Action> &all() const { return all_; }

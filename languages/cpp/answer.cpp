@@ -3,9 +3,9 @@
 #include "gemini.hpp"
 
 namespace {
-// Least pause before Gemini CLI 0.61.0 asks the model again, milliseconds: it waits a second, then two, then four.
+// Minimum pause before a retry, in milliseconds: Gemini CLI 0.61.0 waits 1 s, then 2 s, then 4 s.
 constexpr double retry_pause_ms = 900;
-// Bytes that must be alike before a piece is taken for a second beginning.
+// Minimum length in bytes of the common beginning of a repeated answer.
 constexpr std::size_t alike = 8;
 } // namespace
 
@@ -23,8 +23,9 @@ void Answer::more(std::string_view text, Actions &out) {
 void Answer::again(double at_ms, std::string_view text, Actions &out) {
     double pause = at_ms - at_ms_;
     at_ms_ = at_ms;
-    // Gemini CLI 0.61.0 asks the model again when the connection breaks and tells the new answer without a word about the old
-    // one. A new answer that begins in other words cannot be told from more of the old.
+    // After a connection error, Gemini CLI 0.61.0 asks the model again, and sends the new answer
+    // without withdrawing the old one. If the new answer begins with other words, it cannot be
+    // distinguished from a continuation.
     std::size_t least = std::min(text.size(), first_.size());
     if (tail_.empty() || pause < retry_pause_ms || least < alike || text.substr(0, least) != first_.substr(0, least)) return;
     for (std::uint32_t part : shown_) out.text(part, "", true);

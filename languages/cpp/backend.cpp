@@ -1,7 +1,7 @@
-// The four exports, and the life of the one turn a link serves: exactly one end, whatever the agent does.
+// The four exports, and the only turn of a link: it ends exactly once, whatever the agent does.
 //
-// A turn is over when its process has exited, because an agent may print a second, better result, and because ending it earlier
-// could cut off the writing of its session.
+// A turn ends when its process has exited, because an agent may print a second, better result, and
+// an earlier end could interrupt the writing of its session.
 #include "gemini.hpp"
 
 #define INPUT(name) AETHEEL_BACKEND_TYPES_INPUT_##name
@@ -13,9 +13,9 @@
 namespace {
 
 constexpr std::uint32_t proc = 1, linger = 1;
-// How long an agent may take to exit after its result before the turn ends without it.
+// How long an agent may take to exit after its result. Then the turn ends anyway.
 constexpr std::uint32_t linger_ms = 2000;
-// From an interrupt to the end of everything the agent started.
+// How long after an interrupt the agent's processes are killed.
 constexpr std::uint32_t interrupt_grace_ms = 3000;
 
 constexpr char descriptor[] = {
@@ -30,7 +30,7 @@ void add_stop(int signal, Actions &out) {
     out.add(ACTION(STOP)).val.stop = {proc, static_cast<aetheel_backend_types_signal_t>(signal), interrupt_grace_ms};
 }
 
-// What the end of stderr says: its last five lines with something in them, at most 1 KiB.
+// Returns the last five non-empty lines of stderr, at most 1 KiB.
 std::string summary(std::string_view tail) {
     auto said = lines(tail);
     std::string text;
@@ -51,7 +51,7 @@ Result without_result(const aetheel_backend_types_exited_t &exited) {
         signal = exited.how.val.signal;
     } else if (exited.how.tag == AETHEEL_BACKEND_TYPES_EXIT_CODE) {
         std::uint32_t code = exited.how.val.code;
-        // Shells and agents tell a signal they died of as 128 and its number.
+        // Shells and agents report a fatal signal as the exit code 128 plus its number.
         if (code > 128 && code < 160) {
             signal = code - 128;
         } else if (code != 0) {
@@ -69,7 +69,7 @@ Result without_result(const aetheel_backend_types_exited_t &exited) {
     return result;
 }
 
-// One instance is one link, and serves one turn.
+// Each link has its own instance, which serves one turn.
 class Link {
   public:
     TurnRef turn{};
@@ -113,7 +113,7 @@ class Link {
             auto &answer = out.add(ACTION(QUERY_ANSWER)).val.query_answer;
             answer.query = command.val.query.query;
             answer.answer.tag = AETHEEL_BACKEND_TYPES_QUERY_RESULT_FAILED;
-            answer.answer.val.failed = failed(KIND(UNSUPPORTED), "this agent runs once a turn and answers no questions beside it");
+            answer.answer.val.failed = failed(KIND(UNSUPPORTED), "this agent runs only for a turn and does not answer queries");
             break;
         }
         default: break;
@@ -122,7 +122,7 @@ class Link {
 
     void start(const aetheel_backend_types_start_turn_t &start, Actions &out) {
         TurnRef asked = {start.session, start.turn};
-        // Told once more what is known already.
+        // The command was repeated.
         if (state_ != State::idle && asked.turn == turn.turn) return;
         if (state_ != State::idle) {
             add_end(asked, Result::failed(failed(KIND(UNSUPPORTED), "one link serves one turn")), out);
@@ -151,7 +151,7 @@ class Link {
     }
 
     void end(Result result, Actions &out) {
-        // What an interrupted agent calls a failure is what was asked of it.
+        // An interrupted agent may report the interruption as a failure.
         if (interrupted_ && result.outcome.tag == OUTCOME(FAILED)) {
             aetheel_backend_types_outcome_free(&result.outcome);
             result.outcome = {};
@@ -188,7 +188,7 @@ bool exports_aetheel_backend_backend_handle(exports_aetheel_backend_backend_list
 bool exports_aetheel_backend_backend_save(agent_backend_string_t *) { return false; }
 
 bool exports_aetheel_backend_backend_load(agent_backend_string_t *state, agent_backend_string_t *saved_by, agent_backend_string_t *err) {
-    *err = copied(std::string_view("this backend takes over no state, not even from version " + std::string(borrowed(*saved_by))));
+    *err = copied(std::string_view("this backend saves no state and cannot load that of version " + std::string(borrowed(*saved_by))));
     agent_backend_string_free(state);
     agent_backend_string_free(saved_by);
     return false;

@@ -1,4 +1,4 @@
-// Why Gemini CLI failed, from what it says in a result or on stderr.
+// Classifies failures of Gemini CLI from its result or stderr.
 #include <algorithm>
 
 #include "gemini.hpp"
@@ -7,13 +7,13 @@
 
 namespace {
 
-// Beginnings of lines on stderr that say nothing (Gemini CLI 0.61.0).
+// Prefixes of irrelevant lines on stderr (Gemini CLI 0.61.0).
 constexpr std::string_view noise[] = {
     "Warning: 256-color support not detected", "YOLO mode is enabled", "Ripgrep is not available", "[STARTUP]",
     "Security Warning: Skipping system",       "at ",                  "Loaded cached credentials",
 };
 
-// Words of failures, the first of them that is said. Where the words name an HTTP status, only the first row comes before it.
+// Phrases of failures; the first match counts. Only the first row precedes an HTTP status.
 constexpr struct {
     FailureKind kind;
     std::string_view words[6];
@@ -33,7 +33,7 @@ bool is_alphanumeric(char byte) {
     return (byte >= '0' && byte <= '9') || (lower >= 'a' && lower <= 'z');
 }
 
-// An HTTP status among the first six words, as in `API Error: 429 slow down`; 0: none.
+// Returns the HTTP status in the first six words, as in `API Error: 429 slow down`, or 0.
 int status_of(std::string_view text) {
     for (int words = 0; words < 6 && !text.empty();) {
         auto end = std::find_if_not(text.begin(), text.end(), is_alphanumeric) - text.begin();
@@ -47,7 +47,7 @@ int status_of(std::string_view text) {
     return 0;
 }
 
-// The words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is.
+// Extracts the message from texts such as `400 {"error":{"message":"…"}}`.
 std::string for_people(std::string_view text) {
     text = trim(text);
     auto at = text.find('{');
@@ -85,11 +85,11 @@ FailureKind kind_of_words(std::string_view words) {
 Failure failure_of_message(std::string_view message) {
     message = trim(message);
     std::string_view inner = message;
-    // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+    // [API Error: {"error":{"code":400,"message":"…"}}] which is followed by advice for some errors
     constexpr std::string_view opening = "[API Error: ";
     if (message.starts_with(opening)) inner = message.substr(opening.size(), message.substr(opening.size()).rfind(']'));
     FailureKind kind = kind_of_words(inner);
-    // For a 429 without a number in its words, the advice is all there is to tell it by.
+    // A 429 without a status in its message can only be recognised by the advice.
     if (kind == KIND(OTHER) && has(message, "To increase your limits")) kind = KIND(RATE_LIMITED);
     return failed(kind, for_people(inner));
 }

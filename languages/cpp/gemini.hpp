@@ -1,10 +1,10 @@
-// Gemini CLI, as it speaks in one turn: what to start, and what its lines mean.
+// One turn with Gemini CLI: the process to start, and the parser of its output.
 #pragma once
 
 #include "actions.hpp"
 #include "json.hpp"
 
-// What the agent said the turn came to. Owns what it holds until it is handed to the host.
+// The end of a turn. Owns its data until it is passed to the host.
 struct Result {
     Outcome outcome{};
     OptionString text{};
@@ -14,22 +14,23 @@ struct Result {
     void free();
 };
 
-// Which text belongs to which part of the answer: a part ends where a tool begins.
+// Splits an answer into parts. A part ends where a tool use begins.
 class Answer {
   public:
     void more(std::string_view text, Actions &out);
-    // A piece of text is about to come. Where it begins the answer a second time after a pause, what was said is withdrawn.
+    // Called before a piece of text. If it repeats the answer after a pause, the old text is
+    // withdrawn.
     void again(double at_ms, std::string_view text, Actions &out);
-    // A tool use began: what was said before it is no part of the final answer.
+    // Starts a tool use. Text before a tool use is not part of the final answer.
     void tool();
-    // Takes the final answer; none: the parts in order.
+    // Returns the final answer, or none if it consists of the parts in order.
     std::optional<std::string> finish();
 
   private:
     std::uint32_t parts_ = 0;
-    // More text goes on with the last part.
+    // Whether more text belongs to the last part.
     bool open_ = false;
-    // What was said since the last tool use: its text, the first piece of it, the parts it stands in, and when a piece came.
+    // The text since the last tool use, its first piece, its parts, and the time of its last piece.
     std::string tail_, first_;
     std::vector<std::uint32_t> shown_;
     double at_ms_ = 0;
@@ -37,9 +38,9 @@ class Answer {
 
 class Gemini {
   public:
-    // Adds the process for a turn, or says why there is none.
+    // Adds the process for a turn. Returns a failure if the turn must fail.
     std::optional<Failure> plan(const aetheel_backend_types_start_turn_t &start, std::uint32_t proc, Actions &out);
-    // Takes a line in. Returns a result once it told one.
+    // Handles a line of output. Returns the result if the line has it.
     std::optional<Result> line(const aetheel_backend_types_line_t &line, Actions &out);
 
   private:
@@ -53,20 +54,20 @@ class Gemini {
     void kept(Actions &out);
     Result ends(const Json &message);
 
-    // The session that was to be continued.
+    // The session to resume.
     std::optional<std::string> resumed_;
-    // A new session that has no history yet: one whose first turn fails at the model is not kept.
+    // A new session without history. It is not saved if the first model request fails.
     std::optional<Session> unkept_;
     Answer answer_;
-    // The last error it told.
+    // The last reported error.
     std::optional<std::string> failing_;
 };
 
-// tool.cpp: reports the use of a tool, with the plan where it makes one, and its end.
+// tool.cpp: reports tool uses, plans, and results.
 void tool_use(const Json &message, Actions &out);
 void tool_result(const Json &message, Actions &out);
 
-// failure.cpp: what failed by its words, in a message of the model's service, and at the end of stderr.
+// failure.cpp: classifies messages, errors of the model provider, and the end of stderr.
 FailureKind kind_of_words(std::string_view words);
 Failure failure_of_message(std::string_view message);
 Failure failure_at_exit(std::string_view stderr_summary);

@@ -14,7 +14,7 @@ bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 bool is_high(int unit) { return unit >= 0xD800 && unit <= 0xDBFF; }
 bool is_low(int unit) { return unit >= 0xDC00 && unit <= 0xDFFF; }
 
-// Four hexadecimal digits, or -1.
+// Returns the value of four hexadecimal digits, or -1.
 int hex(std::string_view text) {
     if (text.size() < 4) return -1;
     int number = 0;
@@ -26,7 +26,7 @@ int hex(std::string_view text) {
     return number;
 }
 
-// Checks a line; recursive, but never deeper than `most_deep`.
+// Checks a line recursively, to a depth of at most `most_deep`.
 class Checker {
   public:
     explicit Checker(std::string_view rest) : rest_(rest) {}
@@ -73,7 +73,7 @@ class Checker {
     bool escape() {
         if (take("u")) {
             if (unit([](int unit) { return unit >= 0 && !is_high(unit) && !is_low(unit); })) return true;
-            // Half a character is none.
+            // An unpaired surrogate is invalid.
             return unit(is_high) && take("\\u") && unit(is_low);
         }
         if (rest_.empty() || std::string_view("\"\\/bfnrt").find(rest_[0]) == std::string_view::npos) return false;
@@ -122,7 +122,7 @@ class Checker {
     unsigned depth_ = 0;
 };
 
-// Of what was checked: everything closes that opens.
+// The functions below work on checked text, so all brackets match.
 std::size_t string_end(std::string_view text, std::size_t at) {
     for (at++; text[at] != '"'; at++) {
         if (text[at] == '\\') at++;
@@ -213,7 +213,7 @@ Json Json::operator[](std::string_view name) const {
     Json found, key, element;
     if (!is_object()) return found;
     for (std::size_t at = 1; member(at, &key, element);) {
-        // Most keys are written as they are meant.
+        // Most keys have no escapes.
         std::string_view plain = key.text_.substr(1, key.text_.size() - 2);
         if (plain == name || (plain.find('\\') != std::string_view::npos && key.text() == name)) found = element;
     }
@@ -251,7 +251,7 @@ std::optional<std::string> Json::text() const {
 std::optional<std::uint32_t> Json::count(std::string_view key) const {
     std::string_view digits = (*this)[key].text_;
     if (digits.empty() || !(digits[0] == '-' || is_digit(digits[0]))) return std::nullopt;
-    // strtod would bring its tables; a count needs no more than this.
+    // `strtod` would add its tables, and a count does not need its precision.
     double number = 0;
     long scale = 0, exponent = 0;
     bool fraction = false;
@@ -263,7 +263,7 @@ std::optional<std::uint32_t> Json::count(std::string_view key) const {
         scale -= fraction;
     }
     if (power != std::string_view::npos) {
-        // A larger one changes nothing any more.
+        // Larger exponents have no effect.
         for (char digit : digits.substr(power)) {
             if (is_digit(digit) && exponent < 100000) exponent = exponent * 10 + (digit - '0');
         }
@@ -279,7 +279,7 @@ void Json::write_object(std::string &out) const {
     std::vector<std::pair<std::string, Json>> fields;
     Json key, element;
     for (std::size_t at = 1; member(at, &key, element);) fields.emplace_back(*key.text(), element);
-    // Of duplicates the last counts, and sorting keeps them in their order.
+    // The last duplicate counts, so the sort must be stable.
     std::stable_sort(fields.begin(), fields.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     std::string_view before = "{";
     for (std::size_t at = 0; at < fields.size(); at++) {

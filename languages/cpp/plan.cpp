@@ -1,4 +1,5 @@
-// The command line of a turn. The prompt goes in on stdin, the system prompt before it: nothing people wrote is ever an argument.
+// The command line of a turn. Prompts and the system prompt are passed on stdin, so users' texts
+// are never arguments.
 #include "gemini.hpp"
 
 namespace {
@@ -7,8 +8,9 @@ using Value = aetheel_backend_types_value_t;
 using Variable = aetheel_backend_types_variable_t;
 using Chunk = aetheel_backend_types_chunk_t;
 
-// Without the first it refuses to work in a folder nobody trusted in its own interface; without the second it starts itself again
-// as a child and does not hear signals; without the third it opens a browser to sign in.
+// GEMINI_CLI_TRUST_WORKSPACE: otherwise it refuses to work in folders that were not trusted in its
+// own user interface. GEMINI_CLI_NO_RELAUNCH: otherwise it restarts itself as a child process and
+// ignores signals. NO_BROWSER: otherwise it opens a browser to authenticate.
 constexpr std::string_view environment[][2] = {
     {"GEMINI_CLI_TRUST_WORKSPACE", "true"},
     {"GEMINI_CLI_NO_RELAUNCH", "true"},
@@ -55,11 +57,11 @@ std::string prompt_of(const aetheel_backend_types_list_part_t &parts) {
     return prompt;
 }
 
-// Each run is a new process that knows of no system prompt told before.
+// Each run is a new process, so the system prompt is passed every time.
 std::string standing(std::string_view system) {
     std::string text = "<system-prompt>\n";
     for (char byte : system) {
-        // Stops the expansion of `@path`; people's own text was made inert by the host.
+        // Prevents the expansion of `@path`. The host escapes the user's text.
         if (byte == '@') text += '\\';
         text += byte;
     }
@@ -89,7 +91,7 @@ std::optional<Failure> Gemini::plan(const aetheel_backend_types_start_turn_t &st
     std::string prompt = prompt_of(start.parts);
     if (trim(prompt).empty()) return failed(AETHEEL_BACKEND_TYPES_FAILURE_KIND_BAD_REQUEST, "the prompt is empty");
     if (start.fork) return failed(AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED, "Gemini CLI cannot copy a session");
-    // `latest` and numbers would resume somebody's session.
+    // `latest` and numbers would resume other sessions.
     if (resumed_ && !is_uuid(*resumed_)) {
         return failed(AETHEEL_BACKEND_TYPES_FAILURE_KIND_SESSION_UNKNOWN, "the session id is not one of Gemini CLI");
     }
@@ -99,7 +101,7 @@ std::optional<Failure> Gemini::plan(const aetheel_backend_types_start_turn_t &st
         arguments.push_back(value("--resume"));
         arguments.push_back(value(*resumed_));
     } else if (is_uuid(borrowed(start.fresh_id))) {
-        // A first turn that is killed before it says anything can be resumed by a preset id.
+        // With a preset id, the session can be resumed even if the process is killed early.
         arguments.push_back(value("--session-id"));
         arguments.push_back(value(borrowed(start.fresh_id)));
     }
@@ -108,7 +110,7 @@ std::optional<Failure> Gemini::plan(const aetheel_backend_types_start_turn_t &st
         arguments.push_back(value(borrowed(settings.model.val)));
     }
     if (settings.effort.is_some) {
-        std::string warning = "Gemini CLI lets nobody choose its effort: " + quoted(borrowed(settings.effort.val)) + " is ignored";
+        std::string warning = "Gemini CLI does not offer a choice of its effort: " + quoted(borrowed(settings.effort.val)) + " is ignored";
         out.add(AETHEEL_BACKEND_TYPES_ACTION_DIAGNOSTIC).val.diagnostic = {AETHEEL_BACKEND_TYPES_LEVEL_WARN, copied(std::string_view(warning))};
     }
     std::vector<Variable> variables;

@@ -1,11 +1,12 @@
-// The lines `gemini -o stream-json` prints, one JSON object each.
+// Parses the output of `gemini -o stream-json`, which has one JSON object per line.
 #include "gemini.hpp"
 
 #define OUTCOME(name) AETHEEL_BACKEND_TYPES_OUTCOME_##name
 
 namespace {
 
-// The time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Wrong by a day at midnight, which is no pause at all.
+// Reads the time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Pauses over midnight are not
+// recognised.
 std::optional<double> milliseconds(std::string_view timestamp) {
     if (timestamp.size() <= 11) return std::nullopt;
     double fields[3] = {}, digit = 1;
@@ -29,7 +30,7 @@ std::optional<double> milliseconds(std::string_view timestamp) {
     return ((fields[0] * 60 + fields[1]) * 60 + fields[2]) * 1000;
 }
 
-// The only sign of life while the model's service fails, which takes minutes.
+// The only output while the model provider fails, which can take minutes.
 void retries(std::string_view line, Actions &out) {
     if (!line.starts_with("Attempt ") || line.find(" failed") == std::string_view::npos) return;
     Failure why = failed(kind_of_words(line), line.substr(0, line.find(". Retrying")));
@@ -95,7 +96,7 @@ void Gemini::begins(const Json &message, std::string_view raw, Actions &out) {
     if (resumed_) kept(out);
 }
 
-// The session has something in it.
+// Reports the session when it has history.
 void Gemini::kept(Actions &out) {
     if (!unkept_) return;
     auto &ready = out.add(AETHEEL_BACKEND_TYPES_ACTION_SESSION_READY).val.session_ready;
@@ -126,7 +127,7 @@ Result Gemini::ends(const Json &message) {
         return result;
     }
     Json error = message["error"];
-    std::string said = error.text("message").value_or(failing_.value_or("Gemini CLI reported an error without words"));
+    std::string said = error.text("message").value_or(failing_.value_or("Gemini CLI reported an error without a message"));
     if (error.says("type", "FatalTurnLimitedError")) {
         result.outcome.tag = OUTCOME(LIMIT);
         result.outcome.val.limit = copied(std::string_view(said));

@@ -1,4 +1,4 @@
-// What tools are called and what they are about.
+// Tool calls: names, targets and results.
 #include <initializer_list>
 #include <utility>
 
@@ -6,10 +6,10 @@
 
 namespace {
 
-// Bytes of a tool's title.
+// Maximum length of a tool's title, in bytes.
 constexpr std::size_t title_bytes = 160;
 
-// The names of Gemini CLI 0.61.0.
+// The tools of Gemini CLI 0.61.0 and their unified kinds.
 constexpr std::pair<std::string_view, std::string_view> kinds[] = {
     {"Bash", "bash"},
     {"run_shell_command", "bash"},
@@ -38,7 +38,7 @@ std::string_view kind_of(std::string_view name) {
     return name.starts_with("mcp_") || name.find("___") != std::string_view::npos ? "mcp" : "other";
 }
 
-// Fields of a tool's input that say what its use is about, the first of them that is there.
+// The input fields with the target of a tool use. The first existing one is used.
 std::initializer_list<std::string_view> targets(std::string_view kind) {
     static constexpr std::initializer_list<std::string_view> command = {"command"}, pattern = {"pattern", "path", "dir_path"}, query = {"query"},
                                                              url = {"url", "prompt"}, agent = {"description", "agent_name"},
@@ -58,7 +58,7 @@ std::optional<std::string> target(const Json &input, std::string_view kind) {
     return std::nullopt;
 }
 
-// One line for people: the first with something in it, with an ellipsis where something was left out.
+// Returns the first non-empty line for users, with an ellipsis if it was shortened.
 std::string title(std::string_view said, std::string_view name) {
     auto found = lines(said);
     if (found.empty()) return std::string(name);

@@ -7,18 +7,19 @@ import (
 )
 
 const (
-	// retryPauseMs is the least pause before Gemini CLI 0.61.0 asks the model again: it waits a second, then two, then four.
+	// retryPauseMs is the minimum pause before a retry: Gemini CLI 0.61.0 waits 1 s, then 2 s, then 4
+	// s.
 	retryPauseMs = 900
-	// alike is how many bytes must be alike before a piece is taken for a second beginning.
+	// alike is the minimum length in bytes of the common beginning of a repeated answer.
 	alike = 8
 )
 
-// answer knows which text belongs to which part of the answer: a part ends where a tool begins.
+// answer splits an answer into parts. A part ends where a tool use begins.
 type answer struct {
 	parts uint32
-	// open: more text goes on with the last part.
+	// open is whether more text belongs to the last part.
 	open bool
-	// What was said since the last tool use: its text, the first piece of it, the parts it stands in, and when a piece came.
+	// The text since the last tool use, its first piece, its parts, and the time of its last piece.
 	tail  strings.Builder
 	first string
 	shown []uint32
@@ -44,10 +45,12 @@ func (a *answer) more(text string, out *emitter) {
 	out.text(part, text, false)
 }
 
-// again is called before a piece of text. Where it begins the answer a second time after a pause, what was said is withdrawn.
+// again is called before a piece of text. If it repeats the answer after a pause, the old text is
+// withdrawn.
 //
-// Gemini CLI 0.61.0 asks the model again when the connection breaks and tells the new answer without a word about the old one. A
-// new answer that begins in other words cannot be told from more of the old.
+// After a connection error, Gemini CLI 0.61.0 asks the model again, and sends the new answer
+// without withdrawing the old one. If the new answer begins with other words, it cannot be
+// distinguished from a continuation.
 func (a *answer) again(atMs float64, text string, out *emitter) {
 	pause := atMs - a.atMs
 	a.atMs = atMs
@@ -61,14 +64,14 @@ func (a *answer) again(atMs float64, text string, out *emitter) {
 	a.tool()
 }
 
-// tool is called when a tool use begins: what was said before it is no part of the final answer.
+// tool starts a tool use. Text before a tool use is not part of the final answer.
 func (a *answer) tool() {
 	a.open = false
 	a.tail.Reset()
 	a.shown = nil
 }
 
-// finish takes the final answer; none: the parts in order.
+// finish returns the final answer, or none if it consists of the parts in order.
 func (a *answer) finish() w.Option[string] {
 	text := a.tail.String()
 	a.tail.Reset()

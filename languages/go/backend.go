@@ -1,8 +1,9 @@
-// Package export_aetheel_backend_backend is Gemini CLI as a backend, run once a turn. Its name is what the bindings call.
+// Package export_aetheel_backend_backend is a backend for Gemini CLI with one process for each
+// turn. The bindings require the package's name.
 //
-// Here are the four exports and the life of the one turn a link serves: exactly one end, whatever the agent does. A turn is over
-// when its process has exited, because an agent may print a second, better result, and because ending it earlier could cut off the
-// writing of its session.
+// This file has the four exports, and manages the only turn of a link: it ends exactly once,
+// whatever the agent does. A turn ends when its process has exited, because an agent may print a
+// second, better result, and an earlier end could interrupt the writing of its session.
 package export_aetheel_backend_backend
 
 import (
@@ -19,16 +20,16 @@ import (
 const (
 	proc   = 1
 	linger = 1
-	// lingerMs is how long an agent may take to exit after its result before the turn ends without it.
+	// lingerMs is how long an agent may take to exit after its result.
 	lingerMs = 2000
-	// interruptGraceMs is from an interrupt to the end of everything the agent started.
+	// interruptGraceMs is how long after an interrupt the agent's processes are killed.
 	interruptGraceMs = 3000
 )
 
 //go:embed gemini.json
 var descriptor string
 
-// link is all there is: one instance is one link, and serves one turn.
+// link is the whole state. Each link has its own instance, which serves one turn.
 var link struct {
 	state       int
 	turn        t.TurnRef
@@ -50,7 +51,7 @@ func init() {
 // Describe returns the descriptor.
 func Describe() string { return descriptor }
 
-// Handle takes what happened, in order.
+// Handle handles inputs, in order.
 func Handle(inputs []t.TimedInput) w.Result[[]t.Action, string] {
 	out := emitter{turn: link.turn}
 	for _, input := range inputs {
@@ -59,12 +60,12 @@ func Handle(inputs []t.TimedInput) w.Result[[]t.Action, string] {
 	return w.Ok[[]t.Action, string](out.actions)
 }
 
-// Save has nothing to move: a link serves one turn.
+// Save returns nothing, because a link serves one turn.
 func Save() w.Option[string] { return w.None[string]() }
 
-// Load refuses what another generation saved.
+// Load rejects states of other versions.
 func Load(_, savedBy string) w.Result[w.Unit, string] {
-	return w.Err[w.Unit, string]("this backend takes over no state, not even from version " + savedBy)
+	return w.Err[w.Unit, string]("this backend saves no state and cannot load that of version " + savedBy)
 }
 
 func take(input t.Input, out *emitter) {
@@ -115,7 +116,7 @@ func command(command t.Command, out *emitter) {
 	case t.Command_StartTurn:
 		start := command.StartTurn()
 		turn := t.TurnRef{Session: start.Session, Turn: start.Turn}
-		// Told once more what is known already.
+		// The command was repeated.
 		if link.state != idle && turn.Turn == link.turn.Turn {
 			return
 		}
@@ -139,7 +140,7 @@ func command(command t.Command, out *emitter) {
 	case t.Command_Steer:
 		out.add(t.MakeActionSteered(t.Steered{Message: command.Steer().Message, Outcome: t.SteerOutcome_NotNow}))
 	case t.Command_Query:
-		why := failure(t.FailureKind_Unsupported, "this agent runs once a turn and answers no questions beside it")
+		why := failure(t.FailureKind_Unsupported, "this agent runs only for a turn and does not answer queries")
 		out.add(t.MakeActionQueryAnswer(t.QueryAnswer{Query: command.Query().Query, Answer: t.MakeQueryResultFailed(why)}))
 	}
 }
@@ -149,7 +150,7 @@ func stop(signal t.Signal, out *emitter) {
 }
 
 func end(result turnResult, out *emitter) {
-	// What an interrupted agent calls a failure is what was asked of it.
+	// An interrupted agent may report the interruption as a failure.
 	if link.interrupted && result.outcome.Tag() == t.Outcome_Failed {
 		result.outcome = t.MakeOutcomeInterrupted()
 	}
@@ -166,7 +167,7 @@ func withoutResult(exited t.Exited) t.Outcome {
 		signal = exited.How.Signal()
 	case t.Exit_Code:
 		switch code := exited.How.Code(); {
-		// Shells and agents tell a signal they died of as 128 and its number.
+		// Shells and agents report a fatal signal as the exit code 128 plus its number.
 		case code > 128 && code < 160:
 			signal = code - 128
 		case code != 0:
@@ -182,7 +183,7 @@ func withoutResult(exited t.Exited) t.Outcome {
 	return t.MakeOutcomeLost(failure(kind, how))
 }
 
-// summary returns what the end of stderr says: its last five lines with something in them, at most 1 KiB.
+// summary returns the last five non-empty lines of stderr, at most 1 KiB.
 func summary(tail string) string {
 	said := lines(tail)
 	text := strings.Join(said[max(0, len(said)-5):], "\n")

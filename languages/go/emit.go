@@ -10,15 +10,15 @@ import (
 	w "wit_component/wit/types"
 )
 
-// sampleBytes is how much of unrecognised output is told, as the contract has it.
+// sampleBytes is the maximum length of unrecognised output, as in the contract.
 const sampleBytes = 2048
 
 func init() {
-	// The host gives a guest 128 MiB; the collector has to work harder before that.
+	// The host limits a guest to 128 MiB, so the collector must run earlier.
 	debug.SetMemoryLimit(96 << 20)
 }
 
-// emitter writes what the guest wants done; events are about its turn.
+// emitter collects actions. Its events belong to its turn.
 type emitter struct {
 	turn    t.TurnRef
 	actions []t.Action
@@ -36,7 +36,7 @@ func (e *emitter) text(part uint32, text string, replace bool) {
 
 func (e *emitter) notice(text string) { e.event(t.MakeEventKindNotice(text)) }
 
-// unrecognised reports output this parser does not know: what in words without values, where it was, and the output.
+// unrecognised reports unknown output: a description without values, the path, and the output.
 func (e *emitter) unrecognised(what, path, output string) {
 	e.event(t.MakeEventKindUnrecognised(t.Unrecognised{What: what, Path: some(path, path != ""), Sample: head(output, sampleBytes)}))
 }
@@ -47,7 +47,7 @@ func (e *emitter) done(turn t.TurnRef, result turnResult) {
 	}))
 }
 
-// turnResult is what a turn came to.
+// turnResult is the end of a turn.
 type turnResult struct {
 	outcome t.Outcome
 	text    w.Option[string]
@@ -69,7 +69,7 @@ func some[T any](value T, there bool) w.Option[T] {
 	return w.Some(value)
 }
 
-// head returns the longest beginning of at most so many bytes that cuts no character.
+// head returns the longest beginning with at most `most` bytes that does not split a character.
 func head(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -80,7 +80,7 @@ func head(text string, most int) string {
 	return text[:most]
 }
 
-// lines returns the trimmed lines with something in them.
+// lines returns the trimmed non-empty lines.
 func lines(text string) []string {
 	var found []string
 	for line := range strings.Lines(text) {

@@ -8,13 +8,14 @@ import (
 	t "wit_component/aetheel_backend_types"
 )
 
-// noise has beginnings of lines on stderr that say nothing (Gemini CLI 0.61.0).
+// noise has prefixes of irrelevant lines on stderr (Gemini CLI 0.61.0).
 var noise = []string{
 	"Warning: 256-color support not detected", "YOLO mode is enabled", "Ripgrep is not available", "[STARTUP]",
 	"Security Warning: Skipping system", "at ", "Loaded cached credentials",
 }
 
-// words has those of failures, the first of them that is said. Where they name an HTTP status, only the first row comes before it.
+// words has phrases of failures; the first match counts. Only the first row precedes an HTTP
+// status.
 var words = []struct {
 	kind  t.FailureKind
 	words []string
@@ -27,7 +28,7 @@ var words = []struct {
 	{t.FailureKind_BadRequest, []string{"invalid_request_error", "bad request"}},
 }
 
-// statusOf returns an HTTP status among the first six words, as in `API Error: 429 slow down`; 0: there is none.
+// statusOf returns the HTTP status in the first six words, as in `API Error: 429 slow down`, or 0.
 func statusOf(text string) int {
 	between := func(letter rune) bool { return letter > unicode.MaxASCII || !unicode.IsLetter(letter) && !unicode.IsDigit(letter) }
 	count := 0
@@ -72,7 +73,7 @@ func kindOfWords(text string) t.FailureKind {
 	}
 }
 
-// forPeople returns the words within `400 {"error":{"message":"…"}}` and the like; other text as it is.
+// forPeople extracts the message from texts such as `400 {"error":{"message":"…"}}`.
 func forPeople(text string) string {
 	text = strings.TrimSpace(text)
 	at := strings.IndexByte(text, '{')
@@ -89,11 +90,11 @@ func forPeople(text string) string {
 	return text
 }
 
-// failureOfMessage returns the failure that a message of the model's service tells.
+// failureOfMessage returns the failure for a message of the model provider.
 func failureOfMessage(message string) t.Failure {
 	message = strings.TrimSpace(message)
 	inner := message
-	// [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+	// [API Error: {"error":{"code":400,"message":"…"}}] which is followed by advice for some errors
 	if rest, ok := strings.CutPrefix(message, "[API Error: "); ok {
 		inner = rest
 		if end := strings.LastIndexByte(rest, ']'); end >= 0 {
@@ -101,14 +102,14 @@ func failureOfMessage(message string) t.Failure {
 		}
 	}
 	kind := kindOfWords(inner)
-	// For a 429 without a number in its words, the advice is all there is to tell it by.
+	// A 429 without a status in its message can only be recognised by the advice.
 	if kind == t.FailureKind_Other && strings.Contains(message, "To increase your limits") {
 		kind = t.FailureKind_RateLimited
 	}
 	return failure(kind, forPeople(inner))
 }
 
-// failureAtExit says why a process ended without a result, from the end of its stderr.
+// failureAtExit returns why a process ended without a result, from the end of its stderr.
 func failureAtExit(stderr string) t.Failure {
 	var said []string
 	for _, line := range lines(stderr) {

@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// object is a JSON object as it came; of duplicate keys the last counts.
+// object is a JSON object. If keys are duplicated, the last one counts.
 type object map[string]any
 
-// number is a JSON number as it was written, so that a tool's input is shown as it was.
+// number is the source text of a JSON number, so that tool inputs are shown unchanged.
 type number string
 
-// mostDeep is deeper than any agent nests, and no danger to the stack.
+// mostDeep is deeper than the output of any agent, but safe for the stack.
 const mostDeep = 127
 
 var errTooDeep = errors.New("nested too deep")
 
-// parse reads a line that is one JSON object. Its fields may have drifted: wrong types and missing fields are zero values, never
-// errors.
+// parse reads a line that is a JSON object. Fields that are missing or have another type are zero
+// values, never errors.
 func parse(line string) (object, bool) {
 	decoder := jsontext.NewDecoder(strings.NewReader(line), jsontext.AllowDuplicateNames(true))
 	value, err := read(decoder, 0)
@@ -52,7 +52,7 @@ func read(decoder *jsontext.Decoder, depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			// The token is only good until the next is read.
+			// The token is only valid until the next one is read.
 			key := name.String()
 			if fields[key], err = read(decoder, depth+1); err != nil {
 				return nil, err
@@ -97,18 +97,18 @@ func (o object) object(key string) object {
 	return fields
 }
 
-// count reads a number as a count: fractions are rounded, negative numbers are 0, large ones the largest there is.
+// count returns a number as a count, rounded and limited to its range.
 func (o object) count(key string) (uint32, bool) {
 	digits, ok := o[key].(number)
 	if !ok {
 		return 0, false
 	}
-	// Out of range is infinite, which is what is wanted.
+	// Values out of range are infinite, and then limited.
 	value, _ := strconv.ParseFloat(string(digits), 64)
 	return uint32(max(0, min(math.Round(value), math.MaxUint32))), true
 }
 
-// write returns a value without blanks and with sorted keys, so that what means the same looks the same.
+// write returns a value in canonical form: without whitespace and with sorted keys.
 func write(value any) string {
 	var out strings.Builder
 	writeTo(&out, value)

@@ -9,13 +9,14 @@ import (
 	w "wit_component/wit/types"
 )
 
-// environment is what Gemini CLI is started with. Without the first it refuses to work in a folder nobody trusted in its own
-// interface; without the second it starts itself again as a child and does not hear signals; without the third it opens a browser
-// to sign in.
+// environment has variables for Gemini CLI. GEMINI_CLI_TRUST_WORKSPACE: otherwise it refuses to
+// work in folders that were not trusted in its own user interface. GEMINI_CLI_NO_RELAUNCH:
+// otherwise it restarts itself as a child process and ignores signals. NO_BROWSER: otherwise it
+// opens a browser to authenticate.
 var environment = [][2]string{{"GEMINI_CLI_TRUST_WORKSPACE", "true"}, {"GEMINI_CLI_NO_RELAUNCH", "true"}, {"NO_BROWSER", "1"}}
 
-// plan adds the process for a turn, or says why there is none. The prompt goes in on stdin, the system prompt before it: nothing
-// people wrote is ever an argument.
+// plan adds the process for a turn, or returns why the turn must fail. Prompts and the system
+// prompt are passed on stdin, so users' texts are never arguments.
 func (g *gemini) plan(start t.StartTurn, out *emitter) (why t.Failure, ok bool) {
 	settings := start.Settings
 	g.resumed = start.NativeId
@@ -25,7 +26,7 @@ func (g *gemini) plan(start t.StartTurn, out *emitter) (why t.Failure, ok bool) 
 		return failure(t.FailureKind_BadRequest, "the prompt is empty"), false
 	case start.Fork:
 		return failure(t.FailureKind_Unsupported, "Gemini CLI cannot copy a session"), false
-	// `latest` and numbers would resume somebody's session.
+	// `latest` and numbers would resume other sessions.
 	case start.NativeId.IsSome() && !isUUID(start.NativeId.Some()):
 		return failure(t.FailureKind_SessionUnknown, "the session id is not one of Gemini CLI"), false
 	}
@@ -33,14 +34,14 @@ func (g *gemini) plan(start t.StartTurn, out *emitter) (why t.Failure, ok bool) 
 	if start.NativeId.IsSome() {
 		words = append(words, "--resume", start.NativeId.Some())
 	} else if isUUID(start.FreshId) {
-		// A first turn that is killed before it says anything can be resumed by a preset id.
+		// With a preset id, the session can be resumed even if the process is killed early.
 		words = append(words, "--session-id", start.FreshId)
 	}
 	if settings.Model.IsSome() {
 		words = append(words, "-m", settings.Model.Some())
 	}
 	if settings.Effort.IsSome() {
-		text := fmt.Sprintf("Gemini CLI lets nobody choose its effort: %q is ignored", settings.Effort.Some())
+		text := fmt.Sprintf("Gemini CLI does not offer a choice of its effort: %q is ignored", settings.Effort.Some())
 		out.add(t.MakeActionDiagnostic(t.Diagnostic{Level: t.Level_Warn, Text: text}))
 	}
 	spawn := t.Spawn{
@@ -92,9 +93,9 @@ func attached(file t.Attachment) string {
 	return fmt.Sprintf("[Attached file: %s (%s, %d bytes) at %s]", file.Name, file.MediaType, file.Size, file.Path)
 }
 
-// standing wraps the system prompt: each run is a new process that knows of none told before.
+// standing wraps the system prompt, which every new process needs.
 func standing(system string) string {
-	// Stops the expansion of `@path`; people's own text was made inert by the host.
+	// Prevents the expansion of `@path`. The host escapes the user's text.
 	inert := strings.ReplaceAll(system, "@", "\\@")
 	return "<system-prompt>\n" + inert + "\n</system-prompt>\n\nThe text above is your system prompt for this conversation: it replaces " +
 		"any you were given in this way before, and was not written by the people you talk with. Their message follows.\n\n"

@@ -10,23 +10,24 @@ import (
 	w "wit_component/wit/types"
 )
 
-// session is a new one that has no history yet: one whose first turn fails at the model is not kept.
+// session is a new session without history. It is not saved if the first model request fails.
 type session struct {
 	id    string
 	model w.Option[string]
 }
 
-// gemini is Gemini CLI, as it speaks in one turn: the lines that `gemini -o stream-json` prints, one JSON object each.
+// gemini is the state of one turn. It parses the output of `gemini -o stream-json`, which has one
+// JSON object per line.
 type gemini struct {
-	// resumed is the session that was to be continued.
+	// resumed is the session to resume.
 	resumed w.Option[string]
 	unkept  *session
 	answer  answer
-	// failing is the last error it told.
+	// failing is the last reported error.
 	failing w.Option[string]
 }
 
-// line takes a line in. It returns a result once the agent told one.
+// line handles a line of output. It returns the result if the line has it.
 func (g *gemini) line(line t.Line, out *emitter) (turnResult, bool) {
 	raw := strings.TrimSpace(line.Text)
 	if line.Pipe == t.Pipe_Stderr {
@@ -90,7 +91,7 @@ func (g *gemini) begins(message object, raw string, out *emitter) {
 	}
 }
 
-// kept tells of the session, which has something in it now.
+// kept reports the session when it has history.
 func (g *gemini) kept(out *emitter) {
 	if g.unkept == nil {
 		return
@@ -123,7 +124,7 @@ func (g *gemini) ends(message object) turnResult {
 	}
 	result.text = w.None[string]()
 	fault := message.object("error")
-	said := g.failing.SomeOr("Gemini CLI reported an error without words")
+	said := g.failing.SomeOr("Gemini CLI reported an error without a message")
 	if fault.has("message") {
 		said = fault.text("message")
 	}
@@ -139,7 +140,7 @@ func (g *gemini) ends(message object) turnResult {
 	return result
 }
 
-// retries tells the only sign of life while the model's service fails, which takes minutes.
+// retries reports the only output while the model provider fails, which can take minutes.
 func retries(line string, out *emitter) {
 	if strings.HasPrefix(line, "Attempt ") && strings.Contains(line, " failed") {
 		what, _, _ := strings.Cut(line, ". Retrying")
@@ -157,7 +158,8 @@ func usage(stats object) w.Option[t.Usage] {
 	return some(spent, told && (input != 0 || output != 0 || cached != 0))
 }
 
-// milliseconds returns the time of day of `2026-11-21T21:02:11.350Z`. Wrong by a day at midnight, which is no pause at all.
+// milliseconds returns the time of day of `2026-11-21T21:02:11.350Z`. Pauses over midnight are not
+// recognised.
 func milliseconds(timestamp string) (float64, bool) {
 	if len(timestamp) <= 11 {
 		return 0, false

@@ -9,10 +9,10 @@ import (
 	w "wit_component/wit/types"
 )
 
-// titleBytes is how long a tool's title may be.
+// titleBytes is the maximum length of a tool's title.
 const titleBytes = 160
 
-// kinds has the names of Gemini CLI 0.61.0.
+// kinds has the unified kinds of the tools of Gemini CLI 0.61.0.
 var kinds = map[string]string{
 	"Bash": "bash", "run_shell_command": "bash", "list_background_processes": "bash", "read_background_output": "bash",
 	"read_file": "file_read", "read_many_files": "file_read", "write_file": "file_write", "replace": "file_edit",
@@ -21,7 +21,7 @@ var kinds = map[string]string{
 	"invoke_agent": "agent_spawn", "write_todos": "todo", "ask_user": "ask_user", "activate_skill": "skill",
 }
 
-// targets has the fields of a tool's input that say what its use is about, the first of them that is there.
+// targets has the input fields with the target of a tool use. The first existing one is used.
 var targets = map[string][]string{
 	"bash": {"command"}, "content_search": {"pattern", "path", "dir_path"}, "file_search": {"pattern", "path", "dir_path"},
 	"web_search": {"query"}, "web_fetch": {"url", "prompt"}, "agent_spawn": {"description", "agent_name"},
@@ -52,7 +52,7 @@ func target(input object, kind string) (string, bool) {
 	return "", false
 }
 
-// title returns one line for people: the first with something in it, with an ellipsis where something was left out.
+// title returns the first non-empty line for users, with an ellipsis if it was shortened.
 func title(said, name string) string {
 	found := lines(said)
 	if len(found) == 0 {
@@ -65,7 +65,7 @@ func title(said, name string) string {
 	return short
 }
 
-// toolUse reports the use of a tool from a `tool_use` line, and the plan where it makes one.
+// toolUse reports the use of a tool from a `tool_use` line, and the plan if it has one.
 func toolUse(message object, out *emitter) {
 	name := message.text("tool_name")
 	kind := kindOf(name)
@@ -105,7 +105,7 @@ func plan(input object) []t.PlanEntry {
 	return entries
 }
 
-// toolResult reports its end from a `tool_result` line.
+// toolResult reports the end of a tool use from a `tool_result` line.
 func toolResult(message object, out *emitter) {
 	status := t.ToolStatus(t.ToolStatus_Unknown)
 	switch message.text("status") {

@@ -1,18 +1,19 @@
-// The backend as the host sees it: one link, one turn, one process. What is Gemini CLI's own is in `gemini.js`.
+// The exports of the contract: one link, one turn, one process. Gemini CLI's details are in
+// `gemini.js`.
 //
-// A mistake of ours becomes the error of `handle`, which names the place: the host ends the turn with it and logs it.
+// An exception becomes the error of `handle` with its location. The host ends the turn and logs it.
 
 import { descriptor } from "./descriptor.js";
 import { bytes, Emit, failure, Gemini, Refused } from "./gemini.js";
 
 const PROC = 1;
 const LINGER = 1;
-/** Milliseconds an agent may take to exit after its result before the turn ends without it. */
+/** Milliseconds that an agent may take to exit after its result. Then the turn ends anyway. */
 const LINGER_MS = 2000;
-/** Milliseconds between an interrupt and the end of everything the agent started. */
+/** Milliseconds after an interrupt until the agent's processes are killed. */
 const GRACE_MS = 3000;
 
-/** A turn from its start to its end. */
+/** The state of a turn. */
 class Link {
   lines = 0;
   agent = new Gemini();
@@ -60,7 +61,7 @@ class Link {
       case "steer":
         return void out.push({ tag: "steered", val: { message: command.val.message, outcome: "not-now" } });
       case "query": {
-        const said = failure("unsupported", "this agent runs once a turn and answers no questions beside it");
+        const said = failure("unsupported", "this agent runs only for a turn and does not answer queries");
         out.push({ tag: "query-answer", val: { query: command.val.query, answer: { tag: "failed", val: said } } });
       }
     }
@@ -89,7 +90,7 @@ class Link {
     }
   }
 
-  /** How a turn ended whose process exited without a result. */
+  /** Returns the outcome of a turn whose process exited without a result. */
   withoutResult({ how, stderrTail }) {
     if (this.interrupted) return { tag: "interrupted" };
     const said = summary(stderrTail);
@@ -99,7 +100,7 @@ class Link {
     });
     const code = how.tag === "code" ? how.val : 0;
     if (how.tag === "signal") return lost("crashed", `the agent was ended by signal ${how.val}`);
-    // Shells and agents tell a signal they died of as 128 and its number.
+    // Shells and agents report a fatal signal as the exit code 128 plus its number.
     if (code >= 129 && code <= 159) return lost("crashed", `the agent was ended by signal ${code - 128}`);
     if (code !== 0) return { tag: "failed", val: this.agent.failure(said) };
     return lost("protocol", "the agent ended without a result");
@@ -107,7 +108,7 @@ class Link {
 
   end(result, out) {
     this.over = true;
-    // What an interrupted agent calls a failure is what was asked of it.
+    // An interrupted agent may report the interruption as a failure.
     const failed = this.interrupted && result.outcome.tag === "failed";
     const outcome = failed ? { tag: "interrupted" } : result.outcome;
     if (this.turn !== null) out.push(done(this.turn, { ...result, outcome }));
@@ -126,7 +127,7 @@ function failed(why) {
   return withoutText({ tag: "failed", val: why });
 }
 
-/** What the end of stderr says: its last 5 lines with something in them, at most 1 KiB. */
+/** Returns the last 5 non-empty lines of stderr, at most 1 KiB. */
 function summary(tail) {
   const said = tail
     .split("\n")
@@ -154,6 +155,6 @@ export const backend = {
   },
   save: () => null,
   load() {
-    throw "a link of one turn does not move";
+    throw "the state of a single turn cannot be saved";
   },
 };

@@ -1,7 +1,8 @@
-"""The backend as the host sees it: one link, one turn, one process. What is Gemini CLI's own is in `gemini.py`.
+"""The exports of the contract: one link, one turn, one process.
 
-Nothing here raises into the host: a mistake of ours becomes the error of `handle`, which names the place, and a traceback
-on stderr, which the gateway logs. Everything is imported when the component is built; there are no files at run time.
+Gemini CLI's details are in `gemini.py`. An exception becomes the error of `handle` with its
+location, and its traceback is written to stderr, which the gateway logs. Modules are imported while
+the component is built, and there are no files at run time.
 """
 
 import sys
@@ -15,14 +16,14 @@ from gemini import DESCRIPTOR, Emit, Gemini, Refused, Result, failure
 
 PROC = 1
 LINGER = 1
-# Milliseconds an agent may take to exit after its result before the turn ends without it.
+# Milliseconds that an agent may take to exit after its result. Then the turn ends anyway.
 LINGER_MS = 2000
-# Milliseconds between an interrupt and the end of everything the agent started.
+# Milliseconds after an interrupt until the agent's processes are killed.
 GRACE_MS = 3000
 
 
 class Backend(exports.Backend):
-    """What the contract asks for. Each of its functions gets an object of its own, so none keeps anything: see LINK."""
+    """The exports of the contract. Each call creates a new object, so the state is in LINK."""
 
     def describe(self) -> str:
         return DESCRIPTOR
@@ -43,11 +44,11 @@ class Backend(exports.Backend):
         return None
 
     def load(self, state: str, saved_by: str) -> None:
-        raise Err("a link of one turn does not move")
+        raise Err("the state of a single turn cannot be saved")
 
 
 class Link:
-    """A turn from its start to its end."""
+    """The state of a turn."""
 
     def __init__(self) -> None:
         self.agent = Gemini()
@@ -97,7 +98,7 @@ class Link:
             case t.Command_Steer(steer):
                 out.append(t.Action_Steered(t.Steered(steer.message, t.SteerOutcome.NOT_NOW)))
             case t.Command_Query(query):
-                said = "this agent runs once a turn and answers no questions beside it"
+                said = "this agent runs only for a turn and does not answer queries"
                 answer = t.QueryResult_Failed(failure(t.FailureKind.UNSUPPORTED, said))
                 out.append(t.Action_QueryAnswer(t.QueryAnswer(query.query, answer)))
 
@@ -123,12 +124,12 @@ class Link:
         out.append(t.Action_Spawn(spawn))
 
     def without_result(self, exited: t.Exited) -> t.Outcome:
-        """How a turn ended whose process exited without a result."""
+        """Returns the outcome of a turn whose process exited without a result."""
         if self.interrupted:
             return t.Outcome_Interrupted()
         said = summary(exited.stderr_tail)
         code = exited.how.value if isinstance(exited.how, t.Exit_Code) else 0
-        # Shells and agents tell a signal they died of as 128 and its number.
+        # Shells and agents report a fatal signal as the exit code 128 plus its number.
         signal = exited.how.value if isinstance(exited.how, t.Exit_Signal) else code - 128
         if isinstance(exited.how, t.Exit_Signal) or 129 <= code <= 159:
             kind, how = t.FailureKind.CRASHED, f"the agent was ended by signal {signal}"
@@ -141,7 +142,7 @@ class Link:
     def end(self, result: Result, out: list[t.Action]) -> None:
         self.over = True
         outcome = result.outcome
-        # What an interrupted agent calls a failure is what was asked of it.
+        # An interrupted agent may report the interruption as a failure.
         if self.interrupted and isinstance(outcome, t.Outcome_Failed):
             outcome = t.Outcome_Interrupted()
         done = t.TurnDone(self.turn.session, self.turn.turn, outcome, result.text, result.usage)
@@ -149,10 +150,10 @@ class Link:
 
 
 def summary(tail: str) -> str:
-    """What the end of stderr says: its last 5 lines with something in them, at most 1 KiB."""
+    """Returns the last 5 non-empty lines of stderr, at most 1 KiB."""
     said = [line.strip() for line in tail.split("\n") if line.strip()]
     return "\n".join(said[-5:]).encode()[-1024:].decode(errors="ignore")
 
 
-# The one link of this instance. It is the module's, because the functions of `Backend` share no object.
+# The state of this instance. It is global, because calls of `Backend` share no object.
 LINK = Link()

@@ -1,6 +1,6 @@
-"""Gemini CLI, run once a turn: its command line, the lines `gemini -o stream-json` prints, and why it failed.
+"""Gemini CLI, one process for each turn: command line, output (`gemini -o stream-json`), failures.
 
-Made against Gemini CLI 0.61.0. Output it does not know becomes an `unrecognised` event.
+Tested against Gemini CLI 0.61.0. Unknown output becomes an `unrecognised` event.
 """
 
 import json
@@ -13,24 +13,25 @@ from typing import Any
 
 from wit_world.imports import types as t
 
-# Read when the component is built, and part of it from then on.
+# Read while the component is built, and then part of it.
 DESCRIPTOR = next(file for folder in sys.path if (file := Path(folder) / "gemini.json").exists()).read_text()
 
-# Without the first it refuses to work in a folder nobody trusted in its own interface; without the second it starts itself
-# again as a child and does not hear signals; without the third it opens a browser to sign in.
+# GEMINI_CLI_TRUST_WORKSPACE: otherwise it refuses to work in folders that were not trusted in its
+# own user interface. GEMINI_CLI_NO_RELAUNCH: otherwise it restarts itself as a child process and
+# ignores signals. NO_BROWSER: otherwise it opens a browser to authenticate.
 ENVIRONMENT = [("GEMINI_CLI_TRUST_WORKSPACE", "true"), ("GEMINI_CLI_NO_RELAUNCH", "true"), ("NO_BROWSER", "1")]
 
-# Stops the expansion of `@path` in text that stands before people's own, which the host has made inert.
+# Prevents the expansion of `@path` in the system prompt. The host escapes the user's text.
 ESCAPE = "\\"
 
-# Least pause before Gemini CLI asks the model again, milliseconds, and the letters that must be alike to tell that it did.
+# Minimum pause in milliseconds before a retry, and minimum length of the repeated beginning.
 RETRY_PAUSE_MS = 900.0
 ALIKE = 8
 
-# How deep JSON may be nested.
+# Maximum depth of JSON.
 DEEPEST = 128
 
-# Bytes of a sample of output nobody knows, and of a tool's title.
+# Maximum length of a sample of unknown output, and of a tool's title, in bytes.
 SAMPLE = 2048
 TITLE = 160
 
@@ -55,7 +56,7 @@ KINDS = {
     "activate_skill": "skill",
 }
 
-# What a use of a tool is about: the first of these fields of its input.
+# The input fields with the target of a tool use. The first existing one is used.
 TARGETS = {
     "bash": ["command"],
     "content_search": ["pattern", "path", "dir_path"],
@@ -65,7 +66,7 @@ TARGETS = {
     "agent_spawn": ["description", "agent_name"],
 }
 
-# Beginnings of lines on stderr that say nothing.
+# Prefixes of irrelevant lines on stderr.
 NOISE = (
     "Warning: 256-color support not detected",
     "YOLO mode is enabled",
@@ -90,7 +91,7 @@ class Refused(Exception):
 
 @dataclass
 class Plan:
-    """What to start."""
+    """The process to start."""
 
     arguments: list[str]
     stdin: list[str]
@@ -99,7 +100,7 @@ class Plan:
 
 @dataclass
 class Result:
-    """What the turn came to; without a text, the answer is its parts in order."""
+    """The end of a turn. Without a text, the answer consists of the parts in order."""
 
     outcome: t.Outcome
     text: str | None = None
@@ -107,7 +108,7 @@ class Result:
 
 
 class Emit:
-    """Writes the agent-events of a turn in few words."""
+    """Emits the agent-events of a turn."""
 
     def __init__(self, turn: t.TurnRef, out: list[t.Action]) -> None:
         self.turn = turn
@@ -124,12 +125,13 @@ class Emit:
 
 
 class Answer:
-    """Which text belongs to which part of the answer: a part ends where a tool begins."""
+    """Splits an answer into parts. A part ends where a tool use begins."""
 
     def __init__(self) -> None:
         self.parts = 0
         self.open = False
-        # What was said since the last tool: whole, its first piece, its parts, and when the last piece came.
+        # The text since the last tool use, its first piece, its parts, and the time of its last
+        # piece.
         self.tail = ""
         self.first = ""
         self.shown: list[int] = []
@@ -148,8 +150,10 @@ class Answer:
         emit.text(self.parts - 1, text)
 
     def again(self, at_ms: float, text: str, emit: Emit) -> None:
-        """Takes back what was said where, after a pause, the answer begins a second time: Gemini CLI asks the model again when
-        the connection breaks, and tells the new answer without a word about the old one."""
+        """Called before a piece of text. If it repeats the answer after a pause, the old text is withdrawn.
+
+        After a connection error, Gemini CLI asks the model again, and sends the new answer without
+        withdrawing the old one."""
         pause = at_ms - self.at_ms
         self.at_ms = at_ms
         alike = text.startswith(self.first) or self.first.startswith(text)
@@ -160,29 +164,29 @@ class Answer:
         self.tool()
 
     def tool(self) -> None:
-        """What was said before the use of a tool is no part of the final answer."""
+        """Starts a tool use. Text before a tool use is not part of the final answer."""
         self.open = False
         self.tail = ""
         self.shown = []
 
     def finish(self) -> str | None:
-        """The final answer, told once; none: the parts in order."""
+        """Returns the final answer, or None if it consists of the parts in order."""
         answer, self.tail = self.tail, ""
         return answer or None
 
 
 class Gemini:
-    """Gemini CLI, as it speaks in one turn."""
+    """The state of one turn with Gemini CLI."""
 
     def __init__(self) -> None:
         self.resumed: str | None = None
-        # Id and model of a new session without history: one whose first turn fails at the model is not kept.
+        # Id and model of a new session. It is not saved if the first model request fails.
         self.unkept: tuple[str, str | None] | None = None
         self.answer = Answer()
         self.error: str | None = None
 
     def plan(self, start: t.StartTurn, emit: Emit) -> Plan:
-        """The process for a turn. The prompt goes in on stdin: nothing people wrote is ever an argument."""
+        """Returns the process for a turn. Users' texts are only passed on stdin, never as arguments."""
         prompt = "\n\n".join(part_text(part) for part in start.parts)
         if not prompt.strip():
             raise Refused(t.FailureKind.BAD_REQUEST, "the prompt is empty")
@@ -192,29 +196,29 @@ class Gemini:
         arguments = ["-o", "stream-json", "--approval-mode", approval(settings)]
         self.resumed = start.native_id
         if start.native_id is not None:
-            # `latest` and numbers would resume somebody's session.
+            # `latest` and numbers would resume other sessions.
             if not is_uuid(start.native_id):
                 raise Refused(t.FailureKind.SESSION_UNKNOWN, "the session id is not one of Gemini CLI")
             arguments += ["--resume", start.native_id]
         elif is_uuid(start.fresh_id):
-            # A first turn that is killed before it says anything can be resumed by a preset id.
+            # With a preset id, the session can be resumed even if the process is killed early.
             arguments += ["--session-id", start.fresh_id]
         if settings.model is not None:
             arguments += ["-m", settings.model]
         if settings.effort is not None:
-            said = f"Gemini CLI lets nobody choose its effort: {quoted(settings.effort)} is ignored"
+            said = f"Gemini CLI does not offer a choice of its effort: {quoted(settings.effort)} is ignored"
             emit.out.append(t.Action_Diagnostic(t.Diagnostic(t.Level.WARN, said)))
         stdin = [prompt]
         if settings.system_prompt:
-            # Each run is a new process that knows of no system prompt told before.
+            # Each run is a new process, so the system prompt is passed every time.
             stdin.insert(0, standing(settings.system_prompt).replace("@", f"{ESCAPE}@") + "\n\n")
         return Plan(arguments, stdin, ENVIRONMENT)
 
     def line(self, line: t.Line, emit: Emit) -> Result | None:
-        """Takes a line of output in; returns the result once there is one."""
+        """Handles a line of output. Returns the end of the turn if the line has it."""
         raw = line.text.strip()
         if line.pipe == t.Pipe.STDERR:
-            # The only sign of life while the model's service fails, which takes minutes.
+            # The only output while the model provider fails, which can take minutes.
             if raw.startswith("Attempt ") and " failed" in raw:
                 retry = failure(kind_of(raw), raw.split(". Retrying")[0])
                 emit.event(t.EventKind_Retry(retry))
@@ -281,7 +285,7 @@ class Gemini:
                 emit.unrecognised(f"message of {quoted(role or '')}", "role", raw)
 
     def kept(self, emit: Emit) -> None:
-        """The session has something in it."""
+        """Reports the session when it has history."""
         if self.unkept is not None:
             native_id, model = self.unkept
             self.unkept = None
@@ -321,7 +325,7 @@ class Gemini:
         error = message.get("error")
         said = text(error, "message")
         if said is None:
-            said = "Gemini CLI reported an error without words" if self.error is None else self.error
+            said = "Gemini CLI reported an error without a message" if self.error is None else self.error
         match text(error, "type"):
             case "FatalTurnLimitedError":
                 return Result(t.Outcome_Limit(said), None, usage)
@@ -332,7 +336,7 @@ class Gemini:
         return Result(t.Outcome_Failed(told), None, usage)
 
     def failure(self, stderr: str) -> t.Failure:
-        """Why a run that exited without a result failed."""
+        """Returns why a run without a result failed."""
         lines = [line.strip() for line in stderr.split("\n")]
         said = "\n".join(line for line in lines if line and not line.startswith(NOISE)) or "the agent ended without a result"
         if "Invalid session identifier" in said or "No previous sessions found" in said:
@@ -348,7 +352,7 @@ class Gemini:
         return failure(kind, said)
 
 
-# ---------- what it is told ----------
+# ---------- input ----------
 
 
 def approval(settings: t.Settings) -> str:
@@ -375,17 +379,17 @@ def is_uuid(text: str) -> bool:
     return re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text) is not None
 
 
-# ---------- what it says: wrong types and missing fields are `None`, never an error ----------
+# ---------- output: wrong types and missing fields are `None`, never an error ----------
 
 
 def parse(line: str) -> Any:
-    """The JSON of a line; `None` where it is none, too deep, or holds what is not text."""
+    """Parses a line. Returns `None` if it is invalid, too deep, or has unpaired surrogates."""
     try:
         if is_deep(line):
             return None
         value = json.loads(line, parse_constant=refuse, parse_int=whole)
         if "\\u" in line:
-            # Half of a surrogate pair is a `str` in Python, but no text: the host would not get it.
+            # Python accepts unpaired surrogates, but the host does not.
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except ValueError:
@@ -393,7 +397,7 @@ def parse(line: str) -> Any:
 
 
 def is_deep(line: str) -> bool:
-    """Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch."""
+    """Returns whether the nesting is so deep that parsing would overflow the stack, which cannot be caught."""
     if line.count("[") + line.count("{") <= DEEPEST:
         return False
     open_brackets = 0
@@ -405,7 +409,7 @@ def is_deep(line: str) -> bool:
 
 
 def whole(digits: str) -> int | float:
-    # The one whole number that Python cannot tell as it was written.
+    # Python would print this number as 0.
     return -0.0 if digits == "-0" else int(digits)
 
 
@@ -433,7 +437,7 @@ def usage_of(stats: Any) -> t.Usage | None:
 
 
 def milliseconds(timestamp: str) -> float | None:
-    """The time of day of `2026-11-21T21:02:11.350Z`. Wrong by a day at midnight, which is no pause at all."""
+    """Returns the time of day of `2026-11-21T21:02:11.350Z`. Pauses over midnight are not recognised."""
     fields = timestamp[11:].rstrip("Z").split(":")
     try:
         hours, minutes, seconds = (float(field) for field in fields[:3])
@@ -461,7 +465,7 @@ def quoted(text: str) -> str:
 
 
 def head(text: str, size: int) -> str:
-    """The beginning of a text, at most so many bytes of it."""
+    """Returns the beginning of a text with at most `size` bytes."""
     return text.encode()[:size].decode(errors="ignore")
 
 
@@ -473,7 +477,7 @@ def one_line(text: str, size: int) -> str:
     return f"{short} …" if len(lines) > 1 or short != lines[0] else short
 
 
-# ---------- why it failed ----------
+# ---------- failures ----------
 
 
 def failure(kind: t.FailureKind, message: str) -> t.Failure:
@@ -481,21 +485,21 @@ def failure(kind: t.FailureKind, message: str) -> t.Failure:
 
 
 def of_message(message: str) -> t.Failure:
-    """The failure that a message of the model's service tells."""
+    """Returns the failure for a message of the model provider."""
     message = message.strip()
-    # [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+    # [API Error: {"error":{"code":400,"message":"…"}}] which is followed by advice for some errors
     inner = message.removeprefix("[API Error: ")
     if inner != message and "]" in inner:
         inner = inner[: inner.rindex("]")]
     kind = kind_of(inner)
-    # For a 429 without a number in its words, the advice is all there is to tell it by.
+    # A 429 without a status in its message can only be recognised by the advice.
     if kind == t.FailureKind.OTHER and "To increase your limits" in message:
         kind = t.FailureKind.RATE_LIMITED
     return failure(kind, words(inner))
 
 
 def words(message: str) -> str:
-    """The words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is."""
+    """Extracts the message from texts such as `400 {"error":{"message":"…"}}`."""
     message = message.strip()
     before, brace, rest = message.partition("{")
     value = parse(brace + rest) if brace else None
@@ -519,7 +523,7 @@ def kind_of(message: str) -> t.FailureKind:
     lower = message.lower()
     if re.search("context window|context length|context limit|prompt is too long|token count exceeds", lower):
         return t.FailureKind.CONTEXT_FULL
-    # An HTTP status at the beginning of the words, as in `API Error: 429 slow down`.
+    # The HTTP status near the beginning of the message, as in `API Error: 429 slow down`.
     first = re.findall(r"[A-Za-z0-9]+", message)[:6]
     status = next((int(word) for word in first if re.fullmatch("[45][0-9][0-9]", word)), None)
     if status is not None:

@@ -1,6 +1,6 @@
-// Gemini CLI, run once a turn: its command line, the lines `gemini -o stream-json` prints, and why it failed.
+// Gemini CLI, one process for each turn: command line, output (`gemini -o stream-json`), failures.
 //
-// Made against Gemini CLI 0.61.0. Output it does not know becomes an `unrecognised` event.
+// Tested against Gemini CLI 0.61.0. Unknown output becomes an `unrecognised` event.
 
 import type {
   Action,
@@ -20,40 +20,41 @@ import type {
 type Json = null | boolean | number | string | Json[] | { [field: string]: Json };
 type Message = { [field: string]: Json };
 
-/** What to start. */
+/** The process to start. */
 export interface Plan {
   arguments: string[];
   stdin: string[];
   environment: [string, string][];
 }
 
-/** What the turn came to; without a text, the answer is its parts in order. */
+/** The end of a turn. Without a text, the answer consists of the parts in order. */
 export interface Result {
   outcome: Outcome;
   text: string | null;
   usage: Usage | null;
 }
 
-// Without the first it refuses to work in a folder nobody trusted in its own interface; without the second it starts itself
-// again as a child and does not hear signals; without the third it opens a browser to sign in.
+// GEMINI_CLI_TRUST_WORKSPACE: otherwise it refuses to work in folders that were not trusted in its
+// own user interface. GEMINI_CLI_NO_RELAUNCH: otherwise it restarts itself as a child process and
+// ignores signals. NO_BROWSER: otherwise it opens a browser to authenticate.
 const ENVIRONMENT: [string, string][] = [
   ["GEMINI_CLI_TRUST_WORKSPACE", "true"],
   ["GEMINI_CLI_NO_RELAUNCH", "true"],
   ["NO_BROWSER", "1"],
 ];
 
-/** Stops the expansion of `@path` in text that stands before people's own, which the host has made inert. */
+/** Prevents the expansion of `@path` in the system prompt. The host escapes the user's text. */
 const ESCAPE = "\\";
 
-/** Least pause before Gemini CLI asks the model again, milliseconds, and the letters that must be alike to tell that it did. */
+/** Minimum pause in milliseconds before a retry, and minimum length of the repeated beginning. */
 const RETRY_PAUSE_MS = 900;
 const ALIKE = 8;
 
-/** Bytes of a sample of output nobody knows, and of a tool's title. */
+/** Maximum length of a sample of unknown output, and of a tool's title, in bytes. */
 const SAMPLE = 2048;
 const TITLE = 160;
 
-/** Depth of JSON that is read: a deeper line would be the end of the stack. */
+/** Maximum depth of JSON. Deeper nesting would overflow the stack. */
 const DEEPEST = 128;
 
 const KINDS = new Map(
@@ -73,7 +74,7 @@ const KINDS = new Map(
   }).flatMap(([kind, names]) => names.map((name) => [name, kind] as const)),
 );
 
-/** What a use of a tool is about: the first of these fields of its input. */
+/** The input fields with the target of a tool use. The first existing one is used. */
 const TARGETS = new Map([
   ["bash", ["command"]],
   ["content_search", ["pattern", "path", "dir_path"]],
@@ -83,7 +84,7 @@ const TARGETS = new Map([
   ["agent_spawn", ["description", "agent_name"]],
 ]);
 
-/** Beginnings of lines on stderr that say nothing. */
+/** Prefixes of irrelevant lines on stderr. */
 const NOISE = [
   "Warning: 256-color support not detected",
   "YOLO mode is enabled",
@@ -103,7 +104,7 @@ export class Refused {
   }
 }
 
-/** Writes the agent-events of a turn in few words. */
+/** Emits the agent-events of a turn. */
 export class Emit {
   readonly turn: TurnRef;
   readonly out: Action[];
@@ -126,9 +127,9 @@ export class Emit {
   }
 }
 
-/** Which text belongs to which part of the answer: a part ends where a tool begins. */
+/** Splits an answer into parts. A part ends where a tool use begins. */
 class Answer {
-  /** What was said since the last tool. */
+  /** The text since the last tool use. */
   tail = "";
   private parts = 0;
   private open = false;
@@ -148,8 +149,11 @@ class Answer {
     emit.text(this.parts - 1, text);
   }
 
-  /** Takes back what was said where, after a pause, the answer begins a second time: Gemini CLI asks the model again when
-   * the connection breaks, and tells the new answer without a word about the old one. */
+  /**
+   * Called before a piece of text. If it repeats the answer after a pause, the old text is
+   * withdrawn: after a connection error, Gemini CLI asks the model again, and sends the new answer
+   * without withdrawing the old one.
+   */
   again(atMs: number, text: string, emit: Emit): void {
     const pause = atMs - this.atMs;
     this.atMs = atMs;
@@ -159,14 +163,14 @@ class Answer {
     this.tool();
   }
 
-  /** What was said before the use of a tool is no part of the final answer. */
+  /** Starts a tool use. Text before a tool use is not part of the final answer. */
   tool(): void {
     this.open = false;
     this.tail = "";
     this.shown = [];
   }
 
-  /** The final answer, told once; null: the parts in order. */
+  /** Returns the final answer, or null if it consists of the parts in order. */
   finish(): string | null {
     const answer = this.tail;
     this.tail = "";
@@ -174,15 +178,15 @@ class Answer {
   }
 }
 
-/** Gemini CLI, as it speaks in one turn. */
+/** The state of one turn with Gemini CLI. */
 export class Gemini {
   private resumed: string | null = null;
-  /** Id and model of a new session without history: one whose first turn fails at the model is not kept. */
+  /** Id and model of a new session. It is not saved if the first model request fails. */
   private unkept: { id: string; model: string | null } | null = null;
   private answer = new Answer();
   private error: string | null = null;
 
-  /** The process for a turn. The prompt goes in on stdin: nothing people wrote is ever an argument. */
+  /** Returns the process for a turn. Users' texts are only passed on stdin, never as arguments. */
   plan(start: StartTurn, emit: Emit): Plan {
     const prompt = start.parts.map(partText).join("\n\n");
     if (prompt.trim() === "") throw new Refused(failure("bad-request", "the prompt is empty"));
@@ -191,28 +195,28 @@ export class Gemini {
     const args = ["-o", "stream-json", "--approval-mode", approval(start.settings)];
     this.resumed = start.nativeId;
     if (start.nativeId !== null) {
-      // `latest` and numbers would resume somebody's session.
+      // `latest` and numbers would resume other sessions.
       if (!isUuid(start.nativeId)) throw new Refused(failure("session-unknown", "the session id is not one of Gemini CLI"));
       args.push("--resume", start.nativeId);
     } else if (isUuid(start.freshId)) {
-      // A first turn that is killed before it says anything can be resumed by a preset id.
+      // With a preset id, the session can be resumed even if the process is killed early.
       args.push("--session-id", start.freshId);
     }
     if (model !== null) args.push("-m", model);
     if (effort !== null) {
-      const text = `Gemini CLI lets nobody choose its effort: ${JSON.stringify(effort)} is ignored`;
+      const text = `Gemini CLI does not offer a choice of its effort: ${JSON.stringify(effort)} is ignored`;
       emit.out.push({ tag: "diagnostic", val: { level: "warn", text } });
     }
-    // Each run is a new process that knows of no system prompt told before.
+    // Each run is a new process, so the system prompt is passed every time.
     const system = systemPrompt ? [`${standing(systemPrompt).replaceAll("@", `${ESCAPE}@`)}\n\n`] : [];
     return { arguments: args, stdin: [...system, prompt], environment: ENVIRONMENT };
   }
 
-  /** Takes a line of output in; returns the result once there is one. */
+  /** Handles a line of output. Returns the end of the turn if the line has it. */
   line(line: Line, emit: Emit): Result | null {
     const raw = line.text.trim();
     if (line.pipe === "stderr") {
-      // The only sign of life while the model's service fails, which takes minutes.
+      // The only output while the model provider fails, which can take minutes.
       if (raw.startsWith("Attempt ") && raw.includes(" failed")) {
         emit.event({ tag: "retry", val: failure(kindOf(raw), raw.split(". Retrying")[0]) });
       }
@@ -227,7 +231,7 @@ export class Gemini {
     return this.message(message, raw, emit);
   }
 
-  /** Why a run that exited without a result failed. */
+  /** Returns why a run without a result failed. */
   failure(stderr: string): Failure {
     const lines = stderr.split("\n").map((line) => line.trim());
     const said = lines.filter((line) => line !== "" && !NOISE.some((noise) => line.startsWith(noise))).join("\n");
@@ -295,7 +299,7 @@ export class Gemini {
     this.answer.more(content, emit);
   }
 
-  /** The session has something in it. */
+  /** Reports the session when it has history. */
   private kept(emit: Emit): void {
     if (this.unkept === null) return;
     const { id, model } = this.unkept;
@@ -336,7 +340,7 @@ export class Gemini {
       this.kept(emit);
       return { outcome: { tag: "completed" }, text: answer, usage };
     }
-    const said = text(message.error, "message") ?? this.error ?? "Gemini CLI reported an error without words";
+    const said = text(message.error, "message") ?? this.error ?? "Gemini CLI reported an error without a message";
     const type = text(message.error, "type");
     if (type === "FatalTurnLimitedError") return { outcome: { tag: "limit", val: said }, text: null, usage };
     const told = ofMessage(said);
@@ -345,7 +349,7 @@ export class Gemini {
   }
 }
 
-// ---------- what it is told ----------
+// ---------- input ----------
 
 function approval({ mode, safety }: Settings): string {
   if (mode === "plan") return "plan";
@@ -369,13 +373,13 @@ function isUuid(text: string): boolean {
   return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 }
 
-// ---------- what it says: wrong types and missing fields are null, never an error ----------
+// ---------- output: wrong types and missing fields are null, never an error ----------
 
-/** The JSON of a line; null where it is none, too deep, or holds what is not text. */
+/** Parses a line. Returns null if it is invalid, too deep, or has unpaired surrogates. */
 function parse(line: string): Json {
   try {
     const value: Json = isDeep(line) ? null : JSON.parse(line);
-    // Half of a surrogate pair is a string in JavaScript, but no text: the host would not get it.
+    // JavaScript accepts unpaired surrogates, but the host does not.
     const escapes = line.split("\\", 2).length > 1;
     return escapes && /\\ud[89a-f]/i.test(line) && !wellFormed(value) ? null : value;
   } catch {
@@ -383,9 +387,12 @@ function parse(line: string): Json {
   }
 }
 
-/** Whether brackets are nested so deep that reading them would be the end of the stack, which nothing can catch. */
+/**
+ * Returns whether the nesting is so deep that parsing would overflow the stack, which cannot be
+ * caught.
+ */
 function isDeep(line: string): boolean {
-  // `split` finds a letter in a long line many times faster than `indexOf` does.
+  // In long lines, `split` is many times faster than `indexOf`.
   const count = (letter: string) => line.split(letter, DEEPEST + 2).length - 1;
   if (count("[") + count("{") <= DEEPEST) return false;
   const marks = /["[\]{}]/g;
@@ -398,7 +405,7 @@ function isDeep(line: string): boolean {
   return false;
 }
 
-/** Where the text ends that begins with the quotation mark at `from`. */
+/** Returns the end of the string that begins with the quotation mark at `from`. */
 function endOfText(line: string, from: number): number {
   for (let at = line.indexOf('"', from + 1); at >= 0; at = line.indexOf('"', at + 1)) {
     let before = at;
@@ -429,7 +436,8 @@ function text(of: Json | undefined, name: string): string | null {
 
 function count(of: Json | undefined, name: string): number | null {
   const value = field(of, name);
-  // componentize-qjs 0.4.5 cuts a `u32` off above 2³¹-1; the signed number of the same bits comes out whole.
+  // componentize-qjs 0.4.5 limits a `u32` to 2³¹-1, so it gets the signed number with the same
+  // bits.
   return typeof value === "number" ? Math.round(Math.min(Math.max(value, 0), 0xffff_ffff)) | 0 : null;
 }
 
@@ -447,7 +455,9 @@ function todo(told: Json): PlanEntry {
   return { text: text(told, "description") ?? "", status };
 }
 
-/** The time of day of `2026-11-21T21:02:11.350Z`. Wrong by a day at midnight, which is no pause at all. */
+/**
+ * Returns the time of day of `2026-11-21T21:02:11.350Z`. Pauses over midnight are not recognised.
+ */
 function milliseconds(timestamp: string): number | null {
   const found = /^.{11}(\d+):(\d+):(\d+(?:\.\d+)?)Z*$/.exec(timestamp);
   if (found === null) return null;
@@ -459,23 +469,23 @@ function kindOfTool(name: string): string {
   return KINDS.get(name) ?? (name.startsWith("mcp_") || name.includes("___") ? "mcp" : "other");
 }
 
-/** A value as JSON with its keys sorted, as other backends tell it. */
+/** Returns a value as JSON with sorted keys, like other backends. */
 function sorted(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
   if (typeof value === "string") return JSON.stringify(value);
-  // The one number that JavaScript does not tell as it was written.
+  // JavaScript would print this number as 0.
   if (!isObject(value)) return Object.is(value, -0) ? "-0.0" : String(value);
   const fields = Object.keys(value).sort();
   return `{${fields.map((name) => `${JSON.stringify(name)}:${sorted(value[name])}`).join(",")}}`;
 }
 
-/** Bytes of a letter in UTF-8: QuickJS has no TextEncoder. */
+/** Returns the length of a character in UTF-8, because QuickJS has no TextEncoder. */
 export function bytes(letter: string | undefined): number {
   const code = letter?.codePointAt(0) ?? 0;
   return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x1_0000 ? 3 : 4;
 }
 
-/** The beginning of a text, at most so many bytes of it. */
+/** Returns the beginning of a text with at most `size` bytes. */
 function head(text: string, size: number): string {
   if (text.length * 3 <= size) return text;
   let used = 0;
@@ -497,24 +507,24 @@ function oneLine(text: string, size: number): string {
   return more.length > 0 || short !== line ? `${short} …` : short;
 }
 
-// ---------- why it failed ----------
+// ---------- failures ----------
 
 export function failure(kind: FailureKind, message: string): Failure {
   return { kind, message, retryAfterMs: null };
 }
 
-/** The failure that a message of the model's service tells. */
+/** Returns the failure for a message of the model provider. */
 function ofMessage(said: string): Failure {
   const message = said.trim();
-  // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+  // [API Error: {"error":{"code":400,"message":"…"}}] which is followed by advice for some errors
   const inner = /^\[API Error: (.*)\]/s.exec(message)?.[1] ?? message.replace(/^\[API Error: /, "");
   const kind = kindOf(inner);
-  // For a 429 without a number in its words, the advice is all there is to tell it by.
+  // A 429 without a status in its message can only be recognised by the advice.
   const limited = kind === "other" && message.includes("To increase your limits");
   return failure(limited ? "rate-limited" : kind, words(inner));
 }
 
-/** The words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is. */
+/** Extracts the message from texts such as `400 {"error":{"message":"…"}}`. */
 function words(said: string): string {
   const message = said.trim();
   const at = message.indexOf("{");
@@ -533,7 +543,7 @@ const WORDS: [FailureKind, RegExp][] = [
 
 function kindOf(message: string): FailureKind {
   if (/context window|context length|context limit|prompt is too long|token count exceeds/i.test(message)) return "context-full";
-  // An HTTP status at the beginning of the words, as in `API Error: 429 slow down`.
+  // The HTTP status near the beginning of the message, as in `API Error: 429 slow down`.
   const first = (message.match(/[A-Za-z0-9]+/g) ?? []).slice(0, 6);
   const status = first.find((word) => /^[45]\d\d$/.test(word));
   if (status === undefined) return WORDS.find(([, pattern]) => pattern.test(message))?.[0] ?? "other";

@@ -1,5 +1,5 @@
-//! What the guest wants done, while it is being put together. The bindings free it all with C's `free` when the host has taken
-//! it, so every string in it is a copy of its own, made with C's allocator.
+//! The actions that the guest collects. The bindings free them with C's `free` after the host has
+//! received them, so every string in them must be a copy from C's allocator.
 const std = @import("std");
 pub const c = @import("c.zig");
 
@@ -13,7 +13,7 @@ pub const TurnRef = c.aetheel_backend_types_turn_ref_t;
 pub const String = c.agent_backend_string_t;
 pub const OptionString = c.agent_backend_option_string_t;
 
-/// Bytes of output that stand in an `unrecognised` event, as the contract has it.
+/// Maximum length of the output in an `unrecognised` event, in bytes, as in the contract.
 const sample_bytes = 2048;
 
 pub fn borrowed(string: String) []const u8 {
@@ -28,7 +28,8 @@ pub fn copiedOption(text: ?[]const u8) Error!OptionString {
     return if (text) |some| .{ .is_some = true, .val = try copied(some) } else .{};
 }
 
-/// One of the bindings' lists. Memory of no bytes has no address in Zig, and the host looks at that of an empty list too.
+/// Returns a list of the bindings. Empty lists also need a valid address, which Zig does not
+/// allocate.
 pub fn given(comptime List: type, elements: anytype) List {
     return if (elements.len > 0) .{ .ptr = elements.ptr, .len = elements.len } else .{};
 }
@@ -41,7 +42,7 @@ pub fn failed(kind: c_int, message: []const u8) Error!Failure {
     return .{ .kind = @intCast(kind), .message = try copied(message) };
 }
 
-/// The longest beginning of at most so many bytes that cuts no character.
+/// Returns the longest beginning with at most `most` bytes that does not split a character.
 pub fn head(text: []const u8, most: usize) []const u8 {
     if (text.len <= most) return text;
     var end = most;
@@ -49,7 +50,7 @@ pub fn head(text: []const u8, most: usize) []const u8 {
     return text[0..end];
 }
 
-/// Text in quotes, for people; what could confuse a terminal is left out.
+/// Quoted text for users, without control characters.
 pub const Quoted = struct {
     text: []const u8,
 
@@ -65,10 +66,10 @@ pub const Quoted = struct {
 
 pub const Actions = struct {
     list: std.ArrayList(Action) = .empty,
-    /// The turn that events are about.
+    /// The turn of the events.
     turn: TurnRef = .{},
 
-    /// Adds an action, to be filled in.
+    /// Adds an action, which the caller completes.
     pub fn add(self: *Actions, tag: c_int) Error!*Action {
         const action = try self.list.addOne(gpa);
         action.* = std.mem.zeroes(Action);
@@ -95,7 +96,7 @@ pub const Actions = struct {
         (try self.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_NOTICE)).val.notice = string;
     }
 
-    /// Output this parser does not know: what in words without values, where it was, and the output.
+    /// Reports unknown output: a description without values, the path of the field, and the output.
     pub fn unrecognised(self: *Actions, what: String, path: ?[]const u8, output: []const u8) Error!void {
         const where = try copiedOption(path);
         const sample = try copied(head(output, sample_bytes));

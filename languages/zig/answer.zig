@@ -1,18 +1,19 @@
-//! Which text belongs to which part of the answer: a part ends where a tool begins.
+//! Splits an answer into parts. A part ends where a tool use begins.
 const std = @import("std");
 const actions = @import("actions.zig");
 const gpa = actions.gpa;
 
-/// Least pause before Gemini CLI 0.61.0 asks the model again: it waits a second, then two, then four.
+/// Minimum pause before a retry, in milliseconds: Gemini CLI 0.61.0 waits 1 s, then 2 s, then 4 s.
 const retry_pause_ms = 900;
-/// Bytes that must be alike before a piece is taken for a second beginning.
+/// Minimum length in bytes of the common beginning of a repeated answer.
 const alike = 8;
 
 pub const Answer = struct {
     parts: u32 = 0,
-    /// More text goes on with the last part.
+    /// Whether more text belongs to the last part.
     open: bool = false,
-    /// What was said since the last tool use: its text, the first piece of it, the parts it stands in, and when a piece came.
+    /// The text since the last tool use, its first piece, its parts, and the time of its last
+    /// piece.
     tail: std.ArrayList(u8) = .empty,
     first: std.ArrayList(u8) = .empty,
     shown: std.ArrayList(u32) = .empty,
@@ -33,10 +34,12 @@ pub const Answer = struct {
         try out.text(part, text, false);
     }
 
-    /// A piece of text is about to come. Where it begins the answer a second time after a pause, what was said is withdrawn.
+    /// Called before a piece of text. If it repeats the answer after a pause, the old text is
+    /// withdrawn.
     ///
-    /// Gemini CLI 0.61.0 asks the model again when the connection breaks and tells the new answer without a word about the old one.
-    /// A new answer that begins in other words cannot be told from more of the old.
+    /// After a connection error, Gemini CLI 0.61.0 asks the model again, and sends the new answer
+    /// without withdrawing the old one. If the new answer begins with other words, it cannot be
+    /// distinguished from a continuation.
     pub fn again(self: *Answer, at_ms: f64, text: []const u8, out: *actions.Actions) actions.Error!void {
         const pause = at_ms - self.at_ms;
         self.at_ms = at_ms;
@@ -47,14 +50,14 @@ pub const Answer = struct {
         self.tool();
     }
 
-    /// A tool use began: what was said before it is no part of the final answer.
+    /// Starts a tool use. Text before a tool use is not part of the final answer.
     pub fn tool(self: *Answer) void {
         self.open = false;
         self.tail.clearRetainingCapacity();
         self.shown.clearRetainingCapacity();
     }
 
-    /// Takes the final answer; none: the parts in order.
+    /// Returns the final answer, or none if it consists of the parts in order.
     pub fn finish(self: *Answer) actions.Error!actions.OptionString {
         defer self.tail.clearRetainingCapacity();
         return actions.copiedOption(if (self.tail.items.len > 0) self.tail.items else null);

@@ -1,7 +1,7 @@
-//! The four exports, and the life of the one turn a link serves: exactly one end, whatever the agent does.
+//! The four exports, and the only turn of a link: it ends exactly once, whatever the agent does.
 //!
-//! A turn is over when its process has exited, because an agent may print a second, better result, and because ending it earlier
-//! could cut off the writing of its session.
+//! A turn ends when its process has exited, because an agent may print a second, better result, and
+//! an earlier end could interrupt the writing of its session.
 const std = @import("std");
 const actions = @import("actions.zig");
 const failure = @import("failure.zig");
@@ -10,12 +10,12 @@ const c = actions.c;
 
 const proc = 1;
 const linger = 1;
-/// How long an agent may take to exit after its result before the turn ends without it.
+/// How long an agent may take to exit after its result. Then the turn ends anyway.
 const linger_ms = 2000;
-/// From an interrupt to the end of everything the agent started.
+/// How long after an interrupt the agent's processes are killed.
 const interrupt_grace_ms = 3000;
 
-/// One instance is one link, and serves one turn.
+/// Each link has its own instance, which serves one turn.
 const Link = struct {
     state: enum { idle, running, over } = .idle,
     turn: actions.TurnRef = .{},
@@ -58,7 +58,7 @@ const Link = struct {
             c.AETHEEL_BACKEND_TYPES_COMMAND_START_TURN => {
                 const start = &told.val.start_turn;
                 const turn: actions.TurnRef = .{ .session = start.session, .turn = start.turn };
-                // Told once more what is known already.
+                // The command was repeated.
                 if (self.state != .idle and turn.turn == self.turn.turn) return;
                 if (self.state != .idle) {
                     const why = try actions.failed(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED, "one link serves one turn");
@@ -84,7 +84,7 @@ const Link = struct {
                 (try out.add(c.AETHEEL_BACKEND_TYPES_ACTION_STEERED)).val.steered = .{ .message = told.val.steer.message, .outcome = outcome };
             },
             c.AETHEEL_BACKEND_TYPES_COMMAND_QUERY => {
-                const words = "this agent runs once a turn and answers no questions beside it";
+                const words = "this agent runs only for a turn and does not answer queries";
                 const why = try actions.failed(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED, words);
                 (try out.add(c.AETHEEL_BACKEND_TYPES_ACTION_QUERY_ANSWER)).val.query_answer = .{
                     .query = told.val.query.query,
@@ -97,7 +97,7 @@ const Link = struct {
 
     fn end(self: *Link, told: gemini.Result, out: *actions.Actions) actions.Error!void {
         var result = told;
-        // What an interrupted agent calls a failure is what was asked of it.
+        // An interrupted agent may report the interruption as a failure.
         if (self.interrupted and result.outcome.tag == c.AETHEEL_BACKEND_TYPES_OUTCOME_FAILED) {
             c.aetheel_backend_types_outcome_free(&result.outcome);
             result.outcome = .{ .tag = @intCast(c.AETHEEL_BACKEND_TYPES_OUTCOME_INTERRUPTED) };
@@ -137,7 +137,7 @@ fn withoutResult(arena: std.mem.Allocator, exited: *const c.aetheel_backend_type
     const said = try summary(arena, actions.borrowed(exited.stderr_tail));
     const signal: ?u32 = switch (exited.how.tag) {
         c.AETHEEL_BACKEND_TYPES_EXIT_SIGNAL => exited.how.val.signal,
-        // Shells and agents tell a signal they died of as 128 and its number.
+        // Shells and agents report a fatal signal as the exit code 128 plus its number.
         c.AETHEEL_BACKEND_TYPES_EXIT_CODE => switch (exited.how.val.code) {
             0 => null,
             129...159 => |code| code - 128,
@@ -152,7 +152,7 @@ fn withoutResult(arena: std.mem.Allocator, exited: *const c.aetheel_backend_type
     return lost(arena, c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_PROTOCOL, "the agent ended without a result", said);
 }
 
-/// What the end of stderr says: its last five lines with something in them, at most 1 KiB.
+/// Returns the last five non-empty lines of stderr, at most 1 KiB.
 fn summary(arena: std.mem.Allocator, tail: []const u8) actions.Error![]const u8 {
     var lines: std.ArrayList([]const u8) = .empty;
     var all = std.mem.splitScalar(u8, tail, '\n');
@@ -181,12 +181,12 @@ export fn exports_aetheel_backend_backend_handle(
         var arena: std.heap.ArenaAllocator = .init(actions.gpa);
         defer arena.deinit();
         link.take(arena.allocator(), &input.input, &out) catch {
-            // There is none left for better words.
+            // No memory is left for a better message.
             err.* = actions.copied("out of memory") catch .{};
             return false;
         };
     }
-    // The bindings free by the pointer: that the list has more room does not matter.
+    // The bindings free the list by its pointer, so its capacity does not matter.
     ret.* = actions.given(c.exports_aetheel_backend_backend_list_action_t, out.list.items);
     return true;
 }
@@ -199,7 +199,7 @@ export fn exports_aetheel_backend_backend_save(ret: *actions.String) bool {
 export fn exports_aetheel_backend_backend_load(state: *actions.String, saved_by: *actions.String, err: *actions.String) bool {
     defer c.agent_backend_string_free(state);
     defer c.agent_backend_string_free(saved_by);
-    const words = "this backend takes over no state, not even from version {s}";
+    const words = "this backend saves no state and cannot load that of version {s}";
     err.* = actions.printed(words, .{actions.borrowed(saved_by.*)}) catch .{};
     return false;
 }

@@ -1,4 +1,4 @@
-//! Why Gemini CLI failed, from what it says in a result or on stderr.
+//! Classifies failures of Gemini CLI from its result or stderr.
 const std = @import("std");
 const actions = @import("actions.zig");
 const json = @import("json.zig");
@@ -12,13 +12,13 @@ const model_not_found = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_MODEL_NOT_FOUND;
 const bad_request = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_BAD_REQUEST;
 const other = c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_OTHER;
 
-/// Beginnings of lines on stderr that say nothing (Gemini CLI 0.61.0).
+/// Prefixes of irrelevant lines on stderr (Gemini CLI 0.61.0).
 const noise = [_][]const u8{
     "Warning: 256-color support not detected", "YOLO mode is enabled", "Ripgrep is not available", "[STARTUP]",
     "Security Warning: Skipping system",       "at ",                  "Loaded cached credentials",
 };
 
-/// Words of failures, the first of them that is said. Where the words name an HTTP status, only the first row comes before it.
+/// Phrases of failures; the first match counts. Only the first row precedes an HTTP status.
 const rows = [_]struct { kind: c_int, words: []const []const u8 }{
     .{ .kind = context_full, .words = &.{ "context window", "context length", "context limit", "prompt is too long", "token count exceeds" } },
     .{ .kind = authentication, .words = &.{ "unauthorized", "not logged in", "please sign in", "please log in", "api key", "authentication" } },
@@ -32,7 +32,7 @@ fn has(text: []const u8, words: []const u8) bool {
     return std.mem.indexOf(u8, text, words) != null;
 }
 
-/// An HTTP status among the first six words, as in `API Error: 429 slow down`.
+/// Returns the HTTP status in the first six words, as in `API Error: 429 slow down`.
 fn statusOf(text: []const u8) ?u32 {
     var words: usize = 0;
     var rest = text;
@@ -67,7 +67,7 @@ pub fn kindOf(text: []const u8) c_int {
     };
 }
 
-/// The words for people within `400 {"error":{"message":"…"}}` and the like; other text as it is.
+/// Extracts the message from texts such as `400 {"error":{"message":"…"}}`.
 fn forPeople(arena: std.mem.Allocator, text: []const u8) actions.Error![]const u8 {
     const trimmed = std.mem.trim(u8, text, &std.ascii.whitespace);
     const at = std.mem.indexOfScalar(u8, trimmed, '{') orelse return trimmed;
@@ -76,23 +76,23 @@ fn forPeople(arena: std.mem.Allocator, text: []const u8) actions.Error![]const u
     return std.mem.concat(arena, u8, &.{ trimmed[0..at], message });
 }
 
-/// The failure that a message of the model's service tells.
+/// Returns the failure for a message of the model provider.
 pub fn ofMessage(arena: std.mem.Allocator, message: []const u8) actions.Error!actions.Failure {
     const trimmed = std.mem.trim(u8, message, &std.ascii.whitespace);
     var inner = trimmed;
-    // [API Error: {"error":{"code":400,"message":"…"}}] and, for some errors, advice behind it
+    // [API Error: {"error":{"code":400,"message":"…"}}] which is followed by advice for some errors
     const opening = "[API Error: ";
     if (std.mem.startsWith(u8, trimmed, opening)) {
         inner = trimmed[opening.len..];
         if (std.mem.lastIndexOfScalar(u8, inner, ']')) |end| inner = inner[0..end];
     }
     var kind = kindOf(inner);
-    // For a 429 without a number in its words, the advice is all there is to tell it by.
+    // A 429 without a status in its message can only be recognised by the advice.
     if (kind == other and has(trimmed, "To increase your limits")) kind = rate_limited;
     return actions.failed(kind, try forPeople(arena, inner));
 }
 
-/// Why a process ended without a result, from the end of its stderr.
+/// Returns why a process ended without a result, from the end of its stderr.
 pub fn atExit(arena: std.mem.Allocator, stderr: []const u8) actions.Error!actions.Failure {
     var message: std.ArrayList(u8) = .empty;
     var lines = std.mem.splitScalar(u8, stderr, '\n');

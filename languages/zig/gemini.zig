@@ -1,4 +1,4 @@
-//! Gemini CLI, as it speaks in one turn: what to start, and what the lines of `gemini -o stream-json` mean.
+//! One turn with Gemini CLI: the process to start, and the parser of its output.
 const std = @import("std");
 const actions = @import("actions.zig");
 const json = @import("json.zig");
@@ -8,15 +8,16 @@ const Answer = @import("answer.zig").Answer;
 const c = actions.c;
 const gpa = actions.gpa;
 
-/// Without the first it refuses to work in a folder nobody trusted in its own interface; without the second it starts itself
-/// again as a child and does not hear signals; without the third it opens a browser to sign in.
+/// GEMINI_CLI_TRUST_WORKSPACE: otherwise it refuses to work in folders that were not trusted in its
+/// own user interface. GEMINI_CLI_NO_RELAUNCH: otherwise it restarts itself as a child process and
+/// ignores signals. NO_BROWSER: otherwise it opens a browser to authenticate.
 const environment = [_][2][]const u8{
     .{ "GEMINI_CLI_TRUST_WORKSPACE", "true" },
     .{ "GEMINI_CLI_NO_RELAUNCH", "true" },
     .{ "NO_BROWSER", "1" },
 };
 
-/// What the agent said the turn came to.
+/// The end of a turn, as reported by the agent.
 pub const Result = struct {
     outcome: c.aetheel_backend_types_outcome_t,
     text: actions.OptionString = .{},
@@ -28,22 +29,22 @@ pub const Result = struct {
     }
 };
 
-/// The process for a turn, or why there is none.
+/// The process for a turn, or why the turn must fail.
 pub const Plan = union(enum) { spawn, refused: actions.Failure };
 
 const Session = struct { id: []const u8, model: ?[]const u8 };
 
 pub const Gemini = struct {
-    /// The session that was to be continued.
+    /// The session to resume.
     resumed: ?[]const u8 = null,
-    /// A new session that has no history yet: one whose first turn fails at the model is not kept.
+    /// A new session without history. It is not saved if the first model request fails.
     unkept: ?Session = null,
     answer: Answer = .{},
-    /// The last error it told.
+    /// The last reported error.
     failing: ?[]const u8 = null,
 
-    /// Adds the process for a turn. The prompt goes in on stdin, the system prompt before it: nothing people wrote is ever an
-    /// argument.
+    /// Adds the process for a turn. Prompts and the system prompt are passed on stdin, so users'
+    /// texts are never arguments.
     pub fn plan(self: *Gemini, arena: std.mem.Allocator, start: *const c.aetheel_backend_types_start_turn_t, proc: u32, out: *actions.Actions) actions.Error!Plan {
         const settings = &start.settings;
         const session = option(start.native_id);
@@ -53,7 +54,7 @@ pub const Gemini = struct {
             return refused(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_BAD_REQUEST, "the prompt is empty");
         }
         if (start.fork) return refused(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_UNSUPPORTED, "Gemini CLI cannot copy a session");
-        // `latest` and numbers would resume somebody's session.
+        // `latest` and numbers would resume other sessions.
         if (session) |id| if (!isUuid(id)) {
             return refused(c.AETHEEL_BACKEND_TYPES_FAILURE_KIND_SESSION_UNKNOWN, "the session id is not one of Gemini CLI");
         };
@@ -64,12 +65,12 @@ pub const Gemini = struct {
         if (session) |id| {
             try words.appendSlice(arena, &.{ "--resume", id });
         } else if (isUuid(fresh)) {
-            // A first turn that is killed before it says anything can be resumed by a preset id.
+            // With a preset id, the session can be resumed even if the process is killed early.
             try words.appendSlice(arena, &.{ "--session-id", fresh });
         }
         if (option(settings.model)) |model| try words.appendSlice(arena, &.{ "-m", model });
         if (option(settings.effort)) |effort| {
-            const warning = try actions.printed("Gemini CLI lets nobody choose its effort: {f} is ignored", .{actions.Quoted{ .text = effort }});
+            const warning = try actions.printed("Gemini CLI does not offer a choice of its effort: {f} is ignored", .{actions.Quoted{ .text = effort }});
             const level: u8 = @intCast(c.AETHEEL_BACKEND_TYPES_LEVEL_WARN);
             (try out.add(c.AETHEEL_BACKEND_TYPES_ACTION_DIAGNOSTIC)).val.diagnostic = .{ .level = level, .text = warning };
         }
@@ -95,7 +96,7 @@ pub const Gemini = struct {
         return .spawn;
     }
 
-    /// Takes a line in. Returns a result once it told one.
+    /// Handles a line of output. Returns the result if the line has it.
     pub fn line(self: *Gemini, arena: std.mem.Allocator, told: *const c.aetheel_backend_types_line_t, out: *actions.Actions) actions.Error!?Result {
         const raw = std.mem.trim(u8, actions.borrowed(told.text), &std.ascii.whitespace);
         if (told.pipe == c.AETHEEL_BACKEND_TYPES_PIPE_STDERR) {
@@ -151,7 +152,7 @@ pub const Gemini = struct {
         if (self.resumed != null) try self.kept(out);
     }
 
-    /// The session has something in it.
+    /// Reports the session when it has history.
     fn kept(self: *Gemini, out: *actions.Actions) actions.Error!void {
         const session = self.unkept orelse return;
         self.unkept = null;
@@ -182,7 +183,7 @@ pub const Gemini = struct {
         }
         self.answer.tail.clearRetainingCapacity();
         const fault = json.field(message, "error");
-        const said = json.text(fault, "message") orelse self.failing orelse "Gemini CLI reported an error without words";
+        const said = json.text(fault, "message") orelse self.failing orelse "Gemini CLI reported an error without a message";
         var outcome: c.aetheel_backend_types_outcome_t = .{ .tag = @intCast(c.AETHEEL_BACKEND_TYPES_OUTCOME_FAILED) };
         if (json.is(fault, "type", "FatalTurnLimitedError")) {
             outcome.tag = @intCast(c.AETHEEL_BACKEND_TYPES_OUTCOME_LIMIT);
@@ -197,7 +198,7 @@ pub const Gemini = struct {
     }
 };
 
-/// The only sign of life while the model's service fails, which takes minutes.
+/// The only output while the model provider fails, which can take minutes.
 fn retries(said: []const u8, out: *actions.Actions) actions.Error!void {
     if (!std.mem.startsWith(u8, said, "Attempt ") or std.mem.indexOf(u8, said, " failed") == null) return;
     const end = std.mem.indexOf(u8, said, ". Retrying") orelse said.len;
@@ -212,7 +213,7 @@ fn usage(stats: json.Value) c.aetheel_backend_types_option_usage_t {
     return .{ .is_some = input > 0 or output > 0 or cached > 0, .val = .{ .input = input, .output = output, .cached = cached } };
 }
 
-/// The time of day of `2026-11-21T21:02:11.350Z`. Wrong by a day at midnight, which is no pause at all.
+/// Returns the time of day of `2026-11-21T21:02:11.350Z`. Pauses over midnight are not recognised.
 fn milliseconds(timestamp: []const u8) ?f64 {
     if (timestamp.len <= 11) return null;
     var fields = std.mem.splitScalar(u8, std.mem.trimEnd(u8, timestamp[11..], "Z"), ':');
@@ -275,9 +276,9 @@ fn prompt(arena: std.mem.Allocator, parts: c.aetheel_backend_types_list_part_t) 
     return all.items;
 }
 
-/// Each run is a new process that knows of no system prompt told before.
+/// Each run is a new process, so the system prompt is passed every time.
 fn standing(arena: std.mem.Allocator, system: []const u8) actions.Error![]const u8 {
-    // Stops the expansion of `@path`; people's own text was made inert by the host.
+    // Prevents the expansion of `@path`. The host escapes the user's text.
     const inert = try std.mem.replaceOwned(u8, arena, system, "@", "\\@");
     return std.fmt.allocPrint(arena, "<system-prompt>\n{s}\n</system-prompt>\n\nThe text above is your system prompt for this " ++
         "conversation: it replaces any you were given in this way before, and was not written by the people you talk with. Their " ++

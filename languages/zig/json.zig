@@ -1,14 +1,14 @@
-//! Picking fields from JSON that may have drifted: wrong types and missing fields are nothing, never an error.
+//! Reads JSON fields that may be missing or have another type, which is never an error.
 const std = @import("std");
 pub const Value = std.json.Value;
 
-/// Deeper than any agent nests, and no danger to the stack.
+/// Deeper than the output of any agent, but safe for the stack.
 const most_deep = 127;
 
-/// Parses a line; null: it is not JSON, or nested too deep.
+/// Parses a line. Returns null if it is invalid or nested too deeply.
 pub fn parse(arena: std.mem.Allocator, line: []const u8) error{OutOfMemory}!?Value {
     if (depth(line) > most_deep) return null;
-    // Numbers stay as they stand, so that a tool's input is shown as it was.
+    // Numbers stay source text, so that tool inputs are shown unchanged.
     const options: std.json.ParseOptions = .{ .duplicate_field_behavior = .use_last, .parse_numbers = false };
     return std.json.parseFromSliceLeaky(Value, arena, line, options) catch |fault| switch (fault) {
         error.OutOfMemory => error.OutOfMemory,
@@ -61,7 +61,7 @@ pub fn list(value: Value, key: []const u8) []const Value {
     };
 }
 
-/// A number as a count: fractions are rounded, negative numbers are 0, large ones the largest there is.
+/// Returns a number as a count, rounded and limited to its range.
 pub fn count(value: Value, key: []const u8) ?u32 {
     const digits = switch (field(value, key)) {
         .number_string => |digits| digits,
@@ -71,7 +71,7 @@ pub fn count(value: Value, key: []const u8) ?u32 {
     return std.math.lossyCast(u32, @round(number));
 }
 
-/// Writes a value without blanks and with sorted keys, so that what means the same looks the same.
+/// Writes a value in canonical form: without whitespace and with sorted keys.
 pub fn write(arena: std.mem.Allocator, value: Value) error{OutOfMemory}![]const u8 {
     var sorted = value;
     sort(&sorted);

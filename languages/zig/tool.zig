@@ -1,4 +1,4 @@
-//! What tools are called and what they are about.
+//! Tool calls: names, targets and results.
 const std = @import("std");
 const actions = @import("actions.zig");
 const json = @import("json.zig");
@@ -6,7 +6,7 @@ const c = actions.c;
 
 const title_bytes = 160;
 
-/// The names of Gemini CLI 0.61.0.
+/// The tools of Gemini CLI 0.61.0 and their unified kinds.
 const kinds = std.StaticStringMap([]const u8).initComptime(.{
     .{ "Bash", "bash" },                     .{ "run_shell_command", "bash" },
     .{ "list_background_processes", "bash" }, .{ "read_background_output", "bash" },
@@ -19,7 +19,7 @@ const kinds = std.StaticStringMap([]const u8).initComptime(.{
     .{ "ask_user", "ask_user" },             .{ "activate_skill", "skill" },
 });
 
-/// Fields of a tool's input that say what its use is about, the first of them that is there.
+/// The input fields with the target of a tool use. The first existing one is used.
 const targets = std.StaticStringMap([]const []const u8).initComptime(.{
     .{ "bash", &[_][]const u8{"command"} },
     .{ "content_search", &[_][]const u8{ "pattern", "path", "dir_path" } },
@@ -42,7 +42,7 @@ fn target(input: json.Value, kind: []const u8) ?[]const u8 {
     return null;
 }
 
-/// One line for people: the first with something in it, with an ellipsis where something was left out.
+/// Returns the first non-empty line for users, with an ellipsis if it was shortened.
 fn title(said: []const u8, name: []const u8) actions.Error!actions.String {
     var first: []const u8 = "";
     var shortened = false;
@@ -59,7 +59,7 @@ fn title(said: []const u8, name: []const u8) actions.Error!actions.String {
     return actions.copied(if (short.len > 0) short else name);
 }
 
-/// Reports the use of a tool from a `tool_use` line, and the plan where it makes one.
+/// Reports the use of a tool from a `tool_use` line, and the plan if it has one.
 pub fn use(arena: std.mem.Allocator, message: json.Value, out: *actions.Actions) actions.Error!void {
     const name = json.text(message, "tool_name") orelse "";
     const kind = kindOf(name);
@@ -92,7 +92,7 @@ fn plan(todos: []const json.Value, out: *actions.Actions) actions.Error!void {
     (try out.event(c.AETHEEL_BACKEND_TYPES_EVENT_KIND_PLAN)).val.plan = actions.given(c.aetheel_backend_types_list_plan_entry_t, entries);
 }
 
-/// Reports its end from a `tool_result` line.
+/// Reports the end of a tool use from a `tool_result` line.
 pub fn result(message: json.Value, out: *actions.Actions) actions.Error!void {
     const end: c.aetheel_backend_types_tool_end_t = .{
         .id = try actions.copied(json.text(message, "tool_id") orelse ""),

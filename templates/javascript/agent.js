@@ -21,7 +21,10 @@ export function parse(raw) {
   }
 }
 
-/** Returns whether the nesting is so deep that parsing would overflow the stack, which cannot be caught. */
+/**
+ * Returns whether the nesting is so deep that parsing would overflow the stack, which cannot be
+ * caught.
+ */
 function isDeep(line) {
   // In long lines, `split` is many times faster than `indexOf`.
   const count = (letter) => line.split(letter, 130).length - 1;
@@ -50,7 +53,9 @@ function isObject(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns a value that is text, and otherwise an empty text. The host rejects unpaired surrogates. */
+/**
+ * Returns a value that is text, and otherwise an empty text. The host rejects unpaired surrogates.
+ */
 export function text(value) {
   return typeof value === "string" ? value.toWellFormed() : "";
 }

@@ -25,7 +25,10 @@ export function parse(raw: string): Said {
   }
 }
 
-/** Returns whether the nesting is so deep that parsing would overflow the stack, which cannot be caught. */
+/**
+ * Returns whether the nesting is so deep that parsing would overflow the stack, which cannot be
+ * caught.
+ */
 function isDeep(line: string): boolean {
   // In long lines, `split` is many times faster than `indexOf`.
   const count = (letter: string) => line.split(letter, 130).length - 1;
@@ -54,7 +57,9 @@ function isObject(value: unknown): value is Said {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns a value that is text, and otherwise an empty text. The host rejects unpaired surrogates. */
+/**
+ * Returns a value that is text, and otherwise an empty text. The host rejects unpaired surrogates.
+ */
 export function text(value: unknown): string {
   return typeof value === "string" ? value.toWellFormed() : "";
 }

@@ -78,7 +78,7 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
     if let Some(effort) = settings.effort {
         emit.diagnostic(
             Level::Warn,
-            format!("Gemini CLI lets nobody choose its effort: {effort:?} is ignored"),
+            format!("Gemini CLI does not offer a choice of its effort: {effort:?} is ignored"),
         );
     }
     // Each run is a new process without an earlier system prompt.

@@ -179,7 +179,7 @@ impl Gemini {
         let text = error
             .text("message")
             .or(self.error.as_deref())
-            .unwrap_or("Gemini CLI reported an error without words");
+            .unwrap_or("Gemini CLI reported an error without a message");
         let outcome = match error.text("type") {
             Some("FatalTurnLimitedError") => Outcome::Limit(text.to_owned()),
             Some("FatalAuthenticationError") => Outcome::Failed(Failure {

@@ -46,7 +46,7 @@ impl<L: Backend, O: Backend> Backend for Either<L, O> {
     fn load(&mut self, state: &str, saved_by: &str) -> Result<(), String> {
         match self {
             Self::Live(live) => live.load(state, saved_by),
-            Self::Once(_) => Err("a link that serves one turn takes over no state".to_owned()),
+            Self::Once(_) => Err("the state of a single turn cannot be loaded".to_owned()),
         }
     }
 }

@@ -213,7 +213,7 @@ impl<A: Agent> OneShot<A> {
             (Command::Query(query), _) => {
                 let why = failure(
                     FailureKind::Unsupported,
-                    "this agent runs once a turn and answers no questions beside it",
+                    "this agent runs only for a turn and does not answer queries",
                 );
                 out.push(Action::QueryAnswer(QueryAnswer {
                     query: query.query,

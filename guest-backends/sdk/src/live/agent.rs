@@ -132,7 +132,7 @@ pub trait Agent: Default + 'static {
     /// # Errors
     /// Fails if the state does not fit. The default always fails.
     fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
-        Err(format!("this backend takes over no state, not even from version {saved_by}"))
+        Err(format!("this backend saves no state and cannot load that of version {saved_by}"))
     }
 }
 
