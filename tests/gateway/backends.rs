@@ -1,4 +1,4 @@
-//! Which backend answers, how it runs, and how people see what there is.
+//! Choice of the backend, how it runs, and the list of backends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use crate::support::discord::LocalDiscord;
 use crate::support::guests::{EXITED, Wat};
 use crate::support::program::Installation;
 
-/// An installation whose `PATH` is a folder of its own, in which these programs are.
+/// An installation whose `PATH` contains these scripts, in a folder of their own.
 fn with_programs(programs: &[(&str, &str)]) -> Installation {
     let installation = Installation::new();
     let bin = installation.path("bin");
@@ -25,7 +25,7 @@ fn with_programs(programs: &[(&str, &str)]) -> Installation {
     installation.with("PATH", &path)
 }
 
-/// Puts a backend there that answers with its version; its descriptor says this too.
+/// Installs an accepted backend that answers with its version.
 fn put(installation: &Installation, name: &str, descriptor: serde_json::Value) {
     let mut wat = Wat::new(name, &format!("{name}-1"));
     wat.descriptor = descriptor;
@@ -37,7 +37,7 @@ fn versions() -> serde_json::Value {
     json!(["--version"])
 }
 
-/// `droid` needs a key, `opencode` and `aider` need nothing.
+/// Installs three backends. `droid` needs a key. `opencode` and `aider` do not.
 fn three(installation: &Installation) {
     let key = json!([{ "variable": "FACTORY_API_KEY" }]);
     let program = |name: &str| json!([{ "name": name, "version-arguments": versions() }]);
@@ -49,28 +49,28 @@ fn three(installation: &Installation) {
 const THREE: [(&str, &str); 3] =
     [("droid", "echo droid 0.2.0"), ("opencode", "echo 1.18.33"), ("aider", "echo 1.0.0")];
 
-async fn answers(installation: &Installation) -> String {
+async fn selected_backend(installation: &Installation) -> String {
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     ended
         .stdout
         .lines()
         .find_map(|line| line.strip_prefix("answers: "))
-        .expect("it says who answers")
+        .expect("the selected backend")
         .to_owned()
 }
 
 #[tokio::test]
-async fn auto_takes_droid_with_a_key_and_opencode_without_and_otherwise_whatever_works() {
+async fn auto_prefers_droid_with_a_key_then_opencode_then_any_backend_that_works() {
     let installation =
         with_programs(&THREE).with("AGENT_BACKEND", "auto").with("FACTORY_API_KEY", "fk-1");
     three(&installation);
-    assert_eq!(answers(&installation).await, "droid (auto: the first of all)");
+    assert_eq!(selected_backend(&installation).await, "droid (auto: the first of all)");
     let keyless = installation.with("FACTORY_API_KEY", "");
     let wanted = "opencode (auto: the first that can work here; not droid: no credentials found; set FACTORY_API_KEY)";
-    assert_eq!(answers(&keyless).await, wanted);
+    assert_eq!(selected_backend(&keyless).await, wanted);
     fs::remove_file(keyless.path("bin").join("opencode")).unwrap();
-    let said = answers(&keyless).await;
+    let said = selected_backend(&keyless).await;
     assert!(
         said.starts_with("aider (auto: ")
             && said.contains("not opencode: program not found: opencode"),
@@ -79,7 +79,7 @@ async fn auto_takes_droid_with_a_key_and_opencode_without_and_otherwise_whatever
 }
 
 #[tokio::test]
-async fn auto_without_anything_that_works_is_69_and_says_why_for_each() {
+async fn auto_without_a_working_backend_exits_with_69_and_a_reason_for_each() {
     let installation = with_programs(&[])
         .with("AGENT_BACKEND", "auto")
         .with("DISCORD_BOT_TOKEN", crate::support::discord::TOKEN);
@@ -129,7 +129,7 @@ async fn auto_answers_at_the_console_and_in_discord_and_its_choice_is_logged() {
 }
 
 #[tokio::test]
-async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
+async fn the_list_shows_for_each_backend_its_features_or_why_it_cannot_work() {
     let installation = with_programs(&[("able", "echo able 2.1.0 && exit 0")])
         .with("AGENT_BACKEND", "able")
         .with("ALLOWED_TOOLS", "Read");
@@ -217,10 +217,10 @@ async fn the_list_says_for_each_backend_what_it_can_do_and_why_not() {
         ended.stdout
     );
     assert!(ended.stdout.contains("\n  efforts: high\n  models: m-1\n"), "{}", ended.stdout);
-    assert!(!ended.stdout.contains('\x1b'), "no colours where there is no terminal");
+    assert!(!ended.stdout.contains('\x1b'), "no colours without a terminal");
 }
 
-/// Programs that are there and do not say their version, each with what is told of it.
+/// Programs that do not report a version, with the reported reason.
 const SILENT: [(&str, &str, &str); 4] = [
     (
         "crashes",
@@ -233,7 +233,7 @@ const SILENT: [(&str, &str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn a_program_that_does_not_answer_is_not_ready_and_everybody_says_why() {
+async fn a_program_that_does_not_answer_is_not_ready_and_all_commands_give_the_reason() {
     let mut programs: Vec<(&str, &str)> =
         SILENT.iter().map(|(name, script, _)| (*name, *script)).collect();
     programs.extend([("well", "echo well 1.0.0")]);
@@ -246,7 +246,7 @@ async fn a_program_that_does_not_answer_is_not_ready_and_everybody_says_why() {
             json!({ "programs": [{ "name": name, "version-arguments": versions() }] }),
         );
     }
-    // It is there, and may be run, and cannot be.
+    // The file exists and is executable, but is not a program.
     fs::write(installation.path("bin").join("alien"), "\x7fELF no program at all").unwrap();
     fs::set_permissions(installation.path("bin").join("alien"), fs::Permissions::from_mode(0o755))
         .unwrap();
@@ -297,8 +297,7 @@ async fn a_program_that_does_not_answer_is_not_ready_and_everybody_says_why() {
 }
 
 #[tokio::test]
-async fn a_default_backend_whose_program_takes_too_long_to_answer_is_told_of_and_the_start_goes_on()
-{
+async fn a_default_backend_whose_program_answers_too_late_is_a_warning_and_the_start_continues() {
     let installation = with_programs(&[("hangs", "exec sleep 600")])
         .with("AGENT_BACKEND", "hangs")
         .with("QUERY_TIMEOUT_MS", "1000");
@@ -319,10 +318,10 @@ async fn a_default_backend_whose_program_takes_too_long_to_answer_is_told_of_and
 }
 
 #[tokio::test]
-async fn auto_asks_the_program_that_it_takes_for_its_version_once() {
+async fn auto_asks_the_selected_program_for_its_version_once() {
     let installation = with_programs(&[])
         .with("AGENT_BACKEND", "auto")
-        // The program writes beside its folders how often it ran.
+        // The program counts its runs in a file outside of the folders that a sandbox would allow.
         .with("AGENT_SANDBOX", "off")
         .with("BACKEND_MODEL", "m-1");
     let (program, asked) = (installation.path("bin").join("counts"), installation.path("asked"));
@@ -344,7 +343,7 @@ async fn auto_asks_the_program_that_it_takes_for_its_version_once() {
         check.stdout,
         check.stderr
     );
-    // What is set for the backend that answers is meant for it.
+    // Settings for the backend apply to the one that `auto` selects.
     assert!(
         check.stdout.contains("backend `counts` does not support BACKEND_MODEL"),
         "{}",
@@ -354,7 +353,7 @@ async fn auto_asks_the_program_that_it_takes_for_its_version_once() {
 }
 
 #[tokio::test]
-async fn an_agent_that_a_key_signs_in_for_one_shot_runs_alone_runs_so_and_that_is_said() {
+async fn an_agent_with_only_a_key_for_one_shot_runs_is_run_one_shot_with_a_warning() {
     let both = json!({
         "sharing": "session", "one-shot": "offered", "features": ["resume", "own-sign-in"], "live-only": ["own-sign-in"],
         "credentials": [{ "variable": "BOTH_API_KEY" }, { "file": "~/.both/auth.json" }]
@@ -378,7 +377,7 @@ async fn an_agent_that_a_key_signs_in_for_one_shot_runs_alone_runs_so_and_that_i
     let installation = with_programs(&[("both", "echo 1.0.0")]).with("AGENT_BACKEND", "both");
     put(&installation, "both", both);
     let (run, available, _) = listed(&installation).await;
-    assert_eq!((run.as_str(), available), ("live", false), "neither key nor sign-in");
+    assert_eq!((run.as_str(), available), ("live", false), "it has neither a key nor a sign-in");
 
     let installation = installation.with("BOTH_API_KEY", "k-1");
     let (run, available, warnings) = listed(&installation).await;
@@ -396,7 +395,7 @@ async fn an_agent_that_a_key_signs_in_for_one_shot_runs_alone_runs_so_and_that_i
             .contains("warning: backend `both` runs once a turn")
     );
     assert_eq!(installation.run(&["console"], "hello\n").await.stdout, "both-1\n");
-    assert_eq!(told(&installation)["one-shot"], true);
+    assert_eq!(start_turn(&installation)["one-shot"], true);
 
     let installation = installation.with("BACKEND_RUN", "both=live");
     let (run, _, warnings) = listed(&installation).await;
@@ -411,12 +410,12 @@ async fn an_agent_that_a_key_signs_in_for_one_shot_runs_alone_runs_so_and_that_i
     assert_eq!(
         listed(&installation).await,
         ("live".to_owned(), true, "[]".to_owned()),
-        "it is signed in"
+        "it has a sign-in"
     );
 }
 
 #[tokio::test]
-async fn codex_with_a_key_alone_runs_once_a_turn() {
+async fn codex_with_only_a_key_runs_one_shot() {
     let installation =
         with_programs(&[("codex", "echo codex-cli 0.169.0")]).with("CODEX_API_KEY", "sk-1");
     fs::write(installation.backend("codex"), crate::support::built("codex.wasm")).unwrap();
@@ -435,7 +434,7 @@ async fn codex_with_a_key_alone_runs_once_a_turn() {
     );
 }
 
-/// The shipped agents, each with a variable that its makers document for signing in.
+/// The shipped agents, each with a variable that its maker documents for signing in.
 const SHIPPED: [(&str, &str); 5] = [
     ("claude", "ANTHROPIC_API_KEY"),
     ("codex", "CODEX_API_KEY"),
@@ -445,7 +444,7 @@ const SHIPPED: [(&str, &str); 5] = [
 ];
 
 #[tokio::test]
-async fn each_shipped_backend_asks_for_the_credentials_of_its_agent() {
+async fn each_shipped_backend_requires_the_credentials_of_its_agent() {
     for (name, key) in SHIPPED {
         let installation = with_programs(&[(name, "echo 1.0.0")]);
         let component = crate::support::built(&format!("{name}.wasm"));
@@ -464,7 +463,7 @@ async fn each_shipped_backend_asks_for_the_credentials_of_its_agent() {
 }
 
 #[tokio::test]
-async fn what_was_meant_for_another_backend_is_said_to_be_left_out() {
+async fn settings_for_another_backend_are_ignored_with_a_warning() {
     let installation = with_programs(&[("other", "echo 1.0.0")])
         .with("AGENT_BACKEND", "other")
         .with("BACKEND_MODEL", "m-1");
@@ -487,7 +486,7 @@ async fn what_was_meant_for_another_backend_is_said_to_be_left_out() {
 }
 
 #[tokio::test]
-async fn the_list_is_there_when_nothing_could_start() {
+async fn the_list_is_printed_when_no_backend_could_start() {
     let ended =
         Installation::new().with("AGENT_BACKEND", "clod").run(&["backend", "list"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -503,8 +502,8 @@ async fn the_list_is_there_when_nothing_could_start() {
     );
 }
 
-/// What the guest was told at the beginning of the only turn.
-fn told(installation: &Installation) -> serde_json::Value {
+/// Returns the `start-turn` input of the only turn.
+fn start_turn(installation: &Installation) -> serde_json::Value {
     let recordings = installation.recordings();
     let lines = recordings.values().flat_map(|recording| recording.lines());
     let lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -515,7 +514,7 @@ fn told(installation: &Installation) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn the_operator_decides_between_live_and_one_shot() {
+async fn the_operator_chooses_between_live_and_one_shot() {
     for (run, features, one_shot) in [
         ("", json!(["resume", "steer"]), false),
         ("demo=one-shot,both=one-shot", json!(["resume"]), true),
@@ -531,12 +530,12 @@ async fn the_operator_decides_between_live_and_one_shot() {
         assert_eq!(listing["backends"][0]["features"], features);
         let ended = installation.run(&["console"], "hello\n").await;
         assert_eq!((ended.stdout.as_str(), ended.code), ("both-1\n", 0), "{}", ended.stderr);
-        assert_eq!(told(&installation)["one-shot"], one_shot);
+        assert_eq!(start_turn(&installation)["one-shot"], one_shot);
     }
 }
 
 #[tokio::test]
-async fn a_way_to_run_that_a_backend_has_not_is_warned_about_and_ignored() {
+async fn an_unsupported_run_mode_is_ignored_with_a_warning() {
     let ended =
         Installation::new().with("BACKEND_RUN", "demo=live,nobody=live").run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -550,7 +549,7 @@ async fn a_way_to_run_that_a_backend_has_not_is_warned_about_and_ignored() {
     assert_eq!(ended.code, 78, "{}", ended.stderr);
 }
 
-/// A component for ACP agents that starts `goose acp` and reports its end.
+/// A component for ACP agents that runs `goose acp` and ends the turn when it exits.
 fn acp(installation: &Installation) -> Vec<u8> {
     let mut wat = Wat::new("acp", "acp-1");
     wat.descriptor = json!({ "sharing": "turn", "features": ["resume", "plan"], "programs": [{ "name": "acp-agent" }] });
@@ -593,7 +592,7 @@ const GOOSE: &str = "\
 ";
 
 #[tokio::test]
-async fn a_launch_profile_is_a_backend_of_its_own() {
+async fn a_launch_profile_is_a_separate_backend() {
     let goose =
         "[ \"$1\" = --version ] && echo goose 1.9.0 && exit\necho \"$GOOSE_KEY $*\" > goose.said";
     let installation =
@@ -608,29 +607,30 @@ async fn a_launch_profile_is_a_backend_of_its_own() {
         .iter()
         .map(|row| row["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["demo", "goose"], "the component alone has no agent");
+    assert_eq!(names, ["demo", "goose"], "the component without a profile is not a backend");
     let row = &listing["backends"][1];
     assert_eq!(
         (&row["component"], &row["label"], &row["agent-version"]),
         (&json!("acp"), &json!("Goose"), &json!("1.9.0"))
     );
-    assert_eq!(row["features"], json!(["resume"]), "it has modes, but none for plans");
+    assert_eq!(row["features"], json!(["resume"]), "the profile has no mode for plans");
 
     let ended = installation.run(&["console"], "hello\n").await;
     assert_eq!((ended.stdout.as_str(), ended.code), ("honk\n", 0), "{}", ended.stderr);
     let options: serde_json::Value =
-        serde_json::from_str(told(&installation)["settings"]["options"].as_str().unwrap()).unwrap();
+        serde_json::from_str(start_turn(&installation)["settings"]["options"].as_str().unwrap())
+            .unwrap();
     let wanted = json!({ "program": "goose", "arguments": ["acp", "--quiet"], "modes": { "default": "approve", "danger": "auto" } });
     assert_eq!(options, wanted);
     let said = fs::read_to_string(installation.path("workspace").join("goose.said")).unwrap();
     assert_eq!(
         said, "gk-1 acp --quiet\n",
-        "its credential reaches it, and its arguments are the profile's"
+        "the credential is passed on, and the arguments are the profile's"
     );
 }
 
 #[tokio::test]
-async fn a_profile_is_taken_up_while_the_program_runs_and_a_bad_one_is_named() {
+async fn a_profile_is_loaded_while_the_program_runs_and_an_invalid_one_is_reported() {
     let installation =
         with_programs(&[("goose", "true")]).with("GOOSE_KEY", "gk-1").with("LOG_LEVEL", "info");
     fs::write(installation.backend("acp"), acp(&installation)).unwrap();
@@ -658,7 +658,7 @@ async fn a_profile_is_taken_up_while_the_program_runs_and_a_bad_one_is_named() {
 }
 
 #[tokio::test]
-async fn a_profile_without_its_component_and_the_component_without_a_profile_are_told_apart() {
+async fn a_profile_without_component_and_a_component_without_profile_are_different_errors() {
     let installation = Installation::new().with("AGENT_BACKEND", "goose");
     fs::write(installation.path("config").join("acp.md"), GOOSE).unwrap();
     let ended = installation.run(&["check"], "").await;
@@ -671,7 +671,7 @@ async fn a_profile_without_its_component_and_the_component_without_a_profile_are
 }
 
 #[tokio::test]
-async fn a_backend_that_is_loaded_later_is_looked_at_then() {
+async fn a_backend_loaded_later_is_probed_when_it_is_loaded() {
     let installation = with_programs(&[("late", "echo late 3.2.1")]).with("LOG_LEVEL", "info");
     let mut console = installation.start(&["console"]);
     console.logs("console ready").await;
@@ -710,7 +710,7 @@ async fn a_backend_that_is_loaded_later_is_looked_at_then() {
 }
 
 #[tokio::test]
-async fn a_wrapper_stands_before_the_program() {
+async fn a_wrapper_starts_the_program() {
     let wrapper = "echo \"$@\" >> wrapped\nexec \"$@\"";
     let installation = with_programs(&[("wrapper", wrapper)]);
     let command = format!("{} --", installation.path("bin").join("wrapper").display());
@@ -726,7 +726,7 @@ async fn a_wrapper_stands_before_the_program() {
 }
 
 #[tokio::test]
-async fn a_backend_tells_whether_it_can_work_at_any_time() {
+async fn ping_reports_whether_a_backend_can_work() {
     let installation = with_programs(&[]);
     put(&installation, "missing", json!({}));
     let ended = installation.run(&["backend", "ping"], "").await;
@@ -749,13 +749,13 @@ async fn a_backend_tells_whether_it_can_work_at_any_time() {
 }
 
 #[tokio::test]
-async fn profiles_of_agents_nobody_installed_are_passed_over_in_few_words() {
+async fn profiles_of_agents_that_are_not_installed_are_summarised() {
     let installation =
         with_programs(&[("goose", "true")]).with("AGENT_BACKEND", "auto").with("GOOSE_KEY", "gk-1");
     fs::write(installation.backend("acp"), acp(&installation)).unwrap();
     let more = "## absent-a\n- command: absent-a\n## absent-b\n- command: absent-b\n";
     fs::write(installation.path("config").join("acp.md"), format!("{GOOSE}{more}")).unwrap();
-    let said = answers(&installation).await;
+    let said = selected_backend(&installation).await;
     assert!(
         said.starts_with("goose (auto: ")
             && said.ends_with("; not 2 profiles of acp.md: their programs are not installed)"),

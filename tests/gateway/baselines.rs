@@ -14,7 +14,7 @@ use crate::support::program::{Installation, Program};
 const ANSWER: &str = "Two files are in the folder.";
 const SILENT: &str = "The agent finished without an answer.";
 
-/// An installation of the backend `mini`, whose agent prints the file `said`.
+/// An installation of the backend `mini`, whose agent prints the content of the file `said`.
 fn with_mini(local: &LocalDiscord) -> Installation {
     let installation = installed(local);
     let (folder, path) = (installation.path("bin"), installation.path("bin/mini"));
@@ -41,7 +41,7 @@ fn install(installation: &Installation, component: &Wat) {
     fs::rename(new, installation.backend("mini")).unwrap();
 }
 
-/// Asks, and waits for an answer with these words.
+/// Sends a prompt and waits for an answer that contains this text.
 async fn answered(local: &LocalDiscord, prompt: &str, part: &str) {
     let question = local.mention(CHANNEL, ANN, prompt);
     let answer = |local: &LocalDiscord| {
@@ -64,7 +64,7 @@ async fn second_generation_serves(bot: &Program) {
 }
 
 #[tokio::test]
-async fn answers_that_a_component_drops_in_silence_are_reported_rolled_back_and_recovered() {
+async fn answers_that_a_component_drops_silently_are_reported_rolled_back_and_recoverable() {
     let local = LocalDiscord::start().await;
     let installation = with_mini(&local);
     // Too short for the detector of lost answers.
@@ -90,7 +90,7 @@ async fn answers_that_a_component_drops_in_silence_are_reported_rolled_back_and_
 }
 
 #[tokio::test]
-async fn text_that_was_learned_is_no_lost_answer_after_a_restart() {
+async fn text_in_the_baseline_is_not_a_lost_answer_after_a_restart() {
     const TIP: &str = r#"{"tip":{"text":"Press a key to go on."}}"#;
     let said = format!(r#"{{"said":"{ANSWER}"}}"#);
     let local = LocalDiscord::start().await;

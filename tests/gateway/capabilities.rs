@@ -1,5 +1,4 @@
-//! What a component may do is accepted by the operator before anything of it runs: with the real
-//! program.
+//! With the real program, no code of a component runs before the operator accepts its capabilities.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,8 +12,8 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER};
 use crate::support::guests::Wat;
 use crate::support::program::{Installation, Program};
 
-/// A component named like the shipped one, whose program is a script of the attacker's: it leaves a
-/// mark when it runs.
+/// Returns a component with the name of the shipped one, and a mark. Its program is a script of an
+/// attacker that writes the mark when it runs.
 fn attacker(installation: &Installation) -> (Wat, PathBuf) {
     let (bin, mark) = (installation.path("bin"), installation.path("mark"));
     fs::create_dir_all(&bin).unwrap();
@@ -30,11 +29,11 @@ fn attacker(installation: &Installation) -> (Wat, PathBuf) {
 
 fn with_path(installation: Installation) -> Installation {
     let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
-    // Agents are not confined here, so that whatever ran has left its mark.
+    // Agents are not confined here, so that any program can write the mark.
     installation.with("PATH", &path).with("AGENT_SANDBOX", "off")
 }
 
-/// Puts a component in the backend's place as an update comes.
+/// Replaces a backend's component atomically.
 fn put(installation: &Installation, name: &str, bytes: &[u8]) {
     let new = installation.backend(name).with_extension("new");
     fs::write(&new, bytes).unwrap();
@@ -48,7 +47,7 @@ async fn refused(bot: &Program, said: &str) -> String {
     line["message"].as_str().unwrap().to_owned()
 }
 
-/// Asks, and expects an answer that begins so.
+/// Sends a prompt and expects an answer that contains this text.
 async fn answers(local: &LocalDiscord, begins: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, "hello");
@@ -59,8 +58,7 @@ async fn answers(local: &LocalDiscord, begins: &str) {
 }
 
 #[tokio::test]
-async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is_then_swapped_at_once()
- {
+async fn a_patched_component_runs_nothing_until_it_is_approved_and_is_then_swapped_in() {
     let local = LocalDiscord::start().await;
     let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let (evil, mark) = attacker(&installation);
@@ -114,7 +112,7 @@ async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is
         doctor.stdout
     );
     let asked = installation.run(&["backend", "approve", "demo"], "y\n").await;
-    assert_eq!(asked.code, 1, "a pipe is no person: {}", asked.stdout);
+    assert_eq!(asked.code, 1, "without a terminal nothing is approved: {}", asked.stdout);
     assert!(
         asked.stdout.contains("demo.wasm wants to\n  start the program `mini`\n"),
         "{}",
@@ -144,7 +142,7 @@ async fn a_patched_component_runs_nothing_by_any_way_until_it_is_approved_and_is
 }
 
 #[tokio::test]
-async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_before_serves_until_then()
+async fn an_owner_can_accept_with_a_button_even_after_a_restart_while_the_previous_component_serves()
  {
     let local = LocalDiscord::start().await;
     let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
@@ -163,7 +161,8 @@ async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_befor
     bot.signal(Signal::KILL);
     bot.ended().await;
 
-    // Its only file may not serve: what was accepted does, and everybody who looks is told.
+    // Its only file may not serve. The accepted component serves instead, and all commands report
+    // that.
     for (command, said) in [
         (&["check"][..], "serves meanwhile; it will not run until you accept it"),
         (&["doctor", "--offline"], "`aetheel backend approve demo` shows all of it"),
@@ -178,7 +177,7 @@ async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_befor
     let status = local.answer_to(local.slash(CHANNEL, OWNER, "status", None)).await.content;
     assert!(status.contains("aetheel backend approve demo"), "{status}");
     let status = local.answer_to(local.slash(CHANNEL, ANN, "status", None)).await.content;
-    assert!(!status.contains("approve"), "it is for owners: {status}");
+    assert!(!status.contains("approve"), "only owners see it: {status}");
 
     local.press(notice.id, ANN, "Accept");
     let word = local.wait_for_message(OTHER, |text| text == "Only my owner may accept this.").await;
@@ -192,7 +191,7 @@ async fn an_owner_accepts_by_a_button_also_after_a_restart_and_what_served_befor
 }
 
 #[tokio::test]
-async fn a_button_accepts_what_its_message_says_and_never_what_came_later() {
+async fn a_button_accepts_only_what_its_message_lists() {
     let local = LocalDiscord::start().await;
     let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let (evil, mark) = attacker(&installation);
@@ -211,7 +210,7 @@ async fn a_button_accepts_what_its_message_says_and_never_what_came_later() {
     assert!(
         local.buttons(first.id).is_empty() && !installation.path("config/backends.md").exists()
     );
-    // More than a message can say is accepted at the terminal alone.
+    // A list too long for a message can be accepted only at the terminal.
     let flags: Vec<Value> =
         (0..40).map(|number| json!({ "name": format!("--flag-{number}") })).collect();
     let many = json!({ "programs": [{ "name": "mini", "flags": flags }, { "name": "sh" }, { "name": "bash" }] , "environment": { "pass": (0..12).map(|n| format!("V{n}")).collect::<Vec<_>>() } });
@@ -228,7 +227,7 @@ async fn a_button_accepts_what_its_message_says_and_never_what_came_later() {
 }
 
 #[tokio::test]
-async fn a_name_never_seen_starts_nothing_however_many_files_have_it() {
+async fn an_unaccepted_name_runs_nothing_whatever_number_of_files_have_it() {
     let installation = with_path(Installation::new());
     let (evil, mark) = attacker(&installation);
     for (name, version, understands) in [("a", "1.0.0", "^1"), ("b", "2.0.0", ">=1")] {
@@ -253,7 +252,7 @@ async fn a_name_never_seen_starts_nothing_however_many_files_have_it() {
         "{}",
         approved.stdout
     );
-    assert!(!mark.exists(), "approving starts nothing");
+    assert!(!mark.exists(), "approving starts no program");
     let ended = installation.run(&["console", "--backend", "mini"], "hello\n").await;
     assert_eq!((ended.stdout.as_str(), ended.code), ("2.0.0\n", 0), "{}", ended.stderr);
     let unknown = installation.run(&["backend", "approve", "nobody", "--yes"], "").await;
@@ -261,7 +260,7 @@ async fn a_name_never_seen_starts_nothing_however_many_files_have_it() {
 }
 
 #[tokio::test]
-async fn what_is_wider_is_refused_in_words_and_what_is_narrower_is_swapped_at_once() {
+async fn wider_capabilities_are_refused_with_a_reason_and_narrower_ones_are_swapped_in() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_BACKEND", "mini");
     let of = |version: &str, descriptor: Value| Wat { descriptor, ..Wat::new("mini", version) };
@@ -330,7 +329,7 @@ async fn what_is_wider_is_refused_in_words_and_what_is_narrower_is_swapped_at_on
     answers_in_time(&local, &bot, "3.0.0").await;
 }
 
-/// The next generation answers.
+/// Waits for the second generation, then expects an answer with this version.
 async fn answers_in_time(local: &LocalDiscord, bot: &Program, version: &str) {
     bot.logs_where("the second generation", |line| {
         line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
@@ -340,10 +339,10 @@ async fn answers_in_time(local: &LocalDiscord, bot: &Program, version: &str) {
 }
 
 #[tokio::test]
-async fn what_comes_by_rollback_or_install_is_asked_for_too() {
+async fn rollback_and_install_also_require_acceptance() {
     let installation = with_path(Installation::new());
     let (evil, mark) = attacker(&installation);
-    // What served before the operator said anything about it.
+    // A component that served before the operator accepted anything.
     let (old, new) =
         (evil.build(), Wat { version: "1.0.0".to_owned(), ..Wat::new("demo", "1.0.0") });
     let kept = installation.path("config/state/components/demo");

@@ -1,9 +1,9 @@
-//! The program killed at random points under load, or upgraded: every message is answered, none
-//! twice, each channel in its order.
+//! The program is killed at random points under load, or upgraded. Every message is answered
+//! exactly once, and each channel in order.
 //!
-//! `KILLS`, `EVENTS` and `CHANNELS` say how much, `UPGRADES` how many of those, `LATENCY` how many
-//! milliseconds Discord takes for a request, `SEED` repeats a run's choices (when the machine is
-//! killed in the middle of what is not repeatable). `make chaos` is the large one.
+//! Environment variables set the size: `KILLS`, `EVENTS`, `CHANNELS`, `UPGRADES` for the test of
+//! upgrades, and `LATENCY`, the milliseconds that Discord needs for a request. `SEED` repeats the
+//! random choices of a run, but not its timing. `make chaos` runs the large test.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -17,14 +17,14 @@ use super::load::{Prompts, number};
 use crate::support::discord::{ANN, CROWD};
 use crate::support::program::{Installation, Program};
 
-/// How a life ends, and what becomes of its agents.
+/// How a gateway process ends, and whether its agents survive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Killed, and its agents with it.
+    /// It is killed together with its agents.
     Killed,
-    /// Killed: no turn begins again, and nobody is asked about any.
+    /// It is killed and its agents survive. No turn runs again, and no user is asked to try again.
     Outlived,
-    /// `aetheel upgrade`: as before, and each life ends in order.
+    /// It is replaced by `aetheel upgrade`. Its agents survive, and every process ends normally.
     Upgraded,
 }
 
@@ -55,7 +55,7 @@ async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn killed_while_its_agents_go_on_it_asks_each_of_them_once() {
+async fn killed_while_its_agents_survive_it_asks_no_agent_twice() {
     again_and_again(
         Way::Outlived,
         number("KILLS", 15),
@@ -79,14 +79,14 @@ async fn upgraded_under_load_it_answers_every_message_and_asks_no_agent_twice() 
 }
 
 #[tokio::test]
-async fn killed_while_discord_takes_its_time_it_answers_every_message_once_and_in_order() {
+async fn killed_while_discord_is_slow_it_answers_every_message_once_and_in_order() {
     again_and_again(Way::Killed, 5, 60, 15, 200).await;
 }
 
 struct Run {
     prompts: Prompts,
     lives: usize,
-    /// What Discord takes for every request.
+    /// How long Discord needs for a request.
     latency: Duration,
     way: Way,
 }
@@ -101,13 +101,13 @@ impl Run {
             .with("MAX_CONCURRENT_QUERIES", "8")
             .with("DEMO_AGENT_DELAY_MS", if outlives { "60" } else { "15" })
             .with("AGENT_HOLDER", if outlives { "require" } else { "off" });
-        // What was learned of rate limits dies with the program, and the next life would run into
-        // them once each.
+        // Known rate limits are lost with the process, and the next process would exceed each of
+        // them once.
         for route in ["POST messages", "PATCH message", "guilds", "channels"] {
             self.prompts.local.faults().limit(route, 1_000, Duration::from_secs(1));
         }
         let mut program = super::serving(&installation).await;
-        // Only channels where the bot was spoken to before are caught up with.
+        // Missed messages are fetched only in channels where the bot was addressed before.
         for channel in 0..self.prompts.channels {
             self.prompts.send(CROWD + channel);
         }
@@ -117,8 +117,8 @@ impl Run {
         let mut outlived = 0;
         for number in 1..=self.lives {
             self.prompts.allowed = self.prompts.events * number / self.lives;
-            // Every other life is short: it dies while it starts or takes up what the last one
-            // left.
+            // Every second process is killed soon, while it starts or restores what the previous
+            // one left.
             let life = if number % 2 == 0 && self.way != Way::Upgraded {
                 20 + self.prompts.random.below(600)
             } else {
@@ -186,7 +186,7 @@ impl Run {
         ))
     }
 
-    /// Has a program rehearse and this one hand over, while people go on asking; the next one.
+    /// Runs `aetheel upgrade` while users keep writing. Returns the next process.
     async fn upgrade(
         &mut self,
         installation: &Installation,
@@ -194,7 +194,7 @@ impl Run {
         answered: &mut usize,
     ) -> Result<Program, String> {
         program.logs("aetheel is ready").await;
-        // Longer than a rehearsal, so that a turn runs when the program hands over.
+        // Longer than a rehearsal, so that a turn is running at the handover.
         let channel = CROWD + self.prompts.random.below(self.prompts.channels);
         self.prompts.sent.push((channel, self.prompts.local.mention(channel, ANN, "slow 8")));
         let restarted = async {
@@ -220,7 +220,7 @@ impl Run {
         ))
     }
 
-    /// Whether each prompt reached an agent once: an agent notes what it is asked.
+    /// Checks with the agents' own notes that each prompt reached an agent once.
     fn check_asked(&self, installation: &Installation, outlived: u64) -> Result<(), String> {
         let sessions = std::fs::read_dir(installation.path("workspace").join(".demo-agent"));
         let asked: usize = sessions
@@ -239,8 +239,8 @@ impl Run {
     }
 }
 
-/// Two hundred starts in a few minutes are more than Discord's budget of logins would allow: the
-/// marks are taken out, as an operator may do by hand.
+/// Removes the marks of logins, as an operator may do by hand. Two hundred starts within minutes
+/// exceed Discord's login budget.
 fn forget_logins(installation: &Installation) {
     let path = installation.path("config").join("state/discord.md");
     let Ok(text) = std::fs::read_to_string(&path) else { return };

@@ -1,4 +1,4 @@
-//! What the operator wrote for a channel, and what people choose in it.
+//! Settings of the operator for a channel, and choices of users in it.
 
 use std::fs;
 
@@ -20,8 +20,8 @@ fn with_channels(text: &str) -> Installation {
     installation.with("PROJECT_ROOTS", &roots)
 }
 
-/// What the guests were told at the beginning of their turns, in the order of the prompts.
-fn told(installation: &Installation) -> Vec<serde_json::Value> {
+/// Returns the `start-turn` inputs in the order of the prompts.
+fn start_turns(installation: &Installation) -> Vec<serde_json::Value> {
     let recordings = installation.recordings();
     let lines = recordings.values().flat_map(|recording| recording.lines());
     let lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -43,14 +43,17 @@ async fn a_channel_has_its_own_directory_and_settings() {
         "the agent worked in the project"
     );
     assert!(!installation.path("workspace/.demo-agent").exists());
-    let start = &told(&installation)[0];
+    let start = &start_turns(&installation)[0];
     assert_eq!(start["cwd"], json!(installation.path("projects/site").canonicalize().unwrap()));
     assert_eq!(start["settings"]["model"], "echo");
-    assert_eq!(start["settings"]["safety"], "edit", "never above what the operator allows for all");
+    assert_eq!(
+        start["settings"]["safety"], "edit",
+        "the general setting of the operator is the maximum"
+    );
 }
 
 #[tokio::test]
-async fn nothing_runs_in_a_directory_that_is_not_allowed_and_check_says_so() {
+async fn nothing_runs_in_a_directory_that_is_not_allowed_and_check_reports_it() {
     for directory in ["../elsewhere", "/", "missing"] {
         let installation = with_channels(&format!("## console\n- directory: `{directory}`\n"));
         let ended = installation.run(&["console"], "hello\n").await;
@@ -69,7 +72,7 @@ async fn nothing_runs_in_a_directory_that_is_not_allowed_and_check_says_so() {
 }
 
 #[tokio::test]
-async fn a_conversation_stays_where_it_was_begun() {
+async fn a_conversation_does_not_follow_its_channel_to_another_directory() {
     let installation = with_channels("");
     let channels = installation.path("config").join("channels.md");
     let ended = installation.run(&["console"], "one\n").await;
@@ -83,7 +86,7 @@ async fn a_conversation_stays_where_it_was_begun() {
 }
 
 #[tokio::test]
-async fn a_discord_channel_is_answered_by_the_backend_written_for_it() {
+async fn a_discord_channel_is_answered_by_the_backend_configured_for_it() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut other = Wat::new("other", "other-1");
@@ -101,7 +104,7 @@ async fn a_discord_channel_is_answered_by_the_backend_written_for_it() {
 }
 
 #[tokio::test]
-async fn people_choose_below_what_the_operator_allows_and_it_is_kept() {
+async fn users_choose_within_the_operators_limits_and_choices_persist() {
     let installation = Installation::new().with("PERMISSION_MODE", "acceptEdits");
     let script = "/model\n/model echo\n/safety\n/safety danger\n/safety ask\n/thinking high\n/mode plan\n/model --evil\nhello 1\n";
     let ended = installation.run(&["console"], script).await;
@@ -122,7 +125,7 @@ Safety is Ask before changes from now on.
         .await;
     assert!(ended.stdout.starts_with("Model is Echo; "), "{}", ended.stdout);
     let settings: Vec<_> =
-        told(&installation).iter().map(|start| start["settings"].clone()).collect();
+        start_turns(&installation).iter().map(|start| start["settings"].clone()).collect();
     let chosen: Vec<_> = settings
         .iter()
         .map(|set| (set["model"].as_str(), set["safety"].as_str().unwrap()))
@@ -131,7 +134,7 @@ Safety is Ask before changes from now on.
 }
 
 #[tokio::test]
-async fn levels_of_thinking_and_modes_are_those_of_the_backend() {
+async fn thinking_levels_and_modes_come_from_the_backend() {
     let installation =
         Installation::new().with("AGENT_BACKEND", "thinker").with("BACKEND_EFFORT", "Very High");
     let mut thinker = Wat::new("thinker", "thinker-1");
@@ -154,7 +157,7 @@ thinker-1
 ";
     assert_eq!((ended.stdout.as_str(), ended.code), (wanted, 1), "{}", ended.stderr);
     let settings: Vec<_> =
-        told(&installation).iter().map(|start| start["settings"].clone()).collect();
+        start_turns(&installation).iter().map(|start| start["settings"].clone()).collect();
     let chosen: Vec<_> = settings
         .iter()
         .map(|set| (set["effort"].as_str().unwrap(), set["mode"].as_str().unwrap()))

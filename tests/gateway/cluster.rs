@@ -1,5 +1,5 @@
-//! Several machines for one bot: they share its channels, one goes on with what another had, and no
-//! two speak for a channel at the same time.
+//! Several machines serve one bot. They share its channels and take over from each other, and never
+//! two write to a channel at the same time.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::support::discord::{ANN, BOT, CHANNEL, CROWD, LocalDiscord, OTHER, THR
 use crate::support::postgres::Postgres;
 use crate::support::program::{Installation, Program};
 
-/// Has `CHANNEL` served by whoever has the label.
+/// Lets only nodes with the label serve `CHANNEL`.
 const PINNED: &str = "## channel 500000000000000001\n- node: gpu\n";
 const GOES_ON: &str = "this node goes on with what another one had";
 
@@ -22,7 +22,8 @@ pub(super) fn node(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Ins
         .with("AGENT_HOLDER", "require")
         .with("CLUSTER_URL", &postgres.url())
         .with("CLUSTER_LEASE_SECONDS", "5")
-        // Dead machines do not come back in these tests, and their channels are waited for.
+        // In most of these tests dead machines do not return. Their channels are reserved for this
+        // time.
         .with("CLUSTER_TURN_LEASE_SECONDS", "5")
         .with("NODE_NAME", name);
     fs::write(
@@ -33,34 +34,34 @@ pub(super) fn node(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Ins
     node
 }
 
-/// A machine that has Discord's connection.
-pub(super) async fn hearing(installation: &Installation) -> Program {
+/// Starts a node and waits until it is connected to Discord.
+pub(super) async fn connected(installation: &Installation) -> Program {
     let program = serving(installation).await;
     program.logs("discord is ready").await;
     program
 }
 
-/// Two machines: the first one has Discord's connection, and the second one serves `CHANNEL`.
+/// Starts two nodes. The first one is connected to Discord, and the second one serves `CHANNEL`.
 pub(super) async fn two(local: &LocalDiscord, postgres: &Postgres) -> [(Installation, Program); 2] {
     let one = node(local, postgres, "one");
-    let first = hearing(&one).await;
+    let first = connected(&one).await;
     let two = node(local, postgres, "two").with("NODE_LABELS", "gpu");
     let second = serving(&two).await;
     [(one, first), (two, second)]
 }
 
-/// What agents were asked in an installation.
+/// Returns all prompts that agents of an installation got.
 fn asked_in(installation: &Installation) -> String {
     let sessions = fs::read_dir(installation.path("workspace/.demo-agent")).unwrap().flatten();
     sessions.map(|session| fs::read_to_string(session.path()).unwrap()).collect()
 }
 
-/// The node that has a channel.
+/// Returns the name of the node that has a channel.
 pub(super) fn node_of(postgres: &Postgres, channel: u64) -> String {
     postgres.ask(&format!("select node from aetheel.lane where root = 'channel:{channel}'"))
 }
 
-/// The agents that work in an installation, whoever keeps them.
+/// Returns the agents that run in an installation, also those of its holder.
 pub(super) fn agents(installation: &Installation) -> Vec<Pid> {
     let workspace = installation.path("workspace").canonicalize().unwrap();
     let works_there = |pid: &Pid| {
@@ -75,7 +76,7 @@ pub(super) fn agents(installation: &Installation) -> Vec<Pid> {
 }
 
 #[tokio::test]
-async fn machines_share_the_channels_and_each_conversation_stays_where_it_is() {
+async fn nodes_share_the_channels_and_each_conversation_stays_on_its_node() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, first), (_two, _second)] = two(&local, &postgres).await;
     let told = "select count(*) from aetheel.node where room > 0";
@@ -99,7 +100,7 @@ async fn machines_share_the_channels_and_each_conversation_stays_where_it_is() {
     };
     assert_eq!(served("one") + served("two"), 6);
     assert!(served("one") >= 2 && served("two") >= 2, "{} {}", served("one"), served("two"));
-    assert_eq!(local.logins().0, 1, "one of them is logged in");
+    assert_eq!(local.logins().0, 1, "only one of them is logged in");
     let nodes = one.run(&["nodes"], "").await.stdout;
     let lines: Vec<&str> = nodes.lines().collect();
     assert!(
@@ -119,18 +120,18 @@ async fn machines_share_the_channels_and_each_conversation_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn whatever_people_do_works_where_another_machine_hears_them() {
+async fn all_actions_of_users_work_when_another_node_is_connected_to_discord() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(_one, first), (two, second)] = two(&local, &postgres).await;
     local.mention(CHANNEL, ANN, "ask make");
     let asked = local.wait_for_message(CHANNEL, |text| text.contains("make")).await;
     assert_eq!(node_of(&postgres, CHANNEL), "two");
-    assert_eq!(agents(&two).len(), 1, "its agent runs on the second machine");
+    assert_eq!(agents(&two).len(), 1, "the agent runs on the second node");
     local.press(asked.id, ANN, "Allow once");
     local.wait_for_message(CHANNEL, |text| text.ends_with("Done, this once.")).await;
     local.mention(CHANNEL, ANN, "slow 3");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
-    // One that waits is changed, another one taken back.
+    // One waiting prompt is edited, and another one is deleted.
     let waits = local.mention(CHANNEL, ANN, "first words");
     let gone = local.mention(CHANNEL, ANN, "never mind");
     let journal =
@@ -153,7 +154,7 @@ async fn whatever_people_do_works_where_another_machine_hears_them() {
 }
 
 #[tokio::test]
-async fn another_machine_answers_what_one_left_and_its_agents_end() {
+async fn another_node_answers_the_prompts_of_a_dead_one_whose_agents_end() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, first), (two, mut second)] = two(&local, &postgres).await;
     local.mention(CHANNEL, ANN, "hello");
@@ -168,17 +169,17 @@ async fn another_machine_answers_what_one_left_and_its_agents_end() {
     second.ended().await;
 
     first.logs(GOES_ON).await;
-    assert_eq!(agents(&two), [], "its holder ended them");
+    assert_eq!(agents(&two), [], "its holder ended its agents");
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("and this")).await;
     assert!(answer.content.contains("moved to another machine"), "{}", answer.content);
-    // Nobody knows what its agent did after the machine was last heard of.
+    // The actions of its agent after the node's last renewal are unknown.
     let offer = local.wait_for_message(CHANNEL, |text| text.contains("may have used a tool")).await;
     assert!(!local.texts(CHANNEL).iter().any(|text| text.contains("There.")));
     local.press(offer.id, ANN, "Try again");
     local.wait_for_message(CHANNEL, |text| text.contains("There.")).await;
     let ends = local.texts(CHANNEL).iter().filter(|text| text.contains("There.")).count();
     assert_eq!(ends, 1, "{:?}", local.texts(CHANNEL));
-    // The second one comes back, with nothing of it.
+    // The second node returns without its former channels.
     let second = two.start(&["run"]);
     second.logs("another node took over what this one had").await;
     second.logs("aetheel is ready").await;
@@ -187,7 +188,7 @@ async fn another_machine_answers_what_one_left_and_its_agents_end() {
 }
 
 #[tokio::test]
-async fn where_the_one_that_hears_discord_dies_another_one_does() {
+async fn another_node_connects_when_the_one_connected_to_discord_dies() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(_one, mut first), (_two, second)] = two(&local, &postgres).await;
     local.mention(CHANNEL, ANN, "hello");
@@ -201,7 +202,7 @@ async fn where_the_one_that_hears_discord_dies_another_one_does() {
 }
 
 #[tokio::test]
-async fn a_channel_that_a_dead_machine_had_given_away_is_left_to_the_one_that_serves_it() {
+async fn a_takeover_leaves_alone_a_channel_that_the_dead_node_had_moved_away() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, first), (two, _second)] = two(&local, &postgres).await;
     let hello = local.mention(CHANNEL, ANN, "hello");
@@ -212,7 +213,7 @@ async fn a_channel_that_a_dead_machine_had_given_away_is_left_to_the_one_that_se
     assert_eq!(one.run(&["drain", "two", "--no-wait"], "").await.code, 0);
     let drains = "select draining from aetheel.node where name = 'two'";
     local.wait_for("the draining", |_| postgres.ask(drains).eq("t").then_some(())).await;
-    // A machine that had the channel, gave it away, and died with its notes of it.
+    // A node that had the channel, moved it away and died with its old notes about it.
     postgres.ask(&format!(
         "insert into aetheel.node (bot, name, identity, start, lease, version, labels, files, components)
          select bot, 'ghost', 'x', 7, clock_timestamp() - interval '1 s', version, labels, files, components
@@ -228,7 +229,7 @@ async fn a_channel_that_a_dead_machine_had_given_away_is_left_to_the_one_that_se
     local.mention(OTHER, ANN, "written while nobody served");
     first.logs(GOES_ON).await;
     local.wait_for_message(OTHER, |text| text.contains("You said: written while")).await;
-    // Everything of the takeover is done when the next prompt of another channel is answered.
+    // The takeover is complete when the next prompt in another channel is answered.
     local.mention(CROWD, ANN, "and after that");
     local.wait_for_message(CROWD, |text| text.contains("You said: and after that")).await;
     assert_eq!(node_of(&postgres, CHANNEL), "two");
@@ -238,7 +239,7 @@ async fn a_channel_that_a_dead_machine_had_given_away_is_left_to_the_one_that_se
 }
 
 #[tokio::test]
-async fn a_node_that_slept_too_long_says_nothing_when_it_wakes_up() {
+async fn a_node_that_was_stopped_too_long_sends_nothing_when_it_continues() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(_one, first), (two, mut second)] = two(&local, &postgres).await;
     local.mention(CHANNEL, ANN, "slow 600");
@@ -246,7 +247,7 @@ async fn a_node_that_slept_too_long_says_nothing_when_it_wakes_up() {
     assert_eq!(agents(&two).len(), 1);
     second.signal(Signal::STOP);
     first.logs(GOES_ON).await;
-    assert_eq!(agents(&two), [], "its holder ended them");
+    assert_eq!(agents(&two), [], "its holder ended its agents");
     local.wait_for_message(CHANNEL, |text| text.contains("may have used a tool")).await;
     second.signal(Signal::CONT);
     let ended = second.ended().await;
@@ -257,7 +258,7 @@ async fn a_node_that_slept_too_long_says_nothing_when_it_wakes_up() {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_drained_finishes_its_turns_and_gives_its_channels_away() {
+async fn a_drained_node_finishes_its_turns_and_moves_its_channels() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, first), (_two, second)] = two(&local, &postgres).await;
     local.mention(CHANNEL, ANN, "the colour is green");
@@ -268,7 +269,10 @@ async fn a_machine_that_is_drained_finishes_its_turns_and_gives_its_channels_awa
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     let drained = one.run(&["drain", "two"], "").await;
     assert_eq!(drained.code, 0, "{}{}", drained.stdout, drained.stderr);
-    assert!(local.texts(CHANNEL).iter().any(|text| text.ends_with("There.")), "it was finished");
+    assert!(
+        local.texts(CHANNEL).iter().any(|text| text.ends_with("There.")),
+        "the turn was finished"
+    );
     second.logs("drained: this node has no channels any more; it can be stopped").await;
     first.logs(GOES_ON).await;
     assert_eq!(node_of(&postgres, CHANNEL), "one");
@@ -276,7 +280,7 @@ async fn a_machine_that_is_drained_finishes_its_turns_and_gives_its_channels_awa
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("what was it")).await;
     assert!(answer.content.contains("moved to another machine"), "{}", answer.content);
     let told = asked_in(&one);
-    assert!(told.contains("the colour is green"), "its agent was told: {told}");
+    assert!(told.contains("the colour is green"), "its agent got the recap: {told}");
     local.mention(CHANNEL, ANN, "and now");
     let next = local.wait_for_message(CHANNEL, |text| text.contains("You said: and now")).await;
     assert!(
@@ -299,10 +303,10 @@ async fn a_machine_that_is_drained_finishes_its_turns_and_gives_its_channels_awa
 }
 
 #[tokio::test]
-async fn a_node_that_died_while_it_gave_a_channel_away_begins_without_it() {
+async fn a_node_that_died_while_it_moved_a_channel_starts_without_the_channel() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let one = node(&local, &postgres, "one");
-    let mut program = hearing(&one).await;
+    let mut program = connected(&one).await;
     for channel in [CHANNEL, OTHER, THREAD] {
         local.mention(channel, ANN, "hello");
         local.wait_for_message(channel, |text| text.contains("You said: hello")).await;
@@ -318,7 +322,8 @@ async fn a_node_that_died_while_it_gave_a_channel_away_begins_without_it() {
     local.wait_for("the last prompt", |_| waits().contains("waits behind it").then_some(())).await;
     program.signal(Signal::KILL);
     program.ended().await;
-    // What the handover says in the database, and what this node had no time to note.
+    // The state of the handover in the database, which this node had no time to apply to its own
+    // files.
     postgres.ask(&format!(
         "insert into aetheel.node (bot, name, identity, start, lease, version, labels, files, components)
          select bot, 'two', 'x', 7, clock_timestamp() + interval '1 day', version, labels, files, components
@@ -326,7 +331,7 @@ async fn a_node_that_died_while_it_gave_a_channel_away_begins_without_it() {
          update aetheel.lane set node = 'two' where root = 'channel:{CHANNEL}';"
     ));
     assert_eq!(postgres.ask("select root from aetheel.thread"), format!("channel:{CHANNEL}"));
-    // Nobody hears of it: the other node would.
+    // No node gets an event for this message. The other node would fetch it.
     local.mention(CHANNEL, ANN, "for the other node");
 
     let program = serving(&one).await;
@@ -334,7 +339,11 @@ async fn a_node_that_died_while_it_gave_a_channel_away_begins_without_it() {
     program.logs("discord is ready").await;
     local.mention(OTHER, ANN, "and you?");
     let answer = local.wait_for_message(OTHER, |text| text.contains("You said: and you?")).await;
-    assert!(answer.content.contains("message 2"), "its own go on: {}", answer.content);
+    assert!(
+        answer.content.contains("message 2"),
+        "its other conversations continue: {}",
+        answer.content
+    );
     assert_eq!((has(CHANNEL), has(THREAD)), (0, 0), "{:?}", files());
     assert_eq!(has(OTHER), 2);
     local.wait_for("the end of its agent", |_| agents(&one).is_empty().then_some(())).await;
@@ -346,14 +355,14 @@ async fn a_node_that_died_while_it_gave_a_channel_away_begins_without_it() {
 }
 
 #[tokio::test]
-async fn the_numbers_of_a_cluster_that_started_a_million_times_are_as_good_as_small_ones() {
+async fn event_numbers_after_a_million_starts_of_the_cluster_work() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let one = node(&local, &postgres, "one");
-    let mut program = hearing(&one).await;
+    let mut program = connected(&one).await;
     program.signal(Signal::INT);
     program.ended().await;
     postgres.ask("alter sequence aetheel.start restart with 1048576");
-    let _program = hearing(&one).await;
+    let _program = connected(&one).await;
     local.mention(CHANNEL, ANN, "ask make");
     let asked = local.wait_for_message(CHANNEL, |text| text.contains("make")).await;
     let number = |digit: char| digit.is_ascii_digit();
@@ -370,7 +379,7 @@ async fn the_numbers_of_a_cluster_that_started_a_million_times_are_as_good_as_sm
     let shown = local.answer_to(shown).await.content;
     assert!(shown.contains("hang") && shown.contains("behind it"), "{shown}");
     let longest = shown.split(|letter| !number(letter)).map(str::len).max();
-    assert!(longest < Some(10), "no such number is shown to people: {shown}");
+    assert!(longest < Some(10), "large numbers are not shown to users: {shown}");
     let stop = local.slash(CHANNEL, ANN, "stop", None);
     assert!(local.answer_to(stop).await.content.starts_with("Stopped"));
     local.mention(CHANNEL, ANN, "and after that");
@@ -378,7 +387,7 @@ async fn the_numbers_of_a_cluster_that_started_a_million_times_are_as_good_as_sm
 }
 
 #[tokio::test]
-async fn any_machine_takes_a_webhook_and_it_is_answered_once() {
+async fn any_node_accepts_a_webhook_and_a_repeated_one_is_answered_once() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let with_webhooks = |name| {
         let node = node(&local, &postgres, name)
@@ -410,7 +419,7 @@ async fn any_machine_takes_a_webhook_and_it_is_answered_once() {
 }
 
 #[tokio::test]
-async fn a_job_fires_once_a_tick_when_the_machine_that_has_the_clock_dies() {
+async fn a_cron_job_fires_once_per_tick_when_the_node_that_runs_the_schedule_dies() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let with_job = |name| {
         let node = node(&local, &postgres, name).with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string());
@@ -423,7 +432,7 @@ async fn a_job_fires_once_a_tick_when_the_machine_that_has_the_clock_dies() {
     let fired = |line: &serde_json::Value| line["message"] == "fired";
     first.logs_where("a tick", fired).await;
     local.wait_for_message(CHANNEL, |text| text.contains("tick tock")).await;
-    assert!(!second.log().iter().any(fired), "one of them has the clock");
+    assert!(!second.log().iter().any(fired), "only one of them runs the schedule");
     first.signal(Signal::KILL);
     first.ended().await;
     second.logs_where("a tick of the next one", fired).await;
@@ -431,7 +440,7 @@ async fn a_job_fires_once_a_tick_when_the_machine_that_has_the_clock_dies() {
     let ticks = postgres.ask(ticks);
     let (all, different) = ticks.split_once('|').unwrap();
     assert_eq!(all, different);
-    // What was fired by both was done by one.
+    // No tick was fired by both nodes.
     let tick = |log: Vec<serde_json::Value>| -> Vec<String> {
         log.iter().filter(|line| fired(line)).map(|line| line["tick"].to_string()).collect()
     };
@@ -440,7 +449,7 @@ async fn a_job_fires_once_a_tick_when_the_machine_that_has_the_clock_dies() {
 }
 
 #[tokio::test]
-async fn the_last_machine_takes_everything_back_to_serve_alone() {
+async fn the_last_node_exports_everything_to_serve_alone() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, mut first), (two, mut second)] = two(&local, &postgres).await;
     local.mention(OTHER, ANN, "hello");
@@ -454,7 +463,7 @@ async fn the_last_machine_takes_everything_back_to_serve_alone() {
     local.mention(OTHER, ANN, "slow 4");
     local.wait_for_message(OTHER, |text| text.contains("Second 1.")).await;
     let early = one.run(&["cluster", "export"], "").await;
-    assert_eq!(early.code, 73, "a gateway runs there: {}", early.stderr);
+    assert_eq!(early.code, 73, "a gateway is running: {}", early.stderr);
     first.signal(Signal::KILL);
     first.ended().await;
     let exported = one.run(&["cluster", "export"], "").await;
@@ -463,15 +472,14 @@ async fn the_last_machine_takes_everything_back_to_serve_alone() {
     let alone = one.with("CLUSTER_URL", "");
     let _program = serving(&alone).await;
     local.wait_for_message(OTHER, |text| text.ends_with("There.")).await;
-    // And back again.
     drop(two);
 }
 
 #[tokio::test]
-async fn without_its_database_a_node_leaves_and_answers_once_it_is_back() {
+async fn a_node_without_its_database_exits_and_answers_once_it_is_back() {
     let (local, mut postgres) = (LocalDiscord::start().await, Postgres::start());
     let one = node(&local, &postgres, "one");
-    let mut first = hearing(&one).await;
+    let mut first = connected(&one).await;
     local.mention(CHANNEL, ANN, "slow 5");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     postgres.kill();
@@ -488,7 +496,7 @@ async fn without_its_database_a_node_leaves_and_answers_once_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_machine_that_served_alone_brings_what_it_had_left_to_do() {
+async fn a_gateway_that_served_alone_imports_its_unfinished_turns() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let alone = installed(&local).with("AGENT_HOLDER", "require");
     let mut program = serving(&alone).await;
@@ -501,24 +509,24 @@ async fn a_machine_that_served_alone_brings_what_it_had_left_to_do() {
     let joined = alone.with("CLUSTER_URL", &postgres.url()).with("NODE_NAME", "one");
     let imported = joined.run(&["cluster", "import"], "").await;
     assert_eq!(imported.code, 0, "{}{}", imported.stdout, imported.stderr);
-    let _program = hearing(&joined).await;
+    let _program = connected(&joined).await;
     let offer = local.wait_for_message(CHANNEL, |text| text.contains("may have used a tool")).await;
     local.press(offer.id, ANN, "Try again");
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
-    assert!(!joined.path("config/state/queue.md").exists(), "nobody does it twice");
+    assert!(!joined.path("config/state/queue.md").exists(), "its turns cannot run twice");
     assert!(joined.read("state/queue-before-cluster.md").contains("slow 3"));
 }
 
 #[tokio::test]
-async fn a_machine_that_left_its_cluster_goes_on_with_the_holder_that_it_has() {
+async fn a_node_that_left_its_cluster_keeps_its_holder() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let one = node(&local, &postgres, "one");
-    let mut program = hearing(&one).await;
+    let mut program = connected(&one).await;
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     program.signal(Signal::KILL);
     program.ended().await;
-    // The holder ends it: nobody came back in time.
+    // The holder ends the agent because no gateway came back in time.
     local.wait_for("the end of its agent", |_| agents(&one).is_empty().then_some(())).await;
     let alone = one.with("CLUSTER_URL", "");
     let program = serving(&alone).await;
@@ -531,7 +539,7 @@ async fn a_machine_that_left_its_cluster_goes_on_with_the_holder_that_it_has() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_node_is_told_at_once_and_without_its_password() {
+async fn errors_in_the_settings_of_a_node_are_reported_together_and_without_its_password() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local)
         .with("CLUSTER_URL", "mysql://ann:hunter2hunter2@h/x")

@@ -1,4 +1,4 @@
-//! The database of a cluster by TLS: its server's certificate must be good.
+//! TLS connections to the database of a cluster require a valid certificate of the server.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::NamedTempFile;
@@ -8,7 +8,7 @@ use super::serving;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::postgres::Postgres;
 
-/// A certificate authority, and the file that names it.
+/// A certificate authority and its file.
 struct Authority {
     params: CertificateParams,
     key: KeyPair,
@@ -30,7 +30,7 @@ impl Authority {
         self.file.path().display().to_string()
     }
 
-    /// A server with a certificate for a name, until the end of a year.
+    /// Starts a server with a certificate for a name, valid to the end of a year.
     fn server(&self, name: &str, year: i32) -> Postgres {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -43,7 +43,7 @@ impl Authority {
 }
 
 #[tokio::test]
-async fn a_node_joins_by_tls_where_the_certificate_is_good() {
+async fn a_node_connects_by_tls_if_the_certificate_is_valid() {
     let (local, authority) = (LocalDiscord::start().await, Authority::new());
     let postgres = authority.server("127.0.0.1", 2_400);
     let node = node(&local, &postgres, "one")
@@ -59,7 +59,7 @@ async fn a_node_joins_by_tls_where_the_certificate_is_good() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_trusted_is_78_with_what_to_do() {
+async fn an_untrusted_certificate_is_78_with_a_hint() {
     let (local, authority, other) =
         (LocalDiscord::start().await, Authority::new(), Authority::new());
     let cases = [

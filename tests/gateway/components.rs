@@ -1,5 +1,5 @@
-//! Components are installed, rolled back, trusted or not, and chosen for the agent that is
-//! installed: with the real program.
+//! Components are installed, rolled back, checked for trust and selected for the installed agent,
+//! with the real program.
 
 use std::fs;
 use std::io::Cursor;
@@ -15,7 +15,7 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::guests::{EXITED, Wat};
 use crate::support::program::{Ended, Installation, Program, copy_program};
 
-/// A component of the backend `mini`, which answers with its version.
+/// Returns a component of the backend `mini`, which answers with its version.
 pub(super) fn mini(version: &str, descriptor: Value) -> Vec<u8> {
     wat(version, descriptor).build()
 }
@@ -28,7 +28,7 @@ fn wat(version: &str, descriptor: Value) -> Wat {
     Wat { descriptor: all, ..Wat::new("mini", version) }
 }
 
-/// Puts the agent `mini` with this version into the installation's own `PATH`, at one stroke.
+/// Installs the agent `mini` with this version in the installation's `PATH`, atomically.
 fn agent(installation: &Installation, version: &str) {
     let (bin, staged) = (installation.path("bin"), installation.path("staged-agent"));
     fs::create_dir_all(&bin).unwrap();
@@ -37,7 +37,7 @@ fn agent(installation: &Installation, version: &str) {
     fs::rename(staged, bin.join("mini")).unwrap();
 }
 
-/// With the agent `mini` 1.0.0, which answers by default; its backend was accepted.
+/// Adds the agent `mini` 1.0.0 as the default backend, and accepts it.
 pub(super) fn prepared(installation: Installation) -> Installation {
     agent(&installation, "1.0.0");
     wat("1.0.0", json!({})).accepted_in(&installation.path("config"));
@@ -45,7 +45,7 @@ pub(super) fn prepared(installation: Installation) -> Installation {
     installation.with("PATH", &path).with("AGENT_BACKEND", "mini")
 }
 
-/// Puts a component beside everything and returns its path.
+/// Writes a component outside of the folder of backends and returns its path.
 pub(super) fn download(installation: &Installation, name: &str, bytes: &[u8]) -> String {
     fs::write(installation.path(name), bytes).unwrap();
     installation.path(name).display().to_string()
@@ -55,7 +55,7 @@ async fn install(installation: &Installation, file: &str, further: &[&str]) -> E
     installation.run(&[&["backend", "install", file], further].concat(), "").await
 }
 
-/// Asks, and expects the next answer to be this version's.
+/// Sends a prompt and expects this version as the answer.
 pub(super) async fn answers(local: &LocalDiscord, version: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, "hello");
@@ -74,7 +74,7 @@ pub(super) async fn loaded(bot: &Program, number: u32) -> Value {
     .await
 }
 
-/// The names in the folder of backends.
+/// Returns the file names in the folder of backends, sorted.
 fn backends(installation: &Installation) -> Vec<String> {
     let files = fs::read_dir(installation.path("backends")).unwrap();
     let mut names: Vec<String> =
@@ -99,7 +99,7 @@ fn row(listing: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
+async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one() {
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local));
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
@@ -165,7 +165,7 @@ async fn what_is_installed_serves_and_what_is_rolled_back_serves_again() {
 }
 
 #[tokio::test]
-async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart() {
+async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_restart() {
     use aetheel::agent::{Action, AgentEvent, EventKind, Outcome, Text, TurnDone, Unrecognised};
 
     let local = LocalDiscord::start().await;
@@ -175,7 +175,7 @@ async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart
     for _ in 0..3 {
         answers(&local, "1.0.0").await;
     }
-    // The second version does not know what the first one read.
+    // The second version does not recognise the output that the first one could read.
     let event = |kind| Action::Event(AgentEvent { session: 1, turn: 1, kind });
     let unknown = Unrecognised { what: "telling".to_owned(), path: None, sample: "{}".to_owned() };
     let wat = Wat {
@@ -217,7 +217,7 @@ async fn a_component_that_reads_worse_is_rolled_back_by_itself_without_a_restart
 }
 
 #[tokio::test]
-async fn without_a_gateway_both_work_and_the_next_start_takes_it_up() {
+async fn install_and_rollback_work_without_a_gateway_and_the_next_start_uses_the_result() {
     let installation = prepared(Installation::new());
     let ended = install(
         &installation,
@@ -246,7 +246,7 @@ async fn without_a_gateway_both_work_and_the_next_start_takes_it_up() {
 }
 
 #[tokio::test]
-async fn of_a_profile_the_component_beneath_is_rolled_back() {
+async fn rolling_back_a_profile_rolls_back_its_component() {
     let installation = prepared(Installation::new()).with("AGENT_BACKEND", "goose");
     copy_program(&installation.path("bin/mini"), &installation.path("bin/goose"));
     fs::write(installation.path("config/acp.md"), "## goose\n- command: goose acp\n").unwrap();
@@ -269,12 +269,12 @@ async fn of_a_profile_the_component_beneath_is_rolled_back() {
 }
 
 #[tokio::test]
-async fn the_recordings_beside_a_component_are_tried_before_it_is_installed() {
+async fn the_recordings_beside_a_component_are_tested_before_it_is_installed() {
     let installation = prepared(Installation::new());
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
     assert_eq!(installation.run(&["console"], "hello\n").await.code, 0);
     let recording = installation.recordings().into_values().next().unwrap();
-    // What the first version makes of it is what the second would have to.
+    // The expected actions come from the first version.
     let second = download(&installation, "mini-2.wasm", &mini("2.0.0", json!({})));
     let case = installation.path("mini-2.cases/hello.jsonl");
     fs::create_dir(case.parent().unwrap()).unwrap();
@@ -292,7 +292,7 @@ async fn the_recordings_beside_a_component_are_tried_before_it_is_installed() {
     );
     assert_eq!(fs::read(installation.backend("mini")).unwrap(), mini("1.0.0", json!({})));
 
-    // Those beside its place count too: it would be loaded with them.
+    // The recordings beside the installed file count too, because it would be loaded with them.
     fs::rename(installation.path("mini-2.cases"), installation.path("backends/mini.cases"))
         .unwrap();
     let refused = install(&installation, &second, &[]).await;
@@ -303,7 +303,7 @@ async fn the_recordings_beside_a_component_are_tried_before_it_is_installed() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_and_a_restart_leave_the_last_good_component_serving() {
+async fn after_a_restart_the_last_good_component_serves_instead_of_a_damaged_file() {
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local));
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
@@ -320,7 +320,7 @@ async fn a_damaged_file_and_a_restart_leave_the_last_good_component_serving() {
 }
 
 #[tokio::test]
-async fn a_recording_is_replayed_by_the_name_of_the_backend_and_its_id() {
+async fn a_recording_can_be_replayed_by_backend_name_and_id() {
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local));
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
@@ -343,7 +343,7 @@ async fn a_recording_is_replayed_by_the_name_of_the_backend_and_its_id() {
     }
 }
 
-/// A component whose agent says something and whose guest crashes when the agent exits.
+/// A component whose guest crashes when the agent exits.
 fn crashing(version: &str) -> Vec<u8> {
     let spawn = Spawn {
         proc: 1,
@@ -394,7 +394,7 @@ async fn prompts_for_a_backend_that_keeps_failing_wait_for_the_next_component() 
 }
 
 #[tokio::test]
-async fn what_cannot_be_installed_changes_nothing() {
+async fn a_failed_installation_changes_nothing() {
     let installation = prepared(Installation::new());
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
     let before = installation.everything();
@@ -445,7 +445,7 @@ async fn what_cannot_be_installed_changes_nothing() {
 }
 
 #[tokio::test]
-async fn installing_with_a_pin_makes_no_second_file_of_a_backend() {
+async fn installing_an_installed_component_with_a_pin_creates_no_second_file() {
     let installation = prepared(Installation::new()).with("BACKEND_TRUST", "pinned");
     let first = mini("1.0.0", json!({}));
     fs::write(installation.path("backends/copied.wasm"), &first).unwrap();
@@ -461,7 +461,7 @@ async fn installing_with_a_pin_makes_no_second_file_of_a_backend() {
 }
 
 #[tokio::test]
-async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
+async fn with_trust_in_pins_only_pinned_components_serve_and_installing_can_pin() {
     let local = LocalDiscord::start().await;
     let first = mini("1.0.0", json!({}));
     let installation = prepared(installed(&local)).with("BACKEND_TRUST", "pinned");
@@ -482,7 +482,8 @@ async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
     let bot = serving(&installation).await;
     answers(&local, "1.0.0").await;
 
-    // Copied there by hand, it is refused until its pin comes; nobody touches the file again.
+    // Copied there by hand, the file is refused until its pin is added. It is then loaded without
+    // another change of the file.
     let (second, third) = (mini("2.0.0", json!({})), mini("3.0.0", json!({})));
     fs::write(installation.backend("mini"), &second).unwrap();
     let refused =
@@ -530,7 +531,7 @@ async fn with_pins_only_what_is_pinned_serves_and_installing_can_pin() {
 }
 
 #[tokio::test]
-async fn with_signatures_only_what_is_signed_serves_and_the_signature_is_installed_too() {
+async fn with_trust_in_signatures_only_signed_components_serve_and_signatures_are_installed_too() {
     let keys = KeyPair::generate_unencrypted_keypair().unwrap();
     let sign = |bytes: &[u8]| {
         minisign::sign(None, &keys.sk, Cursor::new(bytes), Some("built in CI, run 7"), None)
@@ -555,7 +556,7 @@ async fn with_signatures_only_what_is_signed_serves_and_the_signature_is_install
 
     let file = download(&installation, "mini-2.wasm", &second);
     let refused = install(&installation, &file, &["--pin"]).await;
-    assert_eq!(refused.code, 1, "a pin is no signature: {}", refused.stdout);
+    assert_eq!(refused.code, 1, "a pin does not replace a signature: {}", refused.stdout);
     assert!(refused.stderr.contains("it is not signed"), "{}", refused.stderr);
     fs::write(installation.path("mini-2.wasm.minisig"), sign(&second)).unwrap();
     let ended = install(&installation, &file, &[]).await;
@@ -586,8 +587,7 @@ async fn with_signatures_only_what_is_signed_serves_and_the_signature_is_install
 }
 
 #[tokio::test]
-async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_serves_the_next_turn()
-{
+async fn a_new_agent_version_is_noticed_and_the_component_made_for_it_serves_the_next_turn() {
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     fs::write(installation.backend("mini"), mini("0.1.0", json!({ "understands": ["^1"] })))
@@ -631,7 +631,7 @@ async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_ser
         doctor.stdout
     );
 
-    // No component is made for this one: the highest goes on, with a warning.
+    // No component is made for this version. The highest one keeps serving, with a warning.
     agent(&installation, "9.0.0");
     let line = bot
         .logs_where("the doubt", |line| line["level"] == "WARN" && line["backend"] == "mini")
@@ -647,7 +647,7 @@ async fn a_new_version_of_the_agent_is_noticed_and_the_component_made_for_it_ser
 }
 
 #[tokio::test]
-async fn compiled_code_that_others_could_have_put_there_stops_the_start() {
+async fn compiled_code_that_other_users_can_write_stops_the_start() {
     let installation = Installation::new();
     let cache = installation.path("cache");
     fs::create_dir(&cache).unwrap();

@@ -9,7 +9,7 @@ const CONSOLE: &[&str] = &["console", "--backend", "demo"];
 #[tokio::test]
 async fn prompts_are_answered_line_by_line_and_nothing_else_is_printed() {
     let script = "/stop\nhello\n\n/backend\nhistory\n/reset\nhistory\n /stop\nlong 51";
-    // The backend of the command line wins over the configured one.
+    // The backend of the command line is preferred to the configured one.
     let ended = Installation::new().with("AGENT_BACKEND", "claude").run(CONSOLE, script).await;
     let expected = "\
 nothing is running
@@ -32,7 +32,7 @@ This is message 2 of our conversation.
 }
 
 #[tokio::test]
-async fn a_prompt_that_fails_and_a_command_that_is_none_make_the_exit_code_one() {
+async fn failing_prompts_and_unknown_commands_make_the_exit_code_one() {
     let ended = Installation::new().run(CONSOLE, "fail rate-limited\nhello\n").await;
     let expected = "I begin, and then \n✗ The agent's service is limiting requests. Please try again later.\n  failed on request: rate-limited\n\
          You said: hello\n\nThis is message 2 of our conversation.\n";
@@ -45,18 +45,18 @@ async fn a_prompt_that_fails_and_a_command_that_is_none_make_the_exit_code_one()
 }
 
 #[tokio::test]
-async fn a_script_stops_the_answer_that_is_being_given_and_goes_on() {
+async fn a_script_can_stop_the_current_answer_and_continues() {
     let installation = Installation::new().with("STOP_GRACE_MS", "200");
     let ended = installation.run(CONSOLE, "hang\n/stop\nhello\n").await;
     assert!(ended.stdout.contains("Stopped."), "{}\n{}", ended.stdout, ended.stderr);
-    assert!(ended.stdout.contains("You said: hello\n"), "what follows is read: {}", ended.stdout);
-    // Its end cannot come before the answer.
+    assert!(ended.stdout.contains("You said: hello\n"), "the next line is read: {}", ended.stdout);
+    // The end of the input does not come before the answer.
     let ended = installation.run(CONSOLE, "hang\n/stop").await;
     assert!(ended.stdout.contains("Stopped."), "{}", ended.stdout);
 }
 
 #[tokio::test]
-async fn quit_leaves_what_follows_unread() {
+async fn input_after_quit_is_not_read() {
     let ended = Installation::new().run(CONSOLE, "/quit\nhello\n").await;
     assert_eq!((ended.stdout.as_str(), ended.code), ("", 0), "{}", ended.stderr);
 }
@@ -106,7 +106,7 @@ async fn an_interrupted_script_ends_with_its_turn_and_code_one() {
 }
 
 #[tokio::test]
-async fn a_console_that_is_killed_leaves_nothing_to_the_next_one() {
+async fn a_killed_console_leaves_nothing_to_the_next_one() {
     let installation = Installation::new().with("LOG_LEVEL", "info");
     let mut console = installation.start(CONSOLE);
     console.type_in("hang\n").await;

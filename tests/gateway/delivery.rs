@@ -1,5 +1,5 @@
-//! The real program and answers that Discord does not take: delivered when it does, by whichever
-//! life of the program.
+//! Answers that Discord does not accept at first: they are delivered later, also by the next
+//! process.
 
 use rustix::process::Signal;
 
@@ -9,13 +9,13 @@ use crate::support::program::Installation;
 
 const SLOW: &str = "Second 1. Second 2. There.";
 
-/// Waits until so many answers are kept and not delivered.
+/// Waits until `count` answers are in the journal and not delivered.
 async fn kept(local: &LocalDiscord, installation: &Installation, count: usize) {
     let answered = || installation.read("state/queue.md").matches(" answered `").count() == count;
     local.wait_for("the journal", |_| answered().then_some(())).await;
 }
 
-/// A name, what keeps answers from going out, and what ends that.
+/// The name of an obstacle, and the functions that start and end it.
 type Obstacle = (&'static str, fn(&LocalDiscord), fn(&LocalDiscord));
 
 const OBSTACLES: [Obstacle; 4] = [
@@ -44,7 +44,7 @@ fn refuse(local: &LocalDiscord, fault: Fault) {
 }
 
 #[tokio::test]
-async fn whatever_held_an_answer_up_when_the_program_was_killed_the_next_life_delivers_it_once() {
+async fn after_a_kill_the_next_process_delivers_a_delayed_answer_once() {
     for (name, begins, ends) in OBSTACLES {
         let local = LocalDiscord::start().await;
         let installation = installed(&local);
@@ -65,12 +65,12 @@ async fn whatever_held_an_answer_up_when_the_program_was_killed_the_next_life_de
             (Some(question), 0),
             "{name}"
         );
-        assert_eq!(installation.recordings().len(), 1, "{name}: the agent was not asked again");
+        assert_eq!(installation.recordings().len(), 1, "{name}: the turn did not run again");
     }
 }
 
 #[tokio::test]
-async fn an_answer_finished_while_discord_was_away_goes_out_when_it_is_back_without_a_restart() {
+async fn an_answer_finished_while_discord_was_away_is_delivered_when_it_is_back() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -84,7 +84,7 @@ async fn an_answer_finished_while_discord_was_away_goes_out_when_it_is_back_with
 }
 
 #[tokio::test]
-async fn two_answers_that_wait_in_one_channel_hold_up_no_turn_and_keep_their_order_over_a_kill() {
+async fn two_undelivered_answers_in_a_channel_delay_no_turn_and_keep_their_order_over_a_kill() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut killed = serving(&installation).await;
@@ -104,11 +104,11 @@ async fn two_answers_that_wait_in_one_channel_hold_up_no_turn_and_keep_their_ord
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: second")).await;
     let texts = local.texts(CHANNEL);
     assert!(texts.len() == 3 && texts[1].starts_with("You said: first"), "{texts:?}");
-    assert_eq!(installation.recordings().len(), 3, "no agent was asked twice");
+    assert_eq!(installation.recordings().len(), 3, "no turn ran again");
 }
 
 #[tokio::test]
-async fn a_program_that_is_told_to_end_does_not_wait_for_what_cannot_be_delivered() {
+async fn shutdown_does_not_wait_for_answers_that_cannot_be_delivered() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut first = serving(&installation).await;
@@ -129,7 +129,7 @@ async fn a_program_that_is_told_to_end_does_not_wait_for_what_cannot_be_delivere
 }
 
 #[tokio::test]
-async fn an_answer_whose_channel_is_gone_ends_with_a_line_and_a_word_to_the_operator() {
+async fn an_answer_for_a_deleted_channel_is_logged_and_reported_to_the_operator() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let bot = serving(&installation).await;
@@ -149,8 +149,7 @@ async fn an_answer_whose_channel_is_gone_ends_with_a_line_and_a_word_to_the_oper
 }
 
 #[tokio::test]
-async fn who_answered_and_how_long_it_took_stands_below_an_answer_unless_the_operator_says_otherwise()
- {
+async fn the_footer_shows_the_agent_and_the_duration_unless_the_operator_disables_it() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("FOOTER", "");
     let _bot = serving(&installation).await;
@@ -165,7 +164,7 @@ async fn who_answered_and_how_long_it_took_stands_below_an_answer_unless_the_ope
 }
 
 #[tokio::test]
-async fn where_the_operator_wants_it_whoever_asked_is_pinged_when_a_long_answer_is_there() {
+async fn a_user_is_pinged_when_a_long_answer_is_ready_if_the_operator_wants_that() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     std::fs::write(
@@ -193,14 +192,14 @@ async fn where_the_operator_wants_it_whoever_asked_is_pinged_when_a_long_answer_
         .requests()
         .into_iter()
         .filter(|request| request.body.contains(&format!("\"users\":[\"{ANN}\"]")));
-    assert_eq!(sent.count(), 1, "one person, once, and in one channel");
+    assert_eq!(sent.count(), 1, "one ping in one channel");
 }
 
 #[tokio::test]
 async fn a_flood_is_answered_below_discords_limit_of_requests() {
     let local = LocalDiscord::start().await;
     local.faults().most_per_second(50);
-    // With much room for a machine that is busy with other tests.
+    // A low rate, because the machine may be busy with other tests.
     let installation =
         installed(&local).with("BUSY_POLICY", "queue").with("DISCORD_REQUESTS_PER_SECOND", "25");
     let _bot = serving(&installation).await;
@@ -220,7 +219,7 @@ async fn a_flood_is_answered_below_discords_limit_of_requests() {
 }
 
 #[tokio::test]
-async fn stop_with_fifteen_waiting_posts_one_summary_and_takes_their_numbers_back() {
+async fn stop_with_fifteen_waiting_prompts_posts_one_summary_and_removes_their_numbers() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -252,7 +251,7 @@ async fn stop_with_fifteen_waiting_posts_one_summary_and_takes_their_numbers_bac
 }
 
 #[tokio::test]
-async fn the_button_below_a_running_answer_stops_that_turn_alone() {
+async fn the_button_below_a_running_answer_stops_only_that_turn() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -267,7 +266,7 @@ async fn the_button_below_a_running_answer_stops_that_turn_alone() {
 }
 
 #[tokio::test]
-async fn after_a_kill_no_place_number_stays_on_what_was_answered_meanwhile() {
+async fn after_a_kill_queue_numbers_are_removed_from_answered_messages() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut killed = serving(&installation).await;
@@ -283,9 +282,9 @@ async fn after_a_kill_no_place_number_stays_on_what_was_answered_meanwhile() {
 }
 
 #[tokio::test]
-async fn after_a_kill_in_mid_tool_a_command_does_not_think_for_ever() {
+async fn after_a_kill_during_a_tool_a_command_does_not_show_thinking_forever() {
     let local = LocalDiscord::start().await;
-    // No holder: its agents would go on.
+    // A holder would keep the agents running.
     let installation =
         installed(&local).with("AGENT_HOLDER", "off").with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;

@@ -1,4 +1,4 @@
-//! `aetheel doctor`: what surrounds the program, with Discord and without.
+//! `aetheel doctor`, with Discord and without.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -14,14 +14,14 @@ const KEY: &str = "sk-ant-canary-0123456789abcdef";
 const SEND: u64 = 1 << 11;
 const ATTACH: u64 = 1 << 15;
 
-/// What it said, line by line.
+/// The result of a run.
 struct Told {
     ended: Ended,
     all: Value,
 }
 
 impl Told {
-    /// Level, finding and hint of a line about something.
+    /// Returns the level of the line about this subject, and its text and hint.
     fn about(&self, about: &str) -> (&str, String) {
         let lines = self.all["lines"].as_array().unwrap();
         let line = lines
@@ -32,7 +32,7 @@ impl Told {
         assert_eq!(
             line["level"] == "ok",
             hint.is_empty(),
-            "a hint stands by what is wrong: {line}"
+            "exactly the problems have a hint: {line}"
         );
         (line["level"].as_str().unwrap(), format!("{} / {hint}", line["says"].as_str().unwrap()))
     }
@@ -48,7 +48,7 @@ async fn doctor(installation: &Installation, further: &[&str]) -> Told {
 }
 
 #[tokio::test]
-async fn a_sound_installation_has_no_fault_and_is_not_changed() {
+async fn a_good_installation_has_no_fault_and_is_not_changed() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local)
         .with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string())
@@ -70,7 +70,7 @@ async fn a_sound_installation_has_no_fault_and_is_not_changed() {
     assert_eq!(told.about(&format!("channel {CHANNEL}")).0, "ok");
     assert!(told.about("message content intent").1.contains("off"), "{:#}", told.all);
     assert!(told.about("backend demo").1.contains("is valid"), "{:#}", told.all);
-    // Only questions were asked, and nothing was left behind.
+    // Only GET requests were sent, and no file was left behind.
     assert!(
         local.requests().iter().all(|request| request.method == "GET"),
         "{:?}",
@@ -94,7 +94,7 @@ async fn a_sound_installation_has_no_fault_and_is_not_changed() {
 }
 
 #[tokio::test]
-async fn what_the_bot_may_not_do_in_its_channels_is_named() {
+async fn missing_permissions_of_the_bot_in_its_channels_are_listed() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("ALLOWED_CHANNELS", &format!("{CHANNEL},{THREAD},5"));
     std::fs::create_dir(installation.path("config/state")).unwrap();
@@ -119,7 +119,7 @@ async fn what_the_bot_may_not_do_in_its_channels_is_named() {
         level == "fault" && says.contains("(has a conversation): the bot lacks Send Messages"),
         "{says}"
     );
-    // A thread has the overwrites of its channel.
+    // A thread inherits the permission overwrites of its channel.
     let (level, says) = told.about(&format!("channel {THREAD}"));
     assert!(level == "fault" && says.contains("lacks Send Messages in Threads"), "{says}");
     let (level, says) = told.about("channel 5");
@@ -127,7 +127,7 @@ async fn what_the_bot_may_not_do_in_its_channels_is_named() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_wrong_few_logins_and_intents_are_told() {
+async fn a_wrong_clock_few_remaining_logins_and_intents_are_reported() {
     let local = LocalDiscord::start().await;
     local.faults().clock_ahead(300);
     local.faults().logins_left(7);
@@ -141,8 +141,8 @@ async fn a_clock_that_is_wrong_few_logins_and_intents_are_told() {
 }
 
 #[tokio::test]
-async fn without_discord_everything_else_is_looked_at() {
-    // A port that was free a moment ago: nobody answers.
+async fn without_discord_everything_else_is_checked() {
+    // Nothing listens on this port, which was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let installation = Installation::new()
         .with("DISCORD_API_BASE", &format!("http://127.0.0.1:{port}"))
@@ -162,7 +162,7 @@ async fn without_discord_everything_else_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_refused_token_a_broken_component_and_an_open_env_file_are_told() {
+async fn a_refused_token_a_broken_component_and_a_readable_env_file_are_reported() {
     let local = LocalDiscord::start().await;
     local.faults().refuse_token(true);
     let installation = installed(&local).with("DISCORD_BOT_TOKEN", "");
@@ -183,7 +183,7 @@ async fn a_refused_token_a_broken_component_and_an_open_env_file_are_told() {
 }
 
 #[tokio::test]
-async fn a_default_backend_that_cannot_work_and_folders_that_cannot_be_made_are_faults() {
+async fn a_default_backend_that_cannot_work_and_folders_that_cannot_be_created_are_faults() {
     let installation = Installation::new()
         .with("AGENT_BACKEND", "absent")
         .with("RECORDINGS_DIR", "/proc/nothing/here");
@@ -194,7 +194,7 @@ async fn a_default_backend_that_cannot_work_and_folders_that_cannot_be_made_are_
 }
 
 #[tokio::test]
-async fn of_a_cluster_it_tells_the_database_the_names_and_what_differs_and_takes_no_part() {
+async fn in_a_cluster_it_reports_the_database_and_differing_nodes_without_joining() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let one = super::cluster::node(&local, &postgres, "one");
     let told = doctor(&one, &[]).await;
@@ -202,11 +202,15 @@ async fn of_a_cluster_it_tells_the_database_the_names_and_what_differs_and_takes
     assert_eq!(told.about("cluster clock").0, "ok");
     assert!(told.about("cluster tables").1.contains("none yet"), "{:#}", told.all);
     assert!(told.about("node one").1.contains("the name is free"), "{:#}", told.all);
-    assert_eq!(postgres.ask("select to_regclass('aetheel.form') is null"), "t", "it made nothing");
+    assert_eq!(
+        postgres.ask("select to_regclass('aetheel.form') is null"),
+        "t",
+        "it created no tables"
+    );
     assert!(!one.path("config/state/node.md").exists());
     assert!(doctor(&one, &["--offline"]).await.about("cluster").1.contains("--offline"));
 
-    let _first = super::cluster::hearing(&one).await;
+    let _first = super::cluster::connected(&one).await;
     let start = || postgres.ask("select start from aetheel.node where name = 'one'");
     let before = start();
     let told = doctor(&one, &[]).await;
@@ -219,7 +223,7 @@ async fn of_a_cluster_it_tells_the_database_the_names_and_what_differs_and_takes
     let told = doctor(&other, &[]).await;
     let (level, says) = told.about("node one");
     assert!(level == "fault" && says.contains("NODE_NAME"), "{says}");
-    // Two more nodes, as the database has them: one is gone, and left a channel.
+    // Adds another node to the database, which differs.
     postgres.ask(
         "insert into aetheel.node (bot, name, identity, start, lease, version, labels, files, components)
          select bot, 'two', 'x', 7, clock_timestamp() + interval '1 day', version, labels, 'y', 'z'
@@ -235,11 +239,11 @@ async fn of_a_cluster_it_tells_the_database_the_names_and_what_differs_and_takes
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_and_a_node_that_left_something_are_told() {
+async fn a_database_that_is_away_and_channels_of_a_dead_node_are_reported() {
     let (local, mut postgres) = (LocalDiscord::start().await, Postgres::start());
     let one = super::cluster::node(&local, &postgres, "one");
     {
-        let mut first = super::cluster::hearing(&one).await;
+        let mut first = super::cluster::connected(&one).await;
         local.mention(CHANNEL, ANN, "hello");
         local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
         first.signal(Signal::KILL);
@@ -260,7 +264,7 @@ async fn a_database_that_is_away_and_a_node_that_left_something_are_told() {
 }
 
 #[tokio::test]
-async fn a_bot_in_no_server_is_a_fault_with_the_link_that_invites_it() {
+async fn a_bot_in_no_server_is_a_fault_with_an_invite_link() {
     let local = LocalDiscord::start().await;
     let told = doctor(&installed(&local), &[]).await;
     assert_eq!(told.about("discord servers"), ("ok", "Loopback / ".to_owned()));
@@ -275,7 +279,7 @@ async fn a_bot_in_no_server_is_a_fault_with_the_link_that_invites_it() {
 }
 
 #[tokio::test]
-async fn channels_without_a_mention_need_the_intent() {
+async fn channels_without_a_mention_need_the_message_content_intent() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     std::fs::write(
@@ -295,7 +299,7 @@ async fn channels_without_a_mention_need_the_intent() {
 }
 
 #[tokio::test]
-async fn people_are_named_and_a_mistyped_id_is_a_warning() {
+async fn users_are_shown_by_name_and_a_mistyped_id_is_a_warning() {
     let local = LocalDiscord::start().await;
     let told = doctor(&installed(&local).with("ALLOWED_USERS", &ANN.to_string()), &[]).await;
     assert_eq!(told.about("ALLOWED_USERS"), ("ok", format!("ann ({ANN}) / ")));

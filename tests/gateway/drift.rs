@@ -1,4 +1,4 @@
-//! The drift monitor with the real program: an agent whose output changes while the gateway runs.
+//! The drift monitor with the real program: the output of an agent changes while the gateway runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,8 +14,8 @@ use crate::support::program::{Installation, built};
 
 const KEY: &str = "sk-ant-canary-0123456789abcdef";
 
-/// Speaks as Claude Code 2.1.197 does, and adds the lines of the file `more`; with a file `mute`
-/// its answers look otherwise.
+/// A script that prints the output of Claude Code 2.1.197 and adds the lines of the file `more`. If
+/// there is a file `mute` or `renamed`, its answers have another form.
 const CLAUDE: &str = r#"#!/bin/sh
 if [ "$1" = --version ]; then echo '2.1.197 (Claude Code)'; exit; fi
 for word in "$@"; do
@@ -49,8 +49,8 @@ cat << END
 END
 "#;
 
-/// The real backend for Claude Code, and [`CLAUDE`] in place of the program; notices go to another
-/// channel.
+/// Returns an installation of the real backend for Claude Code, with [`CLAUDE`] in place of the
+/// program. Notices go to another channel.
 fn with_claude(local: &LocalDiscord) -> Installation {
     let installation = installed(local);
     fs::write(installation.backend("claude"), built("claude")).unwrap();
@@ -70,8 +70,7 @@ fn with_claude(local: &LocalDiscord) -> Installation {
     let more = installation.path("home/more").display().to_string();
     fs::create_dir_all(installation.path("home")).unwrap();
     fs::write(installation.path("home/more"), "").unwrap();
-    // What the scripted agent says beside its own words stands outside of what a confined one
-    // reads.
+    // The sandbox must allow the agent to read the file with additional lines.
     let installation = installation
         .with("AGENT_READ", &more)
         .with("PATH", &places)
@@ -91,20 +90,20 @@ async fn answered(local: &LocalDiscord, prompt: &str) {
     local.wait_for("the answer", came).await;
 }
 
-/// Notices about drift in the operator's channel.
+/// Returns the notices about drift in the operator's channel.
 fn notices(local: &LocalDiscord) -> Vec<String> {
     local.texts(OTHER).into_iter().filter(|text| text.contains("(drift)")).collect()
 }
 
 #[tokio::test]
-async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_everywhere() {
+async fn a_new_event_is_reported_once_in_the_operators_channel_and_counted_everywhere() {
     let local = LocalDiscord::start().await;
     let installation = with_claude(&local);
     let mut bot = serving(&installation).await;
     answered(&local, "before").await;
     assert!(!installation.path("config/state/drift.md").exists(), "nothing is unknown yet");
 
-    // The agent is another one overnight.
+    // As if the agent had been updated.
     let more = format!(
         "{{\"type\":\"hologram\",\"depth\":3,\"for\":\"{KEY}\",\"said\":\"{}\"}}\n",
         "la ".repeat(100)
@@ -131,7 +130,7 @@ async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_
         (Some("WARN"), Some(recording)),
         "{line}"
     );
-    // Two seconds are promised; this machine may be busy.
+    // The promised time is 2 s, but the machine may be busy.
     let noticed: jiff::Timestamp = line["timestamp"].as_str().unwrap().parse().unwrap();
     let told_ms =
         i64::try_from((notice.id >> 22) + 1_420_070_400_000).unwrap() - noticed.as_millisecond();
@@ -154,7 +153,7 @@ async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_
     );
     assert!(!metrics.contains("hologram"), "{metrics}");
 
-    // The last count is younger than the time between two writes.
+    // The last count is saved at shutdown.
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
     let doctor = installation.run(&["doctor", "--json"], "").await;
@@ -164,7 +163,7 @@ async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_
         .unwrap()
         .iter()
         .find(|line| line["about"] == "drift of claude")
-        .expect("the doctor tells")
+        .expect("the doctor reports drift")
         .clone();
     let says = line["says"].as_str().unwrap();
     assert!(
@@ -175,7 +174,7 @@ async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_
         "{line}"
     );
 
-    // Another life knows it, and tells only of what is new.
+    // The next process knows it, and reports only new output.
     let bot = serving(&installation).await;
     answered(&local, "third").await;
     fs::write(installation.path("home/more"), "{\"type\":\"hologram\"}\n{\"type\":\"perfume\"}\n")
@@ -188,7 +187,7 @@ async fn an_event_that_is_new_is_told_in_the_operators_channel_once_and_counted_
 }
 
 #[tokio::test]
-async fn an_answer_in_an_unknown_form_is_a_failure_of_its_own() {
+async fn an_answer_in_an_unknown_form_is_a_distinct_failure() {
     let local = LocalDiscord::start().await;
     let installation = with_claude(&local);
     let bot = serving(&installation).await;
@@ -206,7 +205,7 @@ async fn an_answer_in_an_unknown_form_is_a_failure_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_fields_were_renamed_is_kept_and_announced_once_also_after_a_tool() {
+async fn an_answer_with_renamed_fields_is_saved_and_reported_once_even_after_a_tool() {
     let local = LocalDiscord::start().await;
     let installation = with_claude(&local);
     let bot = serving(&installation).await;
@@ -232,8 +231,8 @@ async fn an_answer_whose_fields_were_renamed_is_kept_and_announced_once_also_aft
     drop(bot);
 }
 
-/// A backend whose agent prints one line. It shows `answer` once the agent has exited, and reports
-/// a success in any case.
+/// Returns a backend whose agent prints one line. It shows `answer` when the agent has exited, and
+/// reports success in any case.
 pub(super) fn reader(version: &str, answer: Option<&str>) -> Wat {
     let mut wat = Wat::new("mini", version);
     let programs = json!([{ "name": "mini", "version-arguments": ["--version"] }]);
@@ -267,7 +266,7 @@ pub(super) fn reader(version: &str, answer: Option<&str>) -> Wat {
 }
 
 #[tokio::test]
-async fn a_component_that_drops_answers_without_a_report_is_rolled_back() {
+async fn a_component_that_drops_answers_silently_is_rolled_back() {
     const ANSWER: &str = "Two files are in the folder.";
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
@@ -313,7 +312,7 @@ async fn a_component_that_drops_answers_without_a_report_is_rolled_back() {
 }
 
 #[tokio::test]
-async fn the_console_tells_of_drift_when_it_happens_and_answers_stay_alone() {
+async fn the_console_reports_drift_on_stderr_and_answers_are_unchanged() {
     let local = LocalDiscord::start().await;
     let installation = with_claude(&local);
     fs::write(installation.path("home/more"), "{\"type\":\"hologram\",\"depth\":3}\n").unwrap();

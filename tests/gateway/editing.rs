@@ -1,4 +1,4 @@
-//! `aetheel console` at a terminal on which a line can be edited: what stands on its screen.
+//! `aetheel console` at a terminal with line editing: the content of its screen.
 
 use std::num::NonZeroU16;
 
@@ -11,7 +11,7 @@ const END: &str = "\x04";
 const ROWS: u16 = 60;
 const COLUMNS: u16 = 100;
 
-/// A console with a line that can be edited, its prompt drawn.
+/// Starts a console and waits for its prompt.
 async fn editing(installation: &Installation) -> Program {
     let line = format!(
         "stty rows {ROWS} cols {COLUMNS}; \"$AETHEEL\" console --backend demo; stty -a; echo gone"
@@ -21,18 +21,18 @@ async fn editing(installation: &Installation) -> Program {
     console
 }
 
-/// What a terminal shows after this.
+/// Returns the content of the screen after this output.
 fn screen(printed: &str) -> String {
     let [rows, columns] = [ROWS, COLUMNS].map(|size| NonZeroU16::new(size).unwrap());
     let mut terminal = vt100::Parser::new(rows, columns, 0);
     terminal.process(printed.as_bytes());
     let rows: Vec<String> =
         terminal.screen().contents().lines().map(|row| row.trim_end().to_owned() + "\n").collect();
-    // Blanks at the end of a row cannot be seen, except behind the mark.
+    // Blanks at the end of a row are removed, except after the prompt character.
     rows.concat().replace("\n>\n", "\n> \n")
 }
 
-/// Waits until this stands on the screen.
+/// Waits until the screen contains this text.
 async fn shows(console: &Program, text: &str) {
     shows_that(console, &format!("{text:?}"), |screen| screen.contains(text)).await;
 }
@@ -42,7 +42,7 @@ async fn shows_that(console: &Program, what: &str, right: impl Fn(&str) -> bool)
     console.prints(&format!("{what} on the screen"), found).await;
 }
 
-/// Waits for an answer: until then Ctrl-C would stop the turn.
+/// Waits until an answer is complete. Before that, Ctrl-C would stop the turn.
 async fn answers(console: &Program, text: &str) {
     shows_that(console, &format!("the answer {text:?}"), |screen| {
         screen.rfind(text).is_some_and(|at| screen[at..].contains(" out]\n"))
@@ -52,7 +52,7 @@ async fn answers(console: &Program, text: &str) {
 }
 
 #[tokio::test]
-async fn a_pasted_text_is_one_prompt_and_what_is_higher_than_the_screen_arrives_whole() {
+async fn pasted_text_is_one_prompt_and_text_longer_than_the_screen_is_complete() {
     let installation = Installation::new();
     let mut console = editing(&installation).await;
     console.type_in("\x1b[200~one\ntwo\r\nthree\x1b[201~ and more").await;
@@ -65,7 +65,7 @@ async fn a_pasted_text_is_one_prompt_and_what_is_higher_than_the_screen_arrives_
     .await;
     let long = "x".repeat(9000);
     console.type_in(&format!("\x1b[200~{long}\n{long}\x1b[201~\r")).await;
-    // Twice as it was written, twice in the answer.
+    // Twice in the echoed prompt, and twice in the answer.
     console
         .prints("the long answer", |printed| {
             (printed.matches(&format!("{long}\r\n")).count() >= 4).then_some(())
@@ -77,7 +77,7 @@ async fn a_pasted_text_is_one_prompt_and_what_is_higher_than_the_screen_arrives_
 }
 
 #[tokio::test]
-async fn a_line_is_edited_and_what_was_written_comes_back_the_next_time() {
+async fn a_line_can_be_edited_and_the_history_survives_a_restart() {
     let installation = Installation::new();
     let mut console = editing(&installation).await;
     console.type_in("ello\x01h\x05 you\r").await;
@@ -92,7 +92,7 @@ async fn a_line_is_edited_and_what_was_written_comes_back_the_next_time() {
     shows(&console, "> two\nlines\nDemo agent").await;
     console.type_in(INTERRUPT).await;
     shows(&console, "\n> \nDemo agent").await;
-    // Looked for, found, and changed.
+    // Searched in the history, found and changed.
     console.type_in("\x12ello").await;
     shows(&console, "(reverse-i-search)`ello': hello you\n").await;
     console.type_in("\x05, again\r").await;
@@ -100,18 +100,18 @@ async fn a_line_is_edited_and_what_was_written_comes_back_the_next_time() {
     console.type_in(INTERRUPT).await;
     shows(&console, "Ctrl-C again or Ctrl-D to leave\n\n> \n").await;
     console.type_in(INTERRUPT).await;
-    assert_eq!(console.ended().await.code, 0, "Ctrl-C twice leaves");
+    assert_eq!(console.ended().await.code, 0, "Ctrl-C twice exits");
     use std::os::unix::fs::PermissionsExt;
     let kept = std::fs::metadata(installation.path("config/state/console.history")).unwrap();
     assert_eq!(kept.permissions().mode() & 0o777, 0o600);
 }
 
 #[tokio::test]
-async fn an_answer_streams_above_the_line_and_ctrl_c_stops_it() {
+async fn an_answer_streams_above_the_input_line_and_ctrl_c_stops_it() {
     let installation = Installation::new();
     let mut console = editing(&installation).await;
     console.type_in("slow 600\r").await;
-    // The row that is not whole stands above the line, and the status below it.
+    // The incomplete row of the answer is above the input line, and the status is below.
     shows(&console, "> slow 600\nSecond 1.\n> \nDemo agent · answering ").await;
     console.type_in("a draft").await;
     shows(&console, "Second 1. Second 2.\n> a draft\nDemo agent · answering ").await;
@@ -127,7 +127,7 @@ async fn an_answer_streams_above_the_line_and_ctrl_c_stops_it() {
 }
 
 #[tokio::test]
-async fn a_line_of_the_log_stands_above_the_line_that_is_being_written() {
+async fn log_lines_appear_above_the_input_line() {
     let installation = Installation::new().with("LOG_LEVEL", "info").with("LOG_FORMAT", "json");
     let mut console = editing(&installation).await;
     console.type_in("slow 2\r").await;
@@ -152,14 +152,14 @@ async fn a_line_of_the_log_stands_above_the_line_that_is_being_written() {
 }
 
 #[tokio::test]
-async fn the_status_tells_who_answers_what_is_going_on_and_what_was_chosen() {
+async fn the_status_shows_the_agent_and_its_activity() {
     let installation = Installation::new().with("DEMO_AGENT_DELAY_MS", "50");
     let mut console = editing(&installation).await;
     console.type_in("tool make\r").await;
     shows(&console, "⚙ shell make\n\n> \nDemo agent · shell ").await;
     shows(&console, "\n> \nDemo agent\n").await;
     console.type_in("noise\r").await;
-    // Something the backend does not know is told when it is said.
+    // Unknown output is reported at once.
     shows(&console, "hologram").await;
     answers(&console, "There was noise.\n").await;
     console.type_in("ask make\r").await;
@@ -196,12 +196,12 @@ async fn commands_names_and_paths_are_completed() {
 }
 
 #[tokio::test]
-async fn the_terminal_is_given_back_however_the_console_ends() {
+async fn the_terminal_is_restored_however_the_console_ends() {
     for how in ["\x04", "/quit\r", "TERM"] {
         let installation = Installation::new();
         let mut console = editing(&installation).await;
         if how == "TERM" {
-            // The child of the shell.
+            // The console is a child of the shell.
             let shell = console.gateway().as_raw_nonzero();
             let children =
                 std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
@@ -212,7 +212,7 @@ async fn the_terminal_is_given_back_however_the_console_ends() {
         }
         shows(&console, "gone\n").await;
         let modes = console.stdout().rsplit("\x1b[?2004l").next().unwrap().to_owned();
-        // Without an echo it was before.
+        // `script` had already turned the echo off.
         assert!(
             ["icanon", "isig", "icrnl"]
                 .iter()
@@ -224,7 +224,7 @@ async fn the_terminal_is_given_back_however_the_console_ends() {
 }
 
 #[tokio::test]
-async fn files_go_along_by_their_paths() {
+async fn files_are_attached_by_their_paths() {
     let installation = Installation::new();
     let (one, two) = (installation.path("one.txt"), installation.path("two.txt"));
     std::fs::write(&one, "the content of one").unwrap();

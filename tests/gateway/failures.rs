@@ -1,4 +1,5 @@
-//! Agents that fail: people learn the kind and an id, the operator finds the recording by it.
+//! Failing agents: users see the kind of the failure and an id, and the operator finds the
+//! recording by the id.
 
 use serde_json::Value;
 
@@ -6,7 +7,7 @@ use super::{id_of, installed, serving};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};
 use crate::support::program::Installation;
 
-/// How a recorded turn ended.
+/// Returns how a recorded turn ended.
 async fn ending(local: &LocalDiscord, installation: &Installation, id: &str) -> String {
     local
         .wait_for("the end of the recording", |_| {
@@ -18,7 +19,7 @@ async fn ending(local: &LocalDiscord, installation: &Installation, id: &str) -> 
 }
 
 #[tokio::test]
-async fn a_failure_says_what_to_do_and_what_is_broken_has_an_id_that_names_a_recording() {
+async fn a_failure_has_a_hint_for_the_user_and_an_unexpected_one_also_the_id_of_its_recording() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -50,10 +51,10 @@ async fn a_failure_says_what_to_do_and_what_is_broken_has_an_id_that_names_a_rec
         let detail = logged["detail"].as_str().unwrap();
         assert!(
             detail.contains("as asked") || detail.contains("on request"),
-            "the operator learns more: {logged}"
+            "the log has details: {logged}"
         );
     }
-    // Nothing is broken here: people are told what to do, and nothing else.
+    // This is not a defect, so the message contains only the advice.
     local.mention(CHANNEL, ANN, "fail rate-limited");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("limiting requests")).await;
     assert_eq!(
@@ -97,7 +98,7 @@ async fn an_agent_that_ignores_signals_is_killed() {
 }
 
 #[tokio::test]
-async fn a_session_the_agent_lost_is_said_and_forgotten() {
+async fn a_session_that_the_agent_lost_is_reported_and_forgotten() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -130,7 +131,7 @@ async fn an_answer_that_discord_refuses_is_logged_with_its_channel_and_length() 
         (&"WARN".into(), &CHANNEL.into(), &length.into()),
         "{logged}"
     );
-    // The next one comes behind it.
+    // The next answer is posted after this one.
     local.mention(CHANNEL, ANN, "hello again");
     local.faults().clear();
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello again")).await;
@@ -138,7 +139,7 @@ async fn an_answer_that_discord_refuses_is_logged_with_its_channel_and_length() 
 }
 
 #[tokio::test]
-async fn a_binding_that_was_corrupted_by_hand_is_removed_said_and_replaced_by_a_new_session() {
+async fn a_binding_corrupted_by_hand_is_reported_and_replaced_by_a_new_session() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -148,7 +149,7 @@ async fn a_binding_that_was_corrupted_by_hand_is_removed_said_and_replaced_by_a_
     let written = std::fs::read_to_string(&file).unwrap();
     let id = written.split("session `").nth(1).unwrap().split('`').next().unwrap().to_owned();
 
-    // An id that no agent ever gave.
+    // An id that no agent has given.
     std::fs::write(&file, written.replace(&id, "demo-from-nowhere")).unwrap();
     local.mention(CHANNEL, ANN, "two");
     let told = local
@@ -163,7 +164,7 @@ async fn a_binding_that_was_corrupted_by_hand_is_removed_said_and_replaced_by_a_
         })
         .await;
 
-    // A line that means nothing any more.
+    // A line that cannot be parsed.
     let written = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, written.replace("session `", "session `--danger ../")).unwrap();
     local.mention(CHANNEL, ANN, "four");

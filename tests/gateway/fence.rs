@@ -1,5 +1,5 @@
-//! The sandbox with the real program: what an operator is told of it, and what a confined agent of
-//! an ordinary user cannot open.
+//! The sandbox with the real program: the reports to an operator, and the files that a confined
+//! agent of an ordinary user cannot open.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER, TOKEN};
 use crate::support::program::{Installation, built};
 
-/// Whether this kernel has what is on by default.
+/// Returns whether this kernel supports the default sandbox.
 fn has_landlock() -> bool {
     let there = Sandbox::probe(SandboxWish::Landlock);
     if let Err(why) = &there {
@@ -21,8 +21,9 @@ fn has_landlock() -> bool {
     there.is_ok()
 }
 
-/// `check`, `doctor`, the log and `/status` for an owner, with these settings.
-async fn told(wish: &str) -> [String; 4] {
+/// Returns the output of `check` and `doctor`, the log, and `/status` for an owner, with this
+/// setting.
+async fn sandbox_reports(wish: &str) -> [String; 4] {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_SANDBOX", wish);
     let check = installation.run(&["check"], "").await.stdout;
@@ -30,16 +31,16 @@ async fn told(wish: &str) -> [String; 4] {
     let bot = serving(&installation).await;
     let status = local.answer_to(local.slash(CHANNEL, OWNER, "status", None)).await.content;
     let others = local.answer_to(local.slash(CHANNEL, ANN, "status", None)).await.content;
-    assert!(!others.contains("Sandbox"), "it is for owners: {others}");
+    assert!(!others.contains("Sandbox"), "only owners see it: {others}");
     [check, doctor, bot.stderr(), status]
 }
 
 #[tokio::test]
-async fn an_operator_is_told_by_what_agents_are_confined() {
+async fn an_operator_sees_which_sandbox_confines_agents() {
     if !has_landlock() {
         return;
     }
-    let [check, doctor, log, status] = told("auto").await;
+    let [check, doctor, log, status] = sandbox_reports("auto").await;
     assert!(check.lines().any(|line| line.starts_with("sandbox: Landlock (version ")), "{check}");
     assert!(doctor.contains("Landlock (version "), "{doctor}");
     assert!(log.contains("agents are confined") && log.contains("Landlock (version "), "{log}");
@@ -47,8 +48,8 @@ async fn an_operator_is_told_by_what_agents_are_confined() {
 }
 
 #[tokio::test]
-async fn an_operator_is_told_loudly_that_agents_are_not_confined() {
-    let [check, doctor, log, status] = told("off").await;
+async fn an_operator_is_warned_that_agents_are_not_confined() {
+    let [check, doctor, log, status] = sandbox_reports("off").await;
     let loud = "agents are NOT confined (AGENT_SANDBOX=off)";
     assert!(
         check.contains("sandbox: off: agents reach everything")
@@ -61,7 +62,7 @@ async fn an_operator_is_told_loudly_that_agents_are_not_confined() {
 }
 
 #[tokio::test]
-async fn an_agent_that_the_sandbox_refuses_a_file_is_logged_with_a_hint() {
+async fn a_file_refused_by_the_sandbox_is_logged_with_a_hint() {
     if !has_landlock() {
         return;
     }
@@ -86,8 +87,7 @@ async fn an_agent_that_the_sandbox_refuses_a_file_is_logged_with_a_hint() {
     assert!(line["hint"].as_str().is_some_and(|hint| hint.contains("`AGENT_READ`")), "{line}");
 }
 
-/// Stands before the agent, inside its sandbox, and tries to open what is behind each line of
-/// `targets`.
+/// A wrapper of the agent that runs inside its sandbox and tries to open all files in `targets`.
 const THIEF: &str = r#"#!/bin/sh
 {
   echo "user $(id -u)"
@@ -105,7 +105,7 @@ exec "$@"
 "#;
 
 #[tokio::test]
-async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_no_other_project() {
+async fn a_confined_agent_of_an_ordinary_user_cannot_open_the_gateways_files_or_other_projects() {
     if !has_landlock() {
         return;
     }
@@ -162,7 +162,7 @@ async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_
     }
     let env_file = installation.path("settings.env").display().to_string();
     let program = started(&installation, &format!("--env-file {env_file}"), "").await;
-    // The other project was worked in, too, so that all of it is there.
+    // A turn in the other project creates its files.
     local.mention(OTHER, ANN, "hello");
     local.wait_for_message(OTHER, |text| text.starts_with("You said: hello")).await;
     local.mention(CHANNEL, ANN, "hello");
@@ -174,7 +174,7 @@ async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_
     }
     for target in targets {
         let target = installation.path(target);
-        assert!(target.exists(), "{} was never there to be opened", target.display());
+        assert!(target.exists(), "{} does not exist", target.display());
         for word in ["OPENED", "WROTE"] {
             assert!(
                 !loot.lines().any(|line| line == format!("{word} {}", target.display())),
@@ -185,13 +185,14 @@ async fn a_confined_agent_of_an_ordinary_user_opens_nothing_of_the_gateways_and_
     let own = installation.path(own);
     assert!(
         loot.contains(&format!("OPENED {}\nWROTE {}", own.display(), own.display())),
-        "what is its own it opens: {loot}"
+        "it can open its own file: {loot}"
     );
     assert!(!program.stderr().contains(TOKEN));
 }
 
-/// Speaks Claude Code's protocol and writes down the arguments it was started with. Asked to
-/// `attack PID`, it takes the operator's limits away and tries to end the gateway.
+/// Speaks Claude Code's protocol and prints the arguments that it was started with. The prompt
+/// `attack PID` makes it remove the permissions of the operator's limits and try to limit the
+/// gateway.
 const ATTACKER: &str = r#"#!/usr/bin/env python3
 import json, os, re, resource, sys
 if '--version' in sys.argv:
@@ -271,7 +272,10 @@ async fn an_agent_cannot_lift_the_limits_of_its_channel() {
         );
     };
     let free = arguments(OTHER, "what may you do here?").await;
-    assert!(free.contains("--dangerously-skip-permissions"), "the default is everything: {free}");
+    assert!(
+        free.contains("--dangerously-skip-permissions"),
+        "the default allows everything: {free}"
+    );
     limited(&arguments(CHANNEL, "what may you do?").await);
 
     local.mention(CHANNEL, ANN, &format!("attack {}", gateway.pid.as_raw_nonzero()));
@@ -293,7 +297,7 @@ async fn an_agent_cannot_lift_the_limits_of_its_channel() {
     gateway.ended().await;
 
     if is_root() {
-        // Somebody else's file, which the gateway's user cannot repair.
+        // A file of another user, which the gateway cannot repair.
         std::os::unix::fs::chown(&limits, Some(0), Some(0)).unwrap();
         let ended = start(&installation, "", "").ended().await;
         assert_eq!(ended.code, 78, "{}", ended.stderr);

@@ -1,11 +1,11 @@
-//! The operator's files and the agent's memory, through the real program.
+//! The operator's files and the agent's memory, with the real program.
 
 use std::fs;
 
 use crate::support::program::Installation;
 
 #[tokio::test]
-async fn every_prompt_gets_the_files_as_they_are_then_in_labelled_sections() {
+async fn every_prompt_gets_the_current_files_in_labelled_sections() {
     let installation = Installation::new().with("LOG_LEVEL", "info");
     let write =
         |name: &str, text: &str| fs::write(installation.path("config").join(name), text).unwrap();

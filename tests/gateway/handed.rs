@@ -1,10 +1,11 @@
-//! Components that an operator hands to all machines of a cluster: each takes them by its own rules.
+//! Components that an operator distributes to all nodes of a cluster. Each node applies its own
+//! rules.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::cluster::{hearing, node};
+use super::cluster::{connected, node};
 use super::components::{answers, download, loaded, mini, prepared};
 use super::serving;
 use crate::backend::digest;
@@ -12,21 +13,21 @@ use crate::support::discord::LocalDiscord;
 use crate::support::postgres::Postgres;
 use crate::support::program::{Installation, Program};
 
-/// A machine with the backend `mini` 1.0.0, which answers by default.
+/// A node with the default backend `mini` 1.0.0.
 fn machine(local: &LocalDiscord, postgres: &Postgres, name: &str) -> Installation {
     let installation = prepared(node(local, postgres, name));
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
     installation
 }
 
-/// Two machines: one hears, and the other one serves the channel.
+/// Starts two nodes. The first one is connected to Discord, and the second one serves the channel.
 async fn two(
     local: &LocalDiscord,
     postgres: &Postgres,
     with: impl FnOnce(Installation) -> Installation,
 ) -> [(Installation, Program); 2] {
     let one = machine(local, postgres, "one");
-    let first = hearing(&one).await;
+    let first = connected(&one).await;
     let two = with(machine(local, postgres, "two").with("NODE_LABELS", "gpu"));
     let second = serving(&two).await;
     answers(local, "1.0.0").await;
@@ -40,8 +41,9 @@ async fn hand_out(installation: &Installation, bytes: &[u8]) {
     assert!(ended.stdout.contains("sent to all machines"), "{}", ended.stdout);
 }
 
-/// The line of the log that says what became of one.
-async fn told(program: &Program, what: &str) -> String {
+/// Waits for a log line about a distributed component that contains this text, and returns its
+/// message.
+async fn distribution_log(program: &Program, what: &str) -> String {
     let says = |line: &Value| {
         line["message"].as_str().is_some_and(|text| {
             text.starts_with("a component for all nodes") && text.contains(what)
@@ -50,7 +52,8 @@ async fn told(program: &Program, what: &str) -> String {
     program.logs_where(what, says).await["message"].as_str().unwrap().to_owned()
 }
 
-/// What `aetheel nodes` says of the second machine, once that has reported what serves there.
+/// Checks with `aetheel nodes` that the components of the second node differ, once it has reported
+/// them.
 async fn second_differs(local: &LocalDiscord, postgres: &Postgres, one: &Installation) {
     let different = "select count(distinct components) from aetheel.node";
     local.wait_for("reports", |_| postgres.ask(different).eq("2").then_some(())).await;
@@ -60,8 +63,7 @@ async fn second_differs(local: &LocalDiscord, postgres: &Postgres, one: &Install
 }
 
 #[tokio::test]
-async fn what_is_handed_to_all_machines_answers_the_next_turn_on_each_also_on_one_that_comes_later()
-{
+async fn a_distributed_component_serves_the_next_turn_on_all_nodes_and_on_later_ones() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, first), (two, mut second)] = two(&local, &postgres, |two| two).await;
     let new = mini("2.0.0", json!({}));
@@ -69,12 +71,12 @@ async fn what_is_handed_to_all_machines_answers_the_next_turn_on_each_also_on_on
     loaded(&second, 2).await;
     answers(&local, "2.0.0").await;
     assert_eq!(fs::read(two.backend("mini")).unwrap(), new);
-    // The machine that handed it out has it.
-    told(&first, "is installed").await;
+    // The node that distributed the component also installs it.
+    distribution_log(&first, "is installed").await;
     let looked_at = "select count(*) from aetheel.node where component = 1";
     local.wait_for("both", |_| postgres.ask(looked_at).eq("2").then_some(())).await;
 
-    // What an operator puts there afterwards stays, also over a restart.
+    // A component that an operator installs afterwards stays, even after a restart.
     let own = mini("3.0.0", json!({}));
     fs::write(two.backend("mini"), &own).unwrap();
     loaded(&second, 3).await;
@@ -82,14 +84,14 @@ async fn what_is_handed_to_all_machines_answers_the_next_turn_on_each_also_on_on
     second.ended().await;
     let third = machine(&local, &postgres, "three");
     let program = serving(&third).await;
-    told(&program, "is installed").await;
+    distribution_log(&program, "is installed").await;
     assert_eq!(fs::read(third.backend("mini")).unwrap(), new);
     let _second = serving(&two).await;
     assert_eq!(fs::read(two.backend("mini")).unwrap(), own);
 }
 
 #[tokio::test]
-async fn a_machine_that_trusts_only_its_pins_stays_as_it_was_and_says_what_to_do() {
+async fn a_node_that_trusts_only_pins_keeps_its_component_and_logs_a_hint() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let first = mini("1.0.0", json!({}));
     let pinned = |two: Installation| {
@@ -108,7 +110,7 @@ async fn a_machine_that_trusts_only_its_pins_stays_as_it_was_and_says_what_to_do
     let before = files();
     let new = mini("2.0.0", json!({}));
     hand_out(&one, &new).await;
-    let says = told(&second, "is refused").await;
+    let says = distribution_log(&second, "is refused").await;
     assert!(says.contains(&digest(&new)) && says.contains("hint: "), "{says}");
     assert_eq!(fs::read(two.backend("mini")).unwrap(), first);
     assert_eq!(files(), before);
@@ -117,7 +119,7 @@ async fn a_machine_that_trusts_only_its_pins_stays_as_it_was_and_says_what_to_do
 }
 
 #[tokio::test]
-async fn one_that_wants_more_than_is_accepted_on_a_machine_waits_there_for_its_operator() {
+async fn a_component_with_more_capabilities_waits_for_the_operator_of_each_node() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, _first), (two, second)] = two(&local, &postgres, |two| two).await;
     let more = json!({ "programs": [
@@ -125,7 +127,7 @@ async fn one_that_wants_more_than_is_accepted_on_a_machine_waits_there_for_its_o
         { "name": "curl", "version-arguments": ["--version"] },
     ] });
     hand_out(&one, &mini("2.0.0", more)).await;
-    let says = told(&second, "waits for approval").await;
+    let says = distribution_log(&second, "waits for approval").await;
     assert!(says.contains("curl") && says.contains("aetheel backend approve mini"), "{says}");
     answers(&local, "1.0.0").await;
     second_differs(&local, &postgres, &one).await;
@@ -136,10 +138,10 @@ async fn one_that_wants_more_than_is_accepted_on_a_machine_waits_there_for_its_o
 }
 
 #[tokio::test]
-async fn what_others_wrote_into_the_database_is_refused_and_written_nowhere() {
+async fn forged_components_in_the_database_are_refused_and_not_written() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let one = machine(&local, &postgres, "one");
-    let first = hearing(&one).await;
+    let first = connected(&one).await;
     let bot = postgres.ask("select bot from aetheel.node");
     let new = mini("2.0.0", json!({}));
     let hex: String = new.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -154,7 +156,7 @@ async fn what_others_wrote_into_the_database_is_refused_and_written_nowhere() {
         postgres.ask(&format!(
             "select aetheel.hand_out({bot}, '{file}', '{digest}', '\\x{body}', null, 'mallory')"
         ));
-        assert!(told(&first, why).await.contains("nothing was changed"));
+        assert!(distribution_log(&first, why).await.contains("nothing was changed"));
     }
     assert_eq!(fs::read(one.backend("mini")).unwrap(), mini("1.0.0", json!({})));
     assert!(!one.path("x.wasm").exists() && !std::path::Path::new("/tmp/x.wasm").exists());
@@ -164,7 +166,7 @@ async fn what_others_wrote_into_the_database_is_refused_and_written_nowhere() {
 }
 
 #[tokio::test]
-async fn without_a_cluster_there_is_nobody_to_hand_it_to_and_nothing_is_installed() {
+async fn without_a_cluster_distribution_fails_and_installs_nothing() {
     let local = LocalDiscord::start().await;
     let alone = prepared(super::installed(&local));
     let file = download(&alone, "mini.wasm", &mini("1.0.0", json!({})));
@@ -172,7 +174,7 @@ async fn without_a_cluster_there_is_nobody_to_hand_it_to_and_nothing_is_installe
     assert_eq!(ended.code, 78, "{}", ended.stderr);
     assert!(ended.stderr.contains("--all-nodes: CLUSTER_URL is not set"), "{}", ended.stderr);
     assert!(!alone.backend("mini").exists());
-    // A database that is away does not undo what was installed here.
+    // A database that is away does not undo the local installation.
     let away = alone.with("CLUSTER_URL", "postgres://a:hunter2@127.0.0.1:1/x");
     let ended = away.run(&["backend", "install", &file, "--all-nodes"], "").await;
     assert_eq!(ended.code, 75, "{}{}", ended.stdout, ended.stderr);

@@ -1,4 +1,4 @@
-//! `aetheel health`: a gateway that lives, one that is gone, one that hangs.
+//! `aetheel health` for a running gateway, a stopped one and one that hangs.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -10,11 +10,11 @@ use super::{installed, serving};
 use crate::support::discord::LocalDiscord;
 use crate::support::program::{Ended, Installation};
 
-/// Its end, which comes in time.
+/// Runs `aetheel health` and checks that it ends in time with one line.
 async fn health(installation: &Installation) -> Ended {
     let began = Instant::now();
     let ended = installation.run(&["health"], "").await;
-    // Two seconds of its own; the machine may be busy.
+    // Its own limit is 2 s, but the machine may be busy.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}: {ended:?}", began.elapsed());
     let lines = ended.stdout.lines().chain(ended.stderr.lines()).count();
     assert_eq!(lines, 1, "one line: {ended:?}");
@@ -26,7 +26,7 @@ fn free_port() -> u16 {
 }
 
 #[tokio::test]
-async fn by_its_lock_a_gateway_is_alive_until_it_is_stopped_silent_or_gone() {
+async fn the_lock_shows_whether_a_gateway_is_alive_stopped_silent_or_gone() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let none = health(&installation).await;
@@ -58,7 +58,7 @@ async fn by_its_lock_a_gateway_is_alive_until_it_is_stopped_silent_or_gone() {
 }
 
 #[tokio::test]
-async fn with_status_pages_it_is_they_who_are_asked() {
+async fn with_status_pages_health_requests_livez() {
     let local = LocalDiscord::start().await;
     let port = free_port();
     let installation = installed(&local).with("STATUS_ADDRESS", &format!("127.0.0.1:{port}"));
@@ -67,7 +67,7 @@ async fn with_status_pages_it_is_they_who_are_asked() {
     let bot = serving(&installation).await;
     let alive = health(&installation).await;
     assert!(alive.code == 0 && alive.stdout.contains("/livez"), "{alive:?}");
-    // Its system still takes connections, and it answers none.
+    // The system still accepts connections, but the process does not answer.
     bot.signal(Signal::STOP);
     let hangs = health(&installation).await;
     assert!(hangs.code == 1 && hangs.stderr.contains("no answer within"), "{hangs:?}");
@@ -75,7 +75,7 @@ async fn with_status_pages_it_is_they_who_are_asked() {
 }
 
 #[tokio::test]
-async fn what_the_page_complains_of_is_said() {
+async fn the_reasons_on_the_page_are_printed() {
     use std::io::{Read as _, Write as _};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

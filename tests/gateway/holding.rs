@@ -1,4 +1,5 @@
-//! The gateway with a holder: found or started as the operator wishes, and left in order.
+//! The gateway with a holder, which it finds or starts depending on the setting, and ends at
+//! shutdown.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +12,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, TOKEN};
 use crate::support::program::{Installation, LIMIT};
 
-/// The holders of an installation; ended when dropped.
+/// The holders of an installation, which are ended on drop.
 struct Holders(String);
 
 impl Holders {
@@ -36,7 +37,7 @@ impl Holders {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        assert!(tokio::time::timeout(LIMIT, leaving).await.is_ok(), "a holder stays");
+        assert!(tokio::time::timeout(LIMIT, leaving).await.is_ok(), "a holder did not end");
     }
 }
 
@@ -48,7 +49,7 @@ impl Drop for Holders {
     }
 }
 
-/// Files that a process has open beside the first three, but those of its own runtime.
+/// Returns the files that a process has open, without the standard streams and its runtime's own.
 fn open_files(pid: i32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let named = entries.filter(|entry| {
@@ -65,7 +66,7 @@ fn open_files(pid: i32) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn it_starts_one_that_has_nothing_of_its_own_and_leaves_it_in_order() {
+async fn a_started_holder_inherits_nothing_and_ends_with_the_gateway() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_HOLDER", "require");
     let holders = Holders::of(&installation);
@@ -74,7 +75,7 @@ async fn it_starts_one_that_has_nothing_of_its_own_and_leaves_it_in_order() {
     local.mention(CHANNEL, ANN, "through a holder");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: through a holder")).await;
     let [holder] = holders.pids()[..] else { panic!("{:?}", holders.pids()) };
-    // Root may look.
+    // Only root and the owner can read this.
     if let Ok(environment) = fs::read(format!("/proc/{holder}/environ")) {
         let environment = String::from_utf8_lossy(&environment).into_owned();
         assert!(!environment.contains(TOKEN) && !environment.contains("CONFIG_DIR"));
@@ -87,7 +88,7 @@ async fn it_starts_one_that_has_nothing_of_its_own_and_leaves_it_in_order() {
 }
 
 #[tokio::test]
-async fn where_none_can_be_had_it_goes_on_or_refuses_as_the_operator_wishes() {
+async fn without_a_holder_the_gateway_continues_or_refuses_to_start_as_configured() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_HOLDER", "require");
     let state = installation.path("config").join("state");

@@ -1,5 +1,5 @@
-//! The gateway's own life: files made at the start, the first start's instructions, hooks at the
-//! start, around turns and at the end.
+//! Start and shutdown: files created at the start, the instructions of the first start, and hooks
+//! at the start, around turns and at the end.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::program::{Installation, Program};
 
-/// Writes a file of the configuration's folder.
+/// Writes a file of the configuration folder.
 fn operator_writes(installation: &Installation, name: &str, text: &str) {
     fs::write(installation.path("config").join(name), text).unwrap();
 }
 
-/// Ends the program and returns what its log said of the shutdown.
+/// Ends the program and returns the phases of the shutdown in its log.
 async fn shut_down(bot: &mut Program) -> Vec<String> {
     bot.signal(Signal::INT);
     let ended = bot.ended().await;
@@ -30,7 +30,7 @@ fn phases(bot: &Program) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_startup_hook_is_queued_once_discord_and_the_agent_are_ready() {
+async fn the_startup_hook_is_queued_when_discord_and_the_agent_are_ready() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     operator_writes(
@@ -62,7 +62,7 @@ async fn the_startup_hook_is_queued_once_discord_and_the_agent_are_ready() {
 }
 
 #[tokio::test]
-async fn hooks_without_instructions_fire_for_the_log_only() {
+async fn hooks_without_instructions_are_only_logged() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("LOG_LEVEL", "debug");
     let mut bot = serving(&installation).await;
@@ -79,7 +79,7 @@ async fn hooks_without_instructions_fire_for_the_log_only() {
 }
 
 #[tokio::test]
-async fn hooks_around_a_turn_are_in_the_log_and_speak_in_their_own_channel() {
+async fn hooks_around_a_turn_are_logged_and_post_in_their_own_channel() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let hooks = format!(
@@ -107,7 +107,7 @@ async fn hooks_around_a_turn_are_in_the_log_and_speak_in_their_own_channel() {
 }
 
 #[tokio::test]
-async fn the_shutdown_hook_is_queued_behind_what_runs_and_waited_for() {
+async fn the_shutdown_hook_is_queued_behind_running_turns_and_awaited() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("MAX_CONCURRENT_QUERIES", "1");
     operator_writes(
@@ -141,7 +141,7 @@ async fn the_shutdown_hook_is_queued_behind_what_runs_and_waited_for() {
 }
 
 #[tokio::test]
-async fn a_shutdown_hook_that_takes_too_long_is_said_and_stopped() {
+async fn a_shutdown_hook_that_takes_too_long_is_logged_and_stopped() {
     let local = LocalDiscord::start().await;
     let installation =
         installed(&local).with("SHUTDOWN_GRACE_MS", "700").with("STOP_GRACE_MS", "200");
@@ -178,7 +178,7 @@ async fn a_third_signal_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn files_that_are_missing_are_made_at_the_start_and_listed() {
+async fn missing_files_are_created_at_the_start_and_listed() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     operator_writes(&installation, "soul.md", "mine");
@@ -214,7 +214,7 @@ async fn files_that_are_missing_are_made_at_the_start_and_listed() {
 }
 
 #[tokio::test]
-async fn a_look_makes_no_files_and_tells_which_are_missing_and_the_console_makes_them() {
+async fn check_creates_no_files_but_lists_missing_ones_which_the_console_creates() {
     let installation = Installation::new();
     let looked = installation.run(&["check"], "").await;
     assert_eq!(looked.code, 0, "{looked:?}");
@@ -234,14 +234,13 @@ async fn a_look_makes_no_files_and_tells_which_are_missing_and_the_console_makes
     assert!(talked.code == 0 && made("soul.md") && made("memory.md"), "{talked:?}");
     let said: Vec<_> =
         talked.stdout.lines().filter(|line| line.starts_with("You said: ")).collect();
-    // The terminal is left as soon as the prompt is answered; the hook behind it is stopped with
-    // the program.
+    // The console exits when the prompt is answered, and stops the hook after it.
     assert_eq!(said[..2], ["You said: begin", "You said: hello"], "{talked:?}");
     assert!(!installation.run(&["check"], "").await.stdout.contains("files the start will make"));
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_made_keeps_it_from_starting_and_is_named() {
+async fn a_file_that_cannot_be_created_prevents_the_start_and_is_named() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let soul = installation.path("config").join("soul.md");
@@ -268,7 +267,7 @@ async fn a_file_that_cannot_be_made_keeps_it_from_starting_and_is_named() {
 }
 
 #[tokio::test]
-async fn the_instructions_of_the_first_start_are_given_once_and_before_the_startup_hook() {
+async fn the_instructions_of_the_first_start_run_once_and_before_the_startup_hook() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string());
     operator_writes(&installation, "boot.md", "# Boot\n\n## First run\n\nIntroduce yourself.\n");

@@ -1,4 +1,4 @@
-//! `aetheel init`: by flags, at a terminal, a second time, and broken off.
+//! `aetheel init`: with flags, at a terminal, a second time, and aborted.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,10 +10,10 @@ use super::{installed, serving};
 use crate::support::discord::{APPLICATION, LocalDiscord, OWNER, TOKEN};
 use crate::support::program::{Ended, Installation, Program, aetheel, built, copy_program};
 
-/// What the bot uses: the bits of Discord's documentation, as the guide names them.
+/// The permissions that the bot uses, as bits of Discord's documentation, and as in the guide.
 const PERMISSIONS: u64 = 1 << 6 | 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 35 | 1 << 38;
 
-/// Where nothing is set up yet.
+/// Returns an installation that is not set up yet.
 fn bare(local: &LocalDiscord) -> Installation {
     let unset = ["CONFIG_DIR", "BACKENDS_DIR", "WORKSPACE_DIR", "RECORDINGS_DIR", "AGENT_BACKEND"];
     let installation = unset.iter().fold(installed(local), |made, name| made.with(name, ""));
@@ -42,14 +42,14 @@ async fn init(installation: &Installation, flags: &[&str]) -> Ended {
     ended
 }
 
-/// With the token and the agent there are.
+/// Runs `init` with the token and the backend `demo`.
 async fn init_with(installation: &Installation, flags: &[&str]) -> Ended {
     let token = installation.path("token").display().to_string();
     init(installation, &[&["--token-file", &token, "--backend", "demo"], flags].concat()).await
 }
 
 #[tokio::test]
-async fn by_flags_everything_is_set_up_and_the_gateway_finds_it() {
+async fn flags_set_everything_up_and_the_gateway_finds_the_result() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     let ended =
@@ -79,7 +79,7 @@ async fn by_flags_everything_is_set_up_and_the_gateway_finds_it() {
         assert_eq!(made, fs::read(format!("{example}{name}")).unwrap(), "{name}");
     }
 
-    // Nothing is named any more.
+    // No folder is named, so the program must find it.
     let told = installation.run(&["doctor", "--json"], "").await;
     let told: Value = serde_json::from_str(&told.stdout).unwrap();
     let says = |about: &str| {
@@ -101,7 +101,7 @@ async fn by_flags_everything_is_set_up_and_the_gateway_finds_it() {
 }
 
 #[tokio::test]
-async fn what_is_missing_or_wrong_is_told_at_once_and_nothing_is_written() {
+async fn missing_and_wrong_flags_are_reported_together_and_nothing_is_written() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     let ended = init(&installation, &[]).await;
@@ -133,7 +133,7 @@ async fn what_is_missing_or_wrong_is_told_at_once_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn everybody_may_use_it_only_where_that_is_said() {
+async fn everybody_is_admitted_only_with_an_explicit_flag() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     for nobody in [&[][..], &["--users", ""], &["--users", "none", "--servers", ","]] {
@@ -146,7 +146,7 @@ async fn everybody_may_use_it_only_where_that_is_said() {
     }
     let ended = init_with(&installation, &["--allow-everybody"]).await;
     assert!(ended.code == 0 && ended.stdout.contains("warning: "), "{ended:?}");
-    // That it stands is no reason to leave it so unsaid.
+    // An existing setting for everybody must be confirmed again.
     let ended = init(&installation, &["--safety", "plan"]).await;
     assert!(ended.code == 78 && ended.stderr.contains("--allow-everybody"), "{ended:?}");
     let ended = init(&installation, &["--servers", "100000000000000077"]).await;
@@ -158,7 +158,7 @@ async fn everybody_may_use_it_only_where_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_second_run_changes_what_it_is_told_and_keeps_the_rest() {
+async fn a_second_run_changes_only_the_given_settings() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     assert_eq!(init_with(&installation, &["--users", "100000000000000007"]).await.code, 0);
@@ -189,14 +189,14 @@ async fn a_second_run_changes_what_it_is_told_and_keeps_the_rest() {
     let ended = init(&installation, &[]).await;
     assert!(ended.code == 0 && ended.stdout.contains("Nothing to change."), "{ended:?}");
     assert_eq!(settings(&installation), wanted);
-    // What nobody can read is not guessed at.
+    // A file with an unreadable line is not changed.
     fs::write(folder(&installation).join("settings.env"), wanted.clone() + "\nnonsense\n").unwrap();
     let ended = init(&installation, &["--users", "100000000000000007"]).await;
     assert!(ended.code == 78 && ended.stderr.contains("is not `NAME=value`"), "{ended:?}");
 }
 
 #[tokio::test]
-async fn without_discord_it_says_so_and_writes_only_if_that_is_wanted() {
+async fn without_discord_it_fails_unless_offline_is_given() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local).with("DISCORD_API_BASE", "http://127.0.0.1:9");
     let ended = init_with(&installation, &["--users", "100000000000000007"]).await;
@@ -207,7 +207,7 @@ async fn without_discord_it_says_so_and_writes_only_if_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_token_of_the_environment_counts_and_the_gateway_can_be_started_at_once() {
+async fn a_token_in_the_environment_is_used_and_the_gateway_can_be_started_at_once() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local).with("DISCORD_BOT_TOKEN", TOKEN);
     let flags =
@@ -219,7 +219,10 @@ async fn a_token_of_the_environment_counts_and_the_gateway_can_be_started_at_onc
     assert!(settings(&installation).contains(TOKEN));
     let said = fs::read(format!("/proc/{}/cmdline", program.pid.as_raw_nonzero())).unwrap();
     let said = String::from_utf8_lossy(&said).into_owned();
-    assert!(said.contains("settings.env") && !said.contains(TOKEN), "it is the gateway by now");
+    assert!(
+        said.contains("settings.env") && !said.contains(TOKEN),
+        "the process is the gateway now"
+    );
 }
 
 #[tokio::test]
@@ -241,13 +244,13 @@ async fn units_for_systemd_are_printed_and_installed() {
 }
 
 #[tokio::test]
-async fn what_a_gateway_has_served_from_the_working_directory_stays_where_it_is() {
+async fn a_configuration_in_the_working_directory_that_a_gateway_used_is_kept() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     fs::create_dir_all(folder(&installation)).unwrap();
     fs::create_dir(installation.path("config/state")).unwrap();
     fs::write(installation.path("config/state/gateway.lock"), "1\n").unwrap();
-    // Not asked for.
+    // This file must not be read.
     fs::write(installation.path("config/settings.env"), "AGENT_BACKEND=not-asked-for\n").unwrap();
     let told = installation.run(&["doctor", "--json", "--offline"], "").await;
     let told: Value = serde_json::from_str(&told.stdout).unwrap();
@@ -270,7 +273,7 @@ async fn what_a_gateway_has_served_from_the_working_directory_stays_where_it_is(
     assert_eq!(fs::read_dir(folder(&installation)).unwrap().count(), 0);
 }
 
-/// Somebody at a terminal that would show what is typed.
+/// A user at a terminal that would echo typed text.
 struct Person {
     program: Program,
     read: usize,
@@ -282,7 +285,7 @@ impl Person {
         Self { program: installation.start_at("xterm", line), read: 0 }
     }
 
-    /// Waits for a text behind the last one.
+    /// Waits for this text after the last one.
     async fn sees(&mut self, text: &str) {
         let from = self.read;
         let found = |printed: &str| printed[from..].find(text).map(|at| from + at + text.len());
@@ -296,7 +299,7 @@ impl Person {
 }
 
 #[tokio::test]
-async fn at_a_terminal_it_asks_again_for_what_cannot_be_and_never_shows_the_token() {
+async fn at_a_terminal_invalid_answers_are_asked_again_and_the_token_is_never_shown() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     let mut person = Person::at(&installation);
@@ -330,7 +333,10 @@ async fn at_a_terminal_it_asks_again_for_what_cannot_be_and_never_shows_the_toke
     person.sees("must be separate").await;
     person.answers("Working directory of the agent [", "\r").await;
     person.sees("DISCORD_BOT_TOKEN=(not shown)").await;
-    assert!(!installation.path("home/.config").exists(), "nothing before the last answer");
+    assert!(
+        !installation.path("home/.config").exists(),
+        "nothing is written before the last answer"
+    );
     person.answers("Write this? [yes]: ", "\r").await;
     person.answers("Next [nothing]: ", "\r").await;
     person.sees("code 0").await;
@@ -345,7 +351,7 @@ async fn at_a_terminal_it_asks_again_for_what_cannot_be_and_never_shows_the_toke
 }
 
 #[tokio::test]
-async fn whoever_leaves_at_a_question_leaves_nothing_behind() {
+async fn aborting_at_any_question_leaves_nothing_behind() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     let token = format!("{TOKEN}\r");
@@ -361,7 +367,7 @@ async fn whoever_leaves_at_a_question_leaves_nothing_behind() {
         ("Write this? [yes]: ", "\r"),
     ];
     for (at, (last, _)) in questions.iter().enumerate() {
-        // In turn, and always where the token is asked for.
+        // The keys alternate. Both are tried at the question for the token.
         for key in ["\x03", "\x04"].iter().skip(at % 2).take(if at == 0 { 2 } else { 1 }) {
             let mut person = Person::at(&installation);
             for (question, answer) in &questions[..at] {
@@ -382,7 +388,7 @@ async fn whoever_leaves_at_a_question_leaves_nothing_behind() {
     assert!(!installation.path("home/.config").exists());
 }
 
-/// Runs a copy of the program that was not built beside components.
+/// Runs a copy of the program that has no components in its folder.
 async fn init_elsewhere(installation: &Installation, flags: &str) -> Ended {
     let program = installation.path("elsewhere/aetheel");
     if !program.exists() {
@@ -395,7 +401,7 @@ async fn init_elsewhere(installation: &Installation, flags: &str) -> Ended {
 }
 
 #[tokio::test]
-async fn no_folder_without_backends_is_written_and_a_later_run_mends_one() {
+async fn a_folder_without_backends_is_not_written_and_a_later_run_corrects_it() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     let away = installation.path("away");
@@ -414,7 +420,7 @@ async fn no_folder_without_backends_is_written_and_a_later_run_mends_one() {
     let ended = init_elsewhere(&installation, &given).await;
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(settings(&installation).contains(&format!("BACKENDS_DIR={}\n", away.display())));
-    // The folder is emptied, and there is another one.
+    // The folder no longer exists, and another one does.
     fs::rename(&away, installation.path("backends")).unwrap();
     let ended = init_elsewhere(&installation, "").await;
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -423,7 +429,7 @@ async fn no_folder_without_backends_is_written_and_a_later_run_mends_one() {
 }
 
 #[tokio::test]
-async fn the_program_of_a_clone_finds_the_backends_of_its_clone() {
+async fn a_program_in_a_clone_finds_the_backends_of_the_clone() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     fs::remove_dir_all(installation.path("backends")).unwrap();
@@ -434,7 +440,7 @@ async fn the_program_of_a_clone_finds_the_backends_of_its_clone() {
 }
 
 #[tokio::test]
-async fn a_file_written_by_hand_gets_only_what_was_asked_for() {
+async fn a_settings_file_written_by_hand_gets_only_the_given_settings() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     let text = format!(
@@ -472,7 +478,7 @@ async fn wrong_flags_a_wrong_token_and_an_unknown_backend_are_reported_in_one_ru
 }
 
 #[tokio::test]
-async fn a_tilde_is_the_home_folder_and_without_a_home_the_file_is_named() {
+async fn a_tilde_means_the_home_folder_and_without_a_home_the_file_is_named() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     let users = ["--users", "100000000000000007"];
@@ -493,7 +499,7 @@ async fn a_tilde_is_the_home_folder_and_without_a_home_the_file_is_named() {
 }
 
 #[tokio::test]
-async fn printed_units_are_alone_on_stdout_and_a_running_gateway_is_to_be_restarted() {
+async fn printed_units_are_alone_on_stdout_and_a_running_gateway_must_be_restarted() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     let users = ["--users", "100000000000000007"];
@@ -507,7 +513,7 @@ async fn printed_units_are_alone_on_stdout_and_a_running_gateway_is_to_be_restar
 }
 
 #[tokio::test]
-async fn a_backend_that_cannot_work_is_taken_only_after_asking_and_the_owner_is_the_default() {
+async fn a_backend_that_cannot_work_needs_confirmation_and_the_owner_is_the_default_user() {
     let local = LocalDiscord::start().await;
     let installation = bare(&local);
     fs::write(installation.backend("claude"), built("claude")).unwrap();

@@ -1,19 +1,19 @@
 //! The program as packages install it: `bin/aetheel` with its components in `lib/aetheel/backends`,
-//! and an operator who has nothing yet.
+//! for an operator without a configuration.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::support::program::{Ended, Installation, aetheel, built, copy_program, rebuilt};
 
-/// The program in a tree of its own, with `demo` as the component it ships.
+/// Returns an installation of the program in its own tree, with `demo` as the shipped component.
 fn installed() -> Installation {
     let installation = Installation::new();
     fs::remove_dir_all(installation.path("backends")).unwrap();
     for name in ["usr/bin", "usr/lib/aetheel/backends"] {
         fs::create_dir_all(installation.path(name)).unwrap();
     }
-    // A link would be the program where it was built.
+    // A link would resolve to the folder where the program was built.
     let program = installation.path("usr/bin/aetheel");
     copy_program(aetheel(), &program);
     ship(&installation, &built("demo"));
@@ -38,14 +38,14 @@ async fn run(installation: &Installation, arguments: &str, input: &str) -> Ended
 }
 
 #[tokio::test]
-async fn a_fresh_installation_answers_and_its_components_become_the_operators() {
+async fn a_fresh_installation_answers_and_its_components_are_copied_to_the_operators_folder() {
     let installation = installed();
     let ended = run(&installation, "console --backend demo", "hello\n").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stdout.contains("You said: hello"), "{}", ended.stdout);
     assert_eq!(fs::read(installation.backend("demo")).unwrap(), built("demo"));
 
-    // A newer program brings a newer one, and no program overwrites what the operator changed.
+    // A newer program brings a newer component, but never overwrites one that the operator changed.
     let newer = rebuilt(built("demo"), "newer");
     ship(&installation, &newer);
     run(&installation, "console --backend demo", "hello\n").await;
@@ -59,7 +59,7 @@ async fn a_fresh_installation_answers_and_its_components_become_the_operators() 
 }
 
 #[tokio::test]
-async fn looking_at_a_fresh_installation_changes_nothing() {
+async fn inspecting_a_fresh_installation_changes_nothing() {
     let installation = installed();
     for look in ["check", "doctor --offline", "backend list"] {
         let ended = run(&installation, look, "").await;
@@ -70,12 +70,12 @@ async fn looking_at_a_fresh_installation_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_shipped_component_that_the_operator_does_not_trust_does_not_come() {
+async fn an_untrusted_shipped_component_is_not_copied() {
     let installation = installed().with("BACKEND_TRUST", "pinned");
     let ended = run(&installation, "console --backend demo", "hello\n").await;
     assert_eq!(ended.code, 78, "{}", ended.stdout);
     assert!(!installation.backend("demo").exists());
-    // The operator vouches for it: it is pinned and comes.
+    // Once the operator pins it, it is copied.
     let pin = format!("backend install --pin --yes {}", shipped(&installation).display());
     let ended = run(&installation, &pin, "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -84,9 +84,9 @@ async fn a_shipped_component_that_the_operator_does_not_trust_does_not_come() {
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_written_the_shipped_components_serve_from_where_they_are() {
+async fn shipped_components_serve_from_their_place_if_they_cannot_be_copied() {
     let installation = installed();
-    // Not a folder, and none can be made there.
+    // The folder cannot be created because a file has its name.
     fs::write(installation.path("backends"), "").unwrap();
     let ended = run(&installation, "console --backend demo", "hello\n").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -95,7 +95,7 @@ async fn where_nothing_can_be_written_the_shipped_components_serve_from_where_th
 }
 
 #[tokio::test]
-async fn agents_may_not_write_where_the_shipped_components_are() {
+async fn agents_may_not_write_into_the_folder_of_the_shipped_components() {
     let installation = installed();
     let inside = installation.path("usr").display().to_string();
     let installation =

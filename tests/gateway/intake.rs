@@ -1,5 +1,5 @@
-//! One durable intake: whatever is acknowledged, refused or put off is known to the next life,
-//! whatever dies when.
+//! The durable intake: after a kill at any time, the next process knows every event that was
+//! acknowledged, refused or postponed.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn killed(mut program: Program) {
 }
 
 #[tokio::test]
-async fn a_command_killed_once_it_is_acknowledged_is_answered_in_its_own_message() {
+async fn a_command_killed_after_its_acknowledgement_is_answered_in_its_message() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let program = serving(&installation).await;
@@ -35,13 +35,13 @@ async fn a_command_killed_once_it_is_acknowledged_is_answered_in_its_own_message
     assert_eq!(
         local.texts(CHANNEL).len(),
         1,
-        "nothing waits any more, and nothing stands twice: {:?}",
+        "one message, which is the answer: {:?}",
         local.texts(CHANNEL)
     );
 }
 
 #[tokio::test]
-async fn a_reset_is_done_before_it_is_told_and_a_message_for_a_turn_is_kept_before_it_is_acknowledged()
+async fn a_reset_is_done_before_its_answer_and_a_steering_message_is_saved_before_its_acknowledgement()
  {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
@@ -53,7 +53,7 @@ async fn a_reset_is_done_before_it_is_told_and_a_message_for_a_turn_is_kept_befo
     let (_, kind) =
         local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
     killed(program).await;
-    assert_eq!(kind, 4, "it is answered at once");
+    assert_eq!(kind, 4, "answered without a deferral");
     assert!(
         !installation.read("state/sessions.md").contains("demo-"),
         "{}",
@@ -74,14 +74,13 @@ async fn a_reset_is_done_before_it_is_told_and_a_message_for_a_turn_is_kept_befo
     let answer = local
         .wait_for_message(CHANNEL, |text| text.starts_with("> 💬 and hurry\nYou said: and hurry"))
         .await;
-    assert_eq!(answer.id, local.answer_to(id).await.id, "in its own message");
+    assert_eq!(answer.id, local.answer_to(id).await.id, "in the message of the command");
     let texts = local.texts(CHANNEL);
     assert_eq!(texts.iter().filter(|text| text.ends_with("There.")).count(), 1, "{texts:?}");
 }
 
 #[tokio::test]
-async fn what_comes_while_its_channel_is_caught_up_with_is_answered_once_and_in_its_place_after_a_kill()
- {
+async fn messages_that_arrive_during_catching_up_are_answered_once_and_in_order_after_a_kill() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let program = serving(&installation).await;
@@ -102,7 +101,7 @@ async fn what_comes_while_its_channel_is_caught_up_with_is_answered_once_and_in_
     local
         .wait_for("the first try", |local| local.requests().iter().any(is_try).then_some(()))
         .await;
-    // Nothing is acknowledged, so nothing is kept: what is known of the channel still ends before
+    // Neither message is acknowledged or saved. The saved position in the channel is still before
     // both.
     local.mention(CHANNEL, ANN, "live");
     local.mention(OTHER, ANN, "elsewhere");
@@ -121,24 +120,24 @@ async fn what_comes_while_its_channel_is_caught_up_with_is_answered_once_and_in_
 }
 
 #[tokio::test]
-async fn a_draft_that_was_posted_and_not_noted_does_not_look_like_an_answer_after_a_kill() {
+async fn a_posted_draft_that_was_not_noted_is_marked_as_unfinished_after_a_kill() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("DEMO_AGENT_DELAY_MS", "150");
     let bot = serving(&installation).await;
-    // What is asked of Discord is done at once and answered later: in between it is killed.
+    // Discord executes requests at once and answers later. The gateway is killed in between.
     local.faults().latency(Duration::from_millis(1_500));
     let question = local.mention(CHANNEL, ANN, "tool");
     let draft = local.wait_for("the draft", |local| local.messages(CHANNEL).pop()).await;
     used_a_tool(&local, &installation).await;
     killed(bot).await;
-    // As when the machine goes down: the turn ends, too.
+    // As in a crash of the machine, the agents end, too.
     for holder in installation.holders() {
         kill_process(holder, Signal::KILL).unwrap();
     }
     local.wait_for("no holder", |_| installation.holders().is_empty().then_some(())).await;
     assert!(
         !installation.read("state/queue.md").contains("posted"),
-        "it was noted in time: this shows nothing"
+        "the draft was already noted, so the test proves nothing"
     );
     local.faults().latency(Duration::ZERO);
     let _next = serving(&installation).await;
@@ -154,7 +153,7 @@ async fn a_draft_that_was_posted_and_not_noted_does_not_look_like_an_answer_afte
 }
 
 #[tokio::test]
-async fn what_a_person_wrote_while_the_gateway_was_down_is_refused_by_no_limit_of_pace() {
+async fn messages_written_while_the_gateway_was_down_are_not_rate_limited() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("USER_PROMPTS_PER_MINUTE", "1");
     let program = serving(&installation).await;
@@ -178,7 +177,7 @@ async fn what_a_person_wrote_while_the_gateway_was_down_is_refused_by_no_limit_o
     assert_eq!(local.texts(CHANNEL).len(), 6, "{:?}", local.texts(CHANNEL));
 }
 
-/// How far a `/new` came in Discord.
+/// A name, and whether `/new` has reached this point in Discord.
 type Point = (&'static str, fn(&LocalDiscord, u64) -> bool);
 
 const POINTS: [Point; 4] = [
@@ -198,7 +197,7 @@ async fn a_new_conversation_killed_at_any_point_has_one_thread_and_one_answer() 
         let local = LocalDiscord::start().await;
         let installation = installed(&local);
         let program = serving(&installation).await;
-        // What is asked of Discord is done at once and answered later: in between it is killed.
+        // Discord executes requests at once and answers later. The gateway is killed in between.
         local.faults().latency(Duration::from_millis(300));
         let id = local.slash(CHANNEL, ANN, "new", Some("begin here"));
         local.wait_for(when, |local| reached(local, id).then_some(())).await;
@@ -219,14 +218,14 @@ async fn a_new_conversation_killed_at_any_point_has_one_thread_and_one_answer() 
         assert_eq!(
             local.texts(CHANNEL),
             ["🧵 New conversation: **begin here**"],
-            "{when}: nobody thinks any more"
+            "{when}: no message shows thinking"
         );
-        assert_eq!(installation.recordings().len(), 1, "{when}: it ran once");
+        assert_eq!(installation.recordings().len(), 1, "{when}: one turn ran");
     }
 }
 
 #[tokio::test]
-async fn who_was_refused_is_neither_refused_again_nor_answered_after_a_kill() {
+async fn a_refused_prompt_is_neither_refused_again_nor_answered_after_a_kill() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("USER_PROMPTS_PER_MINUTE", "1");
     let program = serving(&installation).await;
@@ -236,7 +235,7 @@ async fn who_was_refused_is_neither_refused_again_nor_answered_after_a_kill() {
     local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
     killed(program).await;
     let _next = serving(&installation).await;
-    // What comes later in the channel is behind whatever catching up takes.
+    // This later message is read after all missed ones.
     local.mention(CHANNEL, BOB, "and then");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: and then")).await;
     let about: Vec<_> = local
@@ -248,7 +247,7 @@ async fn who_was_refused_is_neither_refused_again_nor_answered_after_a_kill() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_was_kept_and_not_told_is_told_by_the_next_life() {
+async fn a_saved_refusal_that_was_not_posted_is_posted_by_the_next_process() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("USER_PROMPTS_PER_MINUTE", "1");
     let program = serving(&installation).await;
@@ -266,7 +265,7 @@ async fn a_refusal_that_was_kept_and_not_told_is_told_by_the_next_life() {
     let _next = serving(&installation).await;
     let told = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
     assert_eq!(told.reply_to, Some(refused));
-    assert_eq!(installation.recordings().len(), 1, "no agent is asked");
+    assert_eq!(installation.recordings().len(), 1, "no turn ran for it");
 }
 
 fn limit(program: &Program, bytes: Option<u64>) {
@@ -275,8 +274,8 @@ fn limit(program: &Program, bytes: Option<u64>) {
         .expect("limited");
 }
 
-/// A gateway that was spoken to and whose disk is full now: a limit of the file's size stands for
-/// that.
+/// Starts a gateway, has it answer once, and then simulates a full disk with a limit of the file
+/// size.
 async fn without_room(local: &LocalDiscord, installation: &Installation) -> Program {
     let program = installation.start_in_shell("trap '' XFSZ; exec \"$0\" run");
     program.logs("aetheel is ready").await;
@@ -292,7 +291,7 @@ async fn without_room(local: &LocalDiscord, installation: &Installation) -> Prog
 }
 
 #[tokio::test]
-async fn what_waits_for_room_on_the_disk_is_answered_once_there_is_some_also_by_another_life() {
+async fn prompts_that_wait_for_disk_space_are_answered_later_even_by_the_next_process() {
     for kill in [false, true] {
         let local = LocalDiscord::start().await;
         let installation = installed(&local);
@@ -300,7 +299,7 @@ async fn what_waits_for_room_on_the_disk_is_answered_once_there_is_some_also_by_
         let waiting = local.mention(CHANNEL, ANN, "is there room?");
         local.mention(CHANNEL, ANN, "and after that?");
         local.wait_for_message(CHANNEL, |text| text.ends_with("(storage)")).await;
-        // A command is told once: it is turned away for good.
+        // A command is refused for good, because it can be answered only once.
         let id = local.slash(OTHER, ANN, "ask", Some("not this"));
         local
             .wait_for("the refusal", |local| {
@@ -322,16 +321,12 @@ async fn what_waits_for_room_on_the_disk_is_answered_once_there_is_some_also_by_
             "{texts:?}"
         );
         assert_eq!(local.messages(CHANNEL)[2].reply_to, Some(waiting));
-        assert_eq!(
-            installation.recordings().len(),
-            3,
-            "kill={kill}: the command is not carried out"
-        );
+        assert_eq!(installation.recordings().len(), 3, "kill={kill}: the command did not run");
     }
 }
 
 #[tokio::test]
-async fn what_is_written_while_it_shuts_down_is_answered_by_the_next_life() {
+async fn messages_written_during_the_shutdown_are_answered_by_the_next_process() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut bot = serving(&installation).await;
@@ -339,7 +334,7 @@ async fn what_is_written_while_it_shuts_down_is_answered_by_the_next_life() {
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     bot.signal(Signal::INT);
     bot.logs("shutdown: intake closed").await;
-    // Nobody wrote there before.
+    // No message was written in this channel before.
     local.mention(OTHER, ANN, "in the meantime");
     local.wait_for_message(OTHER, |text| text.contains("I am restarting")).await;
     assert_eq!(bot.ended().await.code, 0);
@@ -349,8 +344,8 @@ async fn what_is_written_while_it_shuts_down_is_answered_by_the_next_life() {
 }
 
 #[tokio::test]
-async fn a_turn_that_a_shutdown_stops_after_a_tool_gets_its_button_and_its_text_stands_once() {
-    // A holder would keep the agent of a gateway that is killed.
+async fn a_turn_stopped_after_a_tool_gets_its_button_and_its_text_appears_once() {
+    // A holder would keep the agents of a killed gateway.
     for (signal, holder) in [(Signal::INT, "auto"), (Signal::KILL, "off")] {
         let local = LocalDiscord::start().await;
         let installation =

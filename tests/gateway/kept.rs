@@ -1,4 +1,4 @@
-//! The real program and its journal: one gateway a folder, killed in mid-turn, a full disk, too
+//! The real program and its journal: a second gateway, kills during a turn, a full disk, and too
 //! many logins.
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
@@ -7,7 +7,7 @@ use super::{installed, serving, used_a_tool};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER};
 
 #[tokio::test]
-async fn a_second_gateway_on_the_same_folder_ends_with_73_and_names_the_first() {
+async fn a_second_gateway_with_the_same_folder_ends_with_73_and_names_the_first() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let first = serving(&installation).await;
@@ -16,14 +16,14 @@ async fn a_second_gateway_on_the_same_folder_ends_with_73_and_names_the_first() 
     let pid = first.gateway().as_raw_nonzero().to_string();
     assert!(second.stderr.contains(&format!("process {pid}")), "{}", second.stderr);
     assert_eq!(local.logins().0, 1, "the second one did not log in");
-    assert_eq!(installation.run(&["check"], "").await.code, 0, "looking needs no lock");
+    assert_eq!(installation.run(&["check"], "").await.code, 0, "`check` needs no lock");
     first.signal(Signal::KILL);
     drop(first);
     serving(&installation).await;
 }
 
 #[tokio::test]
-async fn a_prompt_that_was_running_and_those_behind_it_are_answered_after_a_kill() {
+async fn a_running_prompt_and_those_waiting_behind_it_are_answered_after_a_kill() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut killed = serving(&installation).await;
@@ -45,15 +45,15 @@ async fn a_prompt_that_was_running_and_those_behind_it_are_answered_after_a_kill
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert_eq!(
         texts[0], "Second 1. Second 2. There.",
-        "the draft of the first life became the answer"
+        "the draft of the first process became the answer"
     );
     assert_eq!(local.messages(CHANNEL)[0].reply_to, Some(question));
 }
 
 #[tokio::test]
-async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
+async fn a_turn_killed_after_a_tool_can_be_repeated_by_its_author() {
     let local = LocalDiscord::start().await;
-    // No holder: its agents would go on.
+    // A holder would keep the agents running.
     let installation =
         installed(&local).with("AGENT_HOLDER", "off").with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
@@ -80,10 +80,10 @@ async fn a_turn_that_was_killed_after_a_tool_is_offered_to_whoever_asked() {
 }
 
 #[tokio::test]
-async fn with_a_full_disk_what_is_written_waits_and_what_runs_ends_and_it_recovers_by_itself() {
+async fn with_a_full_disk_new_prompts_wait_turns_pause_and_both_continue_afterwards() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    // A limit of the file's size stands for the full disk.
+    // A limit of the file size simulates a full disk.
     let bot = installation.start(&["run"]);
     bot.logs("aetheel is ready").await;
     local.mention(CHANNEL, ANN, "hello");
@@ -111,7 +111,7 @@ async fn with_a_full_disk_what_is_written_waits_and_what_runs_ends_and_it_recove
 }
 
 #[tokio::test]
-async fn many_logins_in_a_row_make_the_next_one_wait() {
+async fn the_next_login_waits_after_many_logins_in_a_row() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let now = jiff::Timestamp::now().as_millisecond();

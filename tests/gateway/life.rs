@@ -1,4 +1,4 @@
-//! Starting, stopping, being cut off, and what is caught up with.
+//! Starts, stops, lost connections, and catching up on missed messages.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{id_of, installed, serving, used_a_tool};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, TOKEN};
 use crate::support::program::Installation;
 
-/// How often each of these prompts was repeated by the demo agent.
+/// Returns how often the demo agent repeated each of these prompts.
 fn answers(local: &LocalDiscord, prompts: &[&str]) -> Vec<usize> {
     let texts = local.texts(CHANNEL);
     prompts
@@ -20,7 +20,7 @@ fn answers(local: &LocalDiscord, prompts: &[&str]) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn what_was_written_while_the_program_was_down_is_answered_once() {
+async fn messages_written_while_the_program_was_down_are_answered_once() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut first = serving(&installation).await;
@@ -46,7 +46,7 @@ async fn what_was_written_while_the_program_was_down_is_answered_once() {
 }
 
 #[tokio::test]
-async fn an_answer_survives_a_cut_gateway_connection_and_comes_once() {
+async fn an_answer_survives_a_lost_gateway_connection_and_is_posted_once() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -62,7 +62,7 @@ async fn an_answer_survives_a_cut_gateway_connection_and_comes_once() {
 }
 
 #[tokio::test]
-async fn an_interrupted_program_finishes_its_turn_and_leaves_with_zero() {
+async fn an_interrupted_program_finishes_its_turn_and_exits_with_zero() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut bot = serving(&installation).await;
@@ -90,11 +90,11 @@ async fn an_interrupted_program_finishes_its_turn_and_leaves_with_zero() {
     ];
     assert_eq!(phases, wanted);
     assert_eq!(local.connections(), 0);
-    assert_eq!(local.closed_with(), [Some(1000)], "it said goodbye");
+    assert_eq!(local.closed_with(), [Some(1000)], "a clean close");
 }
 
 #[tokio::test]
-async fn every_signal_that_ends_programs_ends_it_in_order() {
+async fn every_termination_signal_causes_an_orderly_shutdown() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
@@ -129,7 +129,7 @@ async fn a_second_signal_stops_the_turns_at_once() {
 }
 
 #[tokio::test]
-async fn an_answer_that_discord_does_not_take_holds_the_end_up_only_so_long() {
+async fn an_answer_that_discord_refuses_delays_the_shutdown_only_briefly() {
     let local = LocalDiscord::start().await;
     let installation =
         installed(&local).with("STOP_GRACE_MS", "200").with("SHUTDOWN_GRACE_MS", "500");
@@ -151,8 +151,7 @@ async fn an_answer_that_discord_does_not_take_holds_the_end_up_only_so_long() {
 }
 
 #[tokio::test]
-async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits_after_the_next_start()
- {
+async fn turns_stopped_after_the_grace_period_and_waiting_prompts_run_after_the_next_start() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "500");
     let mut bot = serving(&installation).await;
@@ -169,7 +168,7 @@ async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits
     let texts = local.texts(CHANNEL);
     assert!(
         texts.len() == 1 && texts[0].contains("(restarting, "),
-        "who waits is told nothing, the answer comes: {texts:?}"
+        "the waiting prompt gets no message, since it will be answered: {texts:?}"
     );
     bot.logs_where("how many are kept", |line| line["kept"] == 1).await;
 
@@ -179,7 +178,7 @@ async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits
             text.starts_with("Second 1.") && !text.contains("(restarting")
         })
         .await;
-    assert_eq!(local.texts(CHANNEL).len(), 1, "in the same message");
+    assert_eq!(local.texts(CHANNEL).len(), 1, "the answer continues in the same message");
     local.slash(CHANNEL, ANN, "stop", None);
     let stopped = |local: &LocalDiscord| {
         (local.texts(CHANNEL).iter().filter(|text| text.contains("Stopped")).count() == 2)
@@ -189,7 +188,7 @@ async fn when_the_grace_is_over_turns_are_stopped_and_done_again_with_what_waits
 }
 
 #[tokio::test]
-async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_kept() {
+async fn a_turn_with_a_tool_stopped_by_a_shutdown_is_reported_and_saved() {
     let local = LocalDiscord::start().await;
     let installation =
         installed(&local).with("SHUTDOWN_GRACE_MS", "0").with("DEMO_AGENT_DELAY_MS", "1000");
@@ -211,9 +210,9 @@ async fn a_turn_that_used_a_tool_and_is_stopped_by_a_shutdown_says_so_and_is_kep
 }
 
 #[tokio::test]
-async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
+async fn agents_of_a_killed_gateway_are_ended_by_the_next_start() {
     let local = LocalDiscord::start().await;
-    // No holder: its agents would go on.
+    // A holder would keep the agents running.
     let installation = installed(&local).with("AGENT_HOLDER", "off");
     let mut killed = serving(&installation).await;
     local.mention(CHANNEL, ANN, "stubborn");
@@ -224,8 +223,7 @@ async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
     assert_eq!(killed.ended().await.code, 128 + 9);
 
     let _next = serving(&installation).await;
-    // Any gateway of this user sweeps, also one of another test; what counts is that nothing is
-    // left.
+    // Any gateway of this user may end them, also one of another test.
     local
         .wait_for("the end of what was left", |_| {
             left.iter().all(|pid| test_kill_process(*pid).is_err()).then_some(())
@@ -236,10 +234,9 @@ async fn what_a_killed_gateway_leaves_behind_is_gone_after_the_next_start() {
 }
 
 #[tokio::test]
-async fn temporary_folders_of_a_killed_gateway_are_gone_after_the_next_start_and_those_that_serve_are_not()
- {
+async fn temporary_folders_of_a_killed_gateway_are_removed_but_not_those_in_use() {
     let local = LocalDiscord::start().await;
-    // No holder: its agents would go on.
+    // A holder would keep the agents running.
     let installation = installed(&local).with("AGENT_HOLDER", "off");
     let place = installation.path("tmp");
     std::fs::create_dir(&place).unwrap();
@@ -257,13 +254,13 @@ async fn temporary_folders_of_a_killed_gateway_are_gone_after_the_next_start_and
     let left = folders();
     killed.signal(Signal::KILL);
     killed.ended().await;
-    assert_eq!(folders(), left, "nobody removed them");
+    assert_eq!(folders(), left, "the folders of the killed gateway are still there");
 
     let next = serving(&installation).await;
     local
         .wait_for("the end of what was left", |_| folders().is_disjoint(&left).then_some(()))
         .await;
-    // The prompt runs again, in a folder of the new life's.
+    // The prompt runs again, in a folder of the new process.
     local
         .wait_for("the agent's folder", |_| {
             (!folders().is_empty() && !next.agents().is_empty()).then_some(())
@@ -274,13 +271,13 @@ async fn temporary_folders_of_a_killed_gateway_are_gone_after_the_next_start_and
     assert_eq!(checked.code, 0, "{}", checked.stderr);
     assert!(
         serving.is_subset(&folders()),
-        "a second gateway took what the first one uses: {:?}",
+        "a second gateway removed folders of the first one: {:?}",
         folders()
     );
 }
 
 #[tokio::test]
-async fn a_token_that_is_revoked_while_it_serves_ends_it_with_77() {
+async fn a_token_revoked_while_the_gateway_runs_ends_it_with_77() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut bot = serving(&installation).await;
@@ -297,8 +294,8 @@ async fn a_token_that_is_revoked_while_it_serves_ends_it_with_77() {
 }
 
 #[tokio::test]
-async fn a_program_that_still_looks_for_discord_can_be_ended() {
-    // A port that was free a moment ago: nobody answers.
+async fn a_program_that_is_trying_to_reach_discord_can_be_ended() {
+    // Nothing listens on this port, which was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nowhere = format!("http://127.0.0.1:{port}");
     let installation =
@@ -313,7 +310,7 @@ async fn a_program_that_still_looks_for_discord_can_be_ended() {
 }
 
 #[tokio::test]
-async fn a_program_that_waits_for_the_gateway_can_be_ended() {
+async fn a_program_that_waits_for_the_gateway_connection_can_be_ended() {
     let local = LocalDiscord::start().await;
     local.faults().refuse_gateway(true);
     let installation = installed(&local);
@@ -327,7 +324,7 @@ async fn a_program_that_waits_for_the_gateway_can_be_ended() {
 }
 
 #[tokio::test]
-async fn a_console_beside_a_serving_program_disturbs_nothing() {
+async fn a_console_beside_a_running_gateway_disturbs_nothing() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -339,7 +336,7 @@ async fn a_console_beside_a_serving_program_disturbs_nothing() {
     local.mention(OTHER, ANN, "hello");
     local.wait_for_message(OTHER, |text| text.contains("message 1")).await;
     let console = installation.run(&["console"], "three\n").await;
-    assert!(console.stdout.contains("message 3"), "the conversation goes on: {console:?}");
+    assert!(console.stdout.contains("message 3"), "the conversation continues: {console:?}");
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.contains("message 2")).await;
     let sessions = installation.read("state/sessions.md");
@@ -347,7 +344,7 @@ async fn a_console_beside_a_serving_program_disturbs_nothing() {
 }
 
 #[tokio::test]
-async fn an_env_file_and_no_home_are_enough() {
+async fn an_env_file_without_a_home_is_enough() {
     let local = LocalDiscord::start().await;
     let installation =
         installed(&local).with("HOME", "").with("DISCORD_BOT_TOKEN", "").with("LOG_FORMAT", "json");

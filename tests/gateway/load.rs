@@ -1,4 +1,4 @@
-//! Prompts under way in many channels, and whether each was answered once and in order.
+//! Generates prompts in many channels, and checks that each was answered once and in order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -6,31 +6,32 @@ use std::time::{Duration, Instant};
 
 use crate::support::discord::{ANN, CROWD, LocalDiscord, Message};
 
-/// Prompts on their way at most: more would be refused or take the run too long to catch up.
+/// The largest number of unanswered prompts. More would be refused, or would take too long to
+/// finish.
 const UNDER_WAY: usize = 40;
-/// Without any answer for so long something is lost.
+/// After this time without an answer, something is lost.
 const PROGRESS: Duration = Duration::from_secs(60);
-/// How long a person waits before they press a button again that had no effect: Discord shows that
-/// an interaction failed after three seconds. Presses without a pause queue up faster than a busy
-/// machine reads them, and a press that is read late is left out.
+/// How long a user waits before pressing a button again that had no effect. Discord shows that an
+/// interaction failed after three seconds. Presses without a pause would queue up faster than a
+/// busy machine reads them, and a press that is read late is ignored.
 const PRESS_INTERVAL: Duration = Duration::from_secs(4);
-/// What the demo agent's answers end with.
+/// The ends of the demo agent's answers.
 const ENDS: [&str; 3] =
     ["of our conversation.", "One tool worked, one did not.", "Second 8. There."];
 
-/// Stands below what an interrupted turn had said.
+/// The note below the text of an interrupted turn.
 const CUT: &str = "This is not finished: I was interrupted here.";
 
-/// A number of the environment.
+/// Returns a number from the environment.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect(name))
 }
 
-/// Repeatable choices (SplitMix64).
+/// Repeatable random numbers (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
-    /// One of the numbers below another.
+    /// Returns a number below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -40,29 +41,29 @@ impl Random {
     }
 }
 
-/// Prompts of people, and what they got.
+/// The prompts of users and their state.
 pub struct Prompts {
     pub local: LocalDiscord,
     pub random: Random,
-    /// How many are written in all, and in how many channels.
+    /// How many prompts are written in all, and in how many channels.
     pub events: usize,
     pub channels: u64,
-    /// Channel and id of every prompt.
+    /// The channel and the id of every prompt.
     pub sent: Vec<(u64, u64)>,
-    /// How many may be sent by now: they are spread over all faults.
+    /// How many prompts may have been sent by now. They are spread over all faults.
     pub allowed: usize,
-    /// Prompts whose repetition was offered: they are answered late.
+    /// Prompts for which a repetition was offered. They may be answered out of order.
     pub offered: HashSet<u64>,
     /// When the button of each offer was last pressed.
     pressed: HashMap<u64, Instant>,
-    /// One prompt in so many uses a tool.
+    /// One prompt in this many uses a tool.
     pub tools_one_in: u64,
-    /// When prompts were written that have no reply yet, and how long the others waited for one.
+    /// When the prompts without a reply were written, and how long the others waited for one.
     written: HashMap<u64, Instant>,
     pub waits: Vec<Duration>,
 }
 
-/// How many prompts were not served as promised.
+/// How many prompts were lost, answered twice or answered out of order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub lost: usize,
@@ -90,7 +91,7 @@ impl Prompts {
     /// Writes a prompt.
     pub fn send(&mut self, channel: u64) {
         let number = self.sent.len();
-        // Some use tools: those are not simply repeated.
+        // Some prompts use tools. Such turns are not repeated automatically.
         let prompt = if self.random.below(self.tools_one_in) == 0 {
             format!("tool number {number} in c{channel}")
         } else {
@@ -101,7 +102,7 @@ impl Prompts {
         self.sent.push((channel, question));
     }
 
-    /// Writes one in any channel, if more may be sent.
+    /// Writes a prompt in a random channel, if more may be sent. Returns whether it did.
     pub fn send_somewhere(&mut self) -> bool {
         if self.sent.len() >= self.allowed.min(self.events) {
             return false;
@@ -111,8 +112,8 @@ impl Prompts {
         true
     }
 
-    /// Keeps prompts under way, and takes offers up as people do: again after a while, where a press
-    /// had no effect. Notes how many are answered.
+    /// Keeps prompts in progress and accepts offers as users do: they press again after a while if
+    /// there was no effect. Counts the answered prompts.
     pub fn load(&mut self, answered: &mut usize) {
         let replies = self.local.replies();
         let waits = self.written.extract_if(|question, _| replies.contains_key(question));
@@ -156,13 +157,14 @@ impl Prompts {
         }
     }
 
-    /// Each prompt has one answer and nothing beside it, each channel in its order; what does not hold.
+    /// Checks that each prompt has exactly one answer and each channel is in order. Returns the
+    /// violations.
     pub fn check(&self) -> Result<(), String> {
         let (_, faults) = self.counts();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
-    /// Counts what does not hold of that, and says each.
+    /// Counts the violations and describes each.
     pub fn counts(&self) -> (Counts, String) {
         let (mut faults, mut counts) = (String::new(), Counts::default());
         let replies = self.local.replies();
@@ -171,7 +173,7 @@ impl Prompts {
             let replies = replies.get(question).map_or(&[][..], Vec::as_slice);
             let offered = self.offered.contains(question);
             let answers: Vec<&Message> = replies.iter().filter(|reply| is_final(reply)).collect();
-            // A second attempt goes on in the messages of the first: no text stands twice.
+            // A second attempt continues in the messages of the first, so no text appears twice.
             if let Some(other) = replies.iter().find(|reply| !is_final(reply) && !is_notice(reply))
             {
                 let _ = writeln!(
@@ -219,7 +221,7 @@ impl Prompts {
 }
 
 fn is_final(message: &Message) -> bool {
-    // Below it stands what the bot itself has to say.
+    // Notes of the bot follow the answer.
     let answer = message.content.split("\n-# ").next().unwrap_or_default();
     !is_cut(message) && ENDS.iter().any(|end| answer.ends_with(end))
 }
@@ -233,12 +235,13 @@ fn texts(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.content.as_str()).collect()
 }
 
-/// The words of a turn that was interrupted: people were asked whether it is to be done again.
+/// Returns whether the turn of this message was interrupted, so that the user was asked whether to
+/// repeat it.
 fn is_cut(message: &Message) -> bool {
     message.content.contains(CUT)
 }
 
-/// Told while the database is away.
+/// Returns whether this is the notice about an outage of the database.
 fn is_delay(message: &Message) -> bool {
     message.content.contains("as soon as I can. (storage)")
 }

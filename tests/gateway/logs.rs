@@ -1,4 +1,4 @@
-//! Logs for programs: every line is JSON, and every line of a turn carries its ids at the top.
+//! Logs for programs: every line is JSON, and every line of a turn has its ids at the top level.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER};
 
-/// Every line of a log, none left out.
+/// Parses every line of a log.
 fn parsed(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
@@ -14,7 +14,7 @@ fn parsed(text: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_line_of_a_turn_carries_its_ids() {
+async fn every_line_of_a_turn_has_its_ids() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("LOG_FORMAT", "json").with("LOG_LEVEL", "debug");
     let mut bot = serving(&installation).await;
@@ -55,7 +55,7 @@ async fn every_line_of_a_turn_carries_its_ids() {
                 "{line}"
             );
         }
-        // Whatever names the turn names the rest of it too.
+        // Every line with the turn's id also has the event's id.
         for line in lines.iter().filter(|line| line["turn"] == turn || line["link"] == turn) {
             assert!(line["event"] == event || line["turn"].is_null(), "{line}");
         }
@@ -68,7 +68,7 @@ async fn every_line_of_a_turn_carries_its_ids() {
     );
 }
 
-/// A panic is of one process: this test is its own child.
+/// The panic hook is global, so the test runs itself in a child process.
 #[test]
 fn a_panic_is_one_line_of_json_wherever_it_happens() {
     if std::env::var_os("AETHEEL_TEST_PANICS").is_some() {
@@ -105,7 +105,7 @@ fn a_panic_is_one_line_of_json_wherever_it_happens() {
 }
 
 #[tokio::test]
-async fn lines_of_delivery_and_of_the_agent_belong_to_the_turn_too() {
+async fn lines_about_delivery_and_the_agent_have_the_ids_of_the_turn() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("LOG_FORMAT", "json");
     let bot = serving(&installation).await;

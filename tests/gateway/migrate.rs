@@ -1,4 +1,4 @@
-//! `aetheel migrate`: shown, written, a second time, refused, and attacked.
+//! `aetheel migrate`: preview, writing, repetition, refusals and hostile input.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use super::{installed, serving};
 use crate::support::discord::LocalDiscord;
 use crate::support::program::{Ended, Installation};
 
-/// Every neighbour, with its folder at home.
+/// The source applications, with their folders in the home folder.
 const NEIGHBOURS: [(&str, &str); 4] = [
     ("openclaw", ".openclaw"),
     ("cc-connect", ".cc-connect"),
@@ -17,7 +17,7 @@ const NEIGHBOURS: [(&str, &str); 4] = [
     ("hermes", ".hermes"),
 ];
 
-/// An installation in a zone of its own, with two directories that channels may have.
+/// Returns an installation in another time zone, with two directories for channels.
 fn installation() -> Installation {
     let installation =
         Installation::new().with("TZ", "Europe/Berlin").with("DISCORD_BOT_TOKEN", "");
@@ -27,8 +27,8 @@ fn installation() -> Installation {
     installation
 }
 
-/// Lays a neighbour's folder out at home, as the fixture has it; returns it.
-fn bring(installation: &Installation, neighbour: &str) -> PathBuf {
+/// Copies the fixture of a source application into the home folder, and returns its folder.
+fn copy_fixture(installation: &Installation, neighbour: &str) -> PathBuf {
     let (_, folder) = NEIGHBOURS.iter().find(|(name, _)| *name == neighbour).unwrap();
     let to = installation.path("home").join(folder);
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/migrate");
@@ -41,7 +41,7 @@ fn copy(from: &Path, to: &Path, root: &str) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
         let name = entry.file_name().into_string().unwrap();
-        // A file of that name would not be committed.
+        // A file with this name would not be committed.
         let to = to.join(if name == "env" { ".env" } else { &name });
         if entry.path().is_dir() {
             copy(&entry.path(), &to, root);
@@ -60,7 +60,7 @@ async fn migrate(installation: &Installation, neighbour: &str, flags: &[&str]) -
     ended
 }
 
-/// The operator's files, without the gateway's state.
+/// Returns the operator's files, without the gateway's state.
 fn files(installation: &Installation) -> BTreeMap<String, String> {
     let entries = fs::read_dir(installation.path("config")).unwrap().map(|entry| entry.unwrap());
     entries
@@ -73,10 +73,10 @@ fn files(installation: &Installation) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn every_neighbour_is_shown_first_written_once_and_taken_by_the_gateway() {
+async fn each_source_is_previewed_written_once_and_accepted_by_the_gateway() {
     for (neighbour, _) in NEIGHBOURS {
         let installation = installation();
-        bring(&installation, neighbour);
+        copy_fixture(&installation, neighbour);
         let before = files(&installation);
         for flags in [&["--preview"][..], &[]] {
             let shown = migrate(&installation, neighbour, flags).await;
@@ -92,7 +92,7 @@ async fn every_neighbour_is_shown_first_written_once_and_taken_by_the_gateway() 
             assert!(!text.contains("canary"), "{neighbour}: {name}: {text}");
             let mode = fs::metadata(installation.path("config").join(name)).unwrap().permissions();
             assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
-            // What was shown is what was written.
+            // The preview is exactly the text that was written.
             for line in text.lines() {
                 assert!(written.stdout.contains(&format!("  + {line}\n")), "{name}: {line:?}");
             }
@@ -110,9 +110,9 @@ async fn every_neighbour_is_shown_first_written_once_and_taken_by_the_gateway() 
 }
 
 #[tokio::test]
-async fn openclaw_brings_its_documents_jobs_heartbeat_and_channels() {
+async fn openclaw_documents_jobs_heartbeats_and_channels_are_migrated() {
     let installation = installation();
-    bring(&installation, "openclaw");
+    copy_fixture(&installation, "openclaw");
     let ended = migrate(&installation, "openclaw", &["--yes"]).await;
     assert_eq!(
         installation.read("soul.md"),
@@ -160,11 +160,11 @@ async fn openclaw_brings_its_documents_jobs_heartbeat_and_channels() {
 }
 
 #[tokio::test]
-async fn cc_connect_kimaki_and_hermes_bring_theirs() {
+async fn cc_connect_kimaki_and_hermes_are_migrated_one_after_another() {
     let installation = installation();
     let root = installation.path("workspace").display().to_string();
     for neighbour in ["cc-connect", "kimaki", "hermes"] {
-        bring(&installation, neighbour);
+        copy_fixture(&installation, neighbour);
     }
     let ended = migrate(&installation, "cc-connect", &["--yes"]).await;
     let channels = installation.read("channels.md");
@@ -181,7 +181,7 @@ async fn cc_connect_kimaki_and_hermes_bring_theirs() {
     {
         assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
     }
-    // The next one finds what is there, and adds.
+    // The next migration adds to the existing files.
     let ended = migrate(&installation, "kimaki", &["--yes"]).await;
     assert_eq!(
         installation.read("channels.md"),
@@ -227,9 +227,9 @@ async fn cc_connect_kimaki_and_hermes_bring_theirs() {
 }
 
 #[tokio::test]
-async fn an_operators_words_stay_and_differences_are_told() {
+async fn an_operators_texts_stay_and_differences_are_reported() {
     let installation = installation();
-    bring(&installation, "openclaw");
+    copy_fixture(&installation, "openclaw");
     let config = installation.path("config");
     let example = |name: &str| {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(name)).unwrap()
@@ -275,8 +275,8 @@ async fn an_operators_words_stay_and_differences_are_told() {
     }
     assert_eq!(installation.read("channels.md"), own[3].1);
     let mode = fs::metadata(config.join("soul.md")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o640, "what an operator chose stays");
-    // A change on either side is not written over.
+    assert_eq!(mode & 0o777, 0o640, "the operator's mode is kept");
+    // A later change on either side overwrites nothing.
     let after = files(&installation);
     fs::write(installation.path("home/.openclaw/workspace/SOUL.md"), "Loud.").unwrap();
     let ended = migrate(&installation, "openclaw", &["--yes"]).await;
@@ -285,9 +285,9 @@ async fn an_operators_words_stay_and_differences_are_told() {
 }
 
 #[tokio::test]
-async fn hostile_files_of_a_neighbour_start_nothing_and_lead_nowhere() {
+async fn hostile_source_files_run_nothing_and_lead_to_no_other_files() {
     let installation = installation();
-    let folder = bring(&installation, "openclaw");
+    let folder = copy_fixture(&installation, "openclaw");
     let workspace = folder.join("workspace");
     fs::write(installation.path("outside"), "canary outside").unwrap();
     fs::remove_file(workspace.join("USER.md")).unwrap();
@@ -333,7 +333,7 @@ async fn hostile_files_of_a_neighbour_start_nothing_and_lead_nowhere() {
     assert!(!all.contains("canary") && !all.contains('\u{1b}'), "{all}");
     let check = installation.run(&["check"], "").await;
     assert!(check.code == 0 && !check.stdout.contains("fault: "), "{check:?}\n{all}");
-    // What runs, runs in the words of its job.
+    // Each job that runs has exactly the text of its source.
     let local = LocalDiscord::start().await;
     let mut served = installed(&local);
     for (name, text) in files(&installation) {
@@ -350,7 +350,7 @@ async fn hostile_files_of_a_neighbour_start_nothing_and_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_is_refused_and_nothing_is_written() {
+async fn unknown_formats_are_refused_and_nothing_is_written() {
     let installation = installation();
     let before = files(&installation);
     for (neighbour, folder) in NEIGHBOURS {
@@ -416,10 +416,10 @@ async fn what_is_not_known_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn files_that_a_gateway_serves_are_not_written_under_it() {
+async fn files_of_a_running_gateway_are_not_written() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    bring(&installation, "hermes");
+    copy_fixture(&installation, "hermes");
     let bot = serving(&installation).await;
     let before = installation.read("soul.md");
     let told = migrate(&installation, "hermes", &["--yes"]).await;

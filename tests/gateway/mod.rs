@@ -64,7 +64,7 @@ mod webhooks;
 use crate::support::discord::{LocalDiscord, TOKEN};
 use crate::support::program::{Installation, Program};
 
-/// An installation whose Discord is the local one, and trusted.
+/// Returns an installation that uses the local Discord and trusts its certificate.
 pub fn installed(local: &LocalDiscord) -> Installation {
     let trusted = local.authority().map_or_else(String::new, |file| file.display().to_string());
     Installation::new()
@@ -73,26 +73,29 @@ pub fn installed(local: &LocalDiscord) -> Installation {
         .with("SSL_CERT_FILE", &trusted)
 }
 
-/// Waits until the journal knows that an agent has used a tool.
+/// Waits until the journal contains that an agent has used a tool.
 async fn used_a_tool(local: &LocalDiscord, installation: &Installation) {
     let noted = || installation.read("state/queue.md").contains("used a tool").then_some(());
     local.wait_for("the tool", |_| noted()).await;
 }
 
-/// `aetheel run`, ready to answer.
+/// Starts `aetheel run` and waits until it is ready.
 pub async fn serving(installation: &Installation) -> Program {
     let program = installation.start(&["run"]);
     program.logs("aetheel is ready").await;
     program
 }
 
-/// The id that a failure ends with: `… (kind, id)`.
+/// Returns the id at the end of a failure: `… (kind, id)`.
 pub fn id_of<'a>(text: &'a str, kind: &str) -> &'a str {
     let told = text
         .split_once(&format!("({kind}, "))
         .unwrap_or_else(|| panic!("{kind:?} is not named in {text:?}"))
         .1;
     let id = told.split(')').next().unwrap();
-    assert!(id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id:?} is no id");
+    assert!(
+        id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{id:?} is not an id"
+    );
     id
 }

@@ -1,4 +1,4 @@
-//! Which backends people may choose: those the operator listed.
+//! The backends that users may choose are those that the operator listed.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OWNER, THREAD};
 use crate::support::guests::Wat;
 use crate::support::program::Installation;
 
-/// Puts a backend there that answers `NAME-1` and can work.
+/// Installs a backend that answers `NAME-1` and can work.
 fn add(installation: &Installation, name: &str) {
     let mut other = Wat::new(name, &format!("{name}-1"));
     other.descriptor = json!({ "programs": [{ "name": "aetheel" }] });
@@ -23,7 +23,7 @@ fn channels(installation: &Installation, text: &str) {
 }
 
 #[tokio::test]
-async fn people_choose_only_among_the_backends_that_the_operator_listed() {
+async fn users_can_choose_only_backends_that_the_operator_listed() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
     add(&installation, "second");
@@ -54,7 +54,7 @@ async fn people_choose_only_among_the_backends_that_the_operator_listed() {
 }
 
 #[tokio::test]
-async fn nobody_is_offered_another_backend_and_never_the_demo_where_the_operator_listed_none() {
+async fn without_a_list_users_can_choose_no_other_backend_and_never_the_demo() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_BACKEND", "second");
     add(&installation, "second");
@@ -69,7 +69,7 @@ async fn nobody_is_offered_another_backend_and_never_the_demo_where_the_operator
 }
 
 #[tokio::test]
-async fn a_choice_that_is_no_longer_allowed_does_not_count_and_the_answer_says_so_once() {
+async fn a_choice_that_is_no_longer_allowed_is_ignored_and_reported_once() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
     add(&installation, "second");
@@ -97,12 +97,12 @@ async fn a_choice_that_is_no_longer_allowed_does_not_count_and_the_answer_says_s
 }
 
 #[tokio::test]
-async fn what_was_chosen_for_any_lane_is_held_to_the_list_but_not_at_the_operators_own_console() {
+async fn choices_for_any_lane_are_limited_to_the_list_but_not_at_the_operators_console() {
     let installation = Installation::new();
     add(&installation, "second");
     let ended = installation.run(&["console"], "/backend second\nhello\n").await;
     assert!(ended.stdout.contains("second-1"), "{} {}", ended.stdout, ended.stderr);
-    // As a hand or an earlier version may have left it.
+    // An edit by hand or an earlier version may have left this state.
     let state = installation.path("config").join("state/sessions.md");
     let text = fs::read_to_string(&state).unwrap().replace("console", "hook:startup");
     assert!(text.contains("hook:startup"), "{text}");
@@ -126,7 +126,7 @@ async fn what_was_chosen_for_any_lane_is_held_to_the_list_but_not_at_the_operato
 }
 
 #[tokio::test]
-async fn a_name_on_the_list_that_is_no_backend_stops_the_start() {
+async fn an_unknown_name_in_the_list_stops_the_start() {
     let installation = Installation::new().with("ALLOWED_BACKENDS", "second, typo");
     add(&installation, "second");
     let ended = installation.run(&["check"], "").await;

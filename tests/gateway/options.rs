@@ -1,12 +1,12 @@
-//! Options of backends' own, as chosen in `backends.md`, reach their agents: with the real program
-//! and the shipped components.
+//! Options of backends in `backends.md` reach their agents, with the real program and the shipped
+//! components.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::support::program::{Installation, built};
 
-/// An agent that writes down its arguments, and nothing else.
+/// Installs an agent that only records its arguments.
 fn agent(installation: &Installation, name: &str) {
     let bin = installation.path("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -24,7 +24,7 @@ fn agent(installation: &Installation, name: &str) {
 }
 
 #[tokio::test]
-async fn an_option_of_claude_and_of_codex_stands_on_the_command_line_and_a_wrong_one_is_named() {
+async fn options_of_claude_and_codex_reach_the_command_line_and_invalid_ones_are_reported() {
     let installation = Installation::new()
         .with("ANTHROPIC_API_KEY", "sk-ant-none")
         .with("CODEX_API_KEY", "sk-none");
@@ -49,7 +49,7 @@ async fn an_option_of_claude_and_of_codex_stands_on_the_command_line_and_a_wrong
         for part in wanted {
             assert!(
                 told.contains(part),
-                "{name} was told {told:?}: {} {}",
+                "{name} was started with {told:?}: {} {}",
                 ended.stdout,
                 ended.stderr
             );

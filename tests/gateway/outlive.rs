@@ -1,4 +1,4 @@
-//! The real program killed, stopped and started again while its agents go on.
+//! The gateway is killed, stopped and started again while its agents keep running.
 
 use rustix::process::Signal;
 
@@ -10,7 +10,7 @@ fn holding(local: &LocalDiscord) -> Installation {
     installed(local).with("AGENT_HOLDER", "require").with("AGENT_HOLD_SECONDS", "60")
 }
 
-/// The prompts that the demo agent's sessions have: how often it was asked.
+/// Returns how many prompts the demo agent got.
 fn asked(installation: &Installation) -> usize {
     let sessions = installation.path("workspace").join(".demo-agent");
     let files = std::fs::read_dir(sessions).into_iter().flatten().flatten();
@@ -18,7 +18,7 @@ fn asked(installation: &Installation) -> usize {
 }
 
 #[tokio::test]
-async fn an_answer_goes_on_growing_whatever_kills_the_gateway() {
+async fn an_answer_keeps_growing_while_the_gateway_is_killed_again_and_again() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local);
     let mut killed = serving(&installation).await;
@@ -26,7 +26,7 @@ async fn an_answer_goes_on_growing_whatever_kills_the_gateway() {
     let mut outlived = 0;
     for second in 1.. {
         let said = format!("Second {second}.");
-        // After the last second the answer may be whole before the gateway is killed.
+        // The answer may be complete before the last kill.
         let goes_on = |text: &str| text.contains(&said) || text.ends_with("There.");
         let message = local.wait_for_message(CHANNEL, goes_on).await;
         if message.content.ends_with("There.") {
@@ -48,7 +48,7 @@ async fn an_answer_goes_on_growing_whatever_kills_the_gateway() {
 }
 
 #[tokio::test]
-async fn a_turn_that_had_used_a_tool_goes_on_and_nobody_is_asked() {
+async fn a_turn_that_used_a_tool_continues_without_a_question() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let mut killed = serving(&installation).await;
@@ -63,7 +63,7 @@ async fn a_turn_that_had_used_a_tool_goes_on_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn an_open_question_keeps_its_button() {
+async fn an_open_question_keeps_its_buttons() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local);
     let mut killed = serving(&installation).await;
@@ -86,7 +86,7 @@ async fn an_open_question_keeps_its_button() {
 }
 
 #[tokio::test]
-async fn a_stop_of_the_service_leaves_the_turn_running_and_the_next_start_has_it() {
+async fn stopping_the_service_leaves_the_turn_running_for_the_next_start() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local);
     let mut stopped = serving(&installation).await;
@@ -102,7 +102,7 @@ async fn a_stop_of_the_service_leaves_the_turn_running_and_the_next_start_has_it
 }
 
 #[tokio::test]
-async fn an_answer_written_while_the_gateway_was_away_counts() {
+async fn a_reply_to_a_question_written_while_the_gateway_was_down_counts() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local);
     let mut killed = serving(&installation).await;
@@ -119,7 +119,7 @@ async fn an_answer_written_while_the_gateway_was_away_counts() {
 }
 
 #[tokio::test]
-async fn without_a_holder_from_now_on_agents_end_and_people_are_asked_about_their_turns() {
+async fn when_the_holder_is_disabled_agents_end_and_users_are_asked_about_their_turns() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local);
     let mut killed = serving(&installation).await;
@@ -131,11 +131,11 @@ async fn without_a_holder_from_now_on_agents_end_and_people_are_asked_about_thei
     let next = serving(&installation).await;
     next.logs("agents that outlived the gateway are ended, because AGENT_HOLDER is off now").await;
     is_asked_and_begins_again(&local, &installation).await;
-    assert_eq!(next.agents().len(), 1, "one agent works on it");
+    assert_eq!(next.agents().len(), 1, "one agent runs the turn");
 }
 
 #[tokio::test]
-async fn people_are_asked_about_turns_whose_holder_ended_while_no_gateway_was_there() {
+async fn users_are_asked_about_turns_whose_holder_ended_while_no_gateway_ran() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local);
     let mut killed = serving(&installation).await;
@@ -151,13 +151,13 @@ async fn people_are_asked_about_turns_whose_holder_ended_while_no_gateway_was_th
     let _last = serving(&installation).await;
     let noted = || installation.read("state/queue.md").contains(" offered ").then_some(());
     local.wait_for("the offer in the journal", |_| noted()).await;
-    assert_eq!(asked(&installation), 1, "nothing begins by itself at the second start either");
+    assert_eq!(asked(&installation), 1, "the second start does not run the turn again either");
     local.press(offer.id, ANN, "Try again");
     local.wait_for("a second run", |_| (asked(&installation) == 2).then_some(())).await;
 }
 
 #[tokio::test]
-async fn people_are_asked_about_turns_whose_agents_nobody_came_for() {
+async fn users_are_asked_about_turns_whose_agents_timed_out_without_a_gateway() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_HOLD_SECONDS", "1");
     let mut killed = serving(&installation).await;
@@ -172,11 +172,11 @@ async fn people_are_asked_about_turns_whose_agents_nobody_came_for() {
     is_asked_and_begins_again(&local, &installation).await;
 }
 
-/// Waits for the question whether the interrupted turn is to begin again, and presses its button.
+/// Waits for the offer to repeat the interrupted turn, and accepts it.
 async fn is_asked_and_begins_again(local: &LocalDiscord, installation: &Installation) {
     let may_have = |text: &str| text.contains("and may have used a tool");
     let offer = local.wait_for_message(CHANNEL, may_have).await;
-    assert_eq!(asked(installation), 1, "nothing begins before somebody presses the button");
+    assert_eq!(asked(installation), 1, "the turn does not run again before the button is pressed");
     let noted = || installation.read("state/queue.md").contains(" offered ").then_some(());
     local.wait_for("the offer in the journal", |_| noted()).await;
     local.press(offer.id, ANN, "Try again");
@@ -184,7 +184,7 @@ async fn is_asked_and_begins_again(local: &LocalDiscord, installation: &Installa
 }
 
 #[tokio::test]
-async fn with_its_holder_dead_a_turn_begins_again_and_after_a_tool_people_are_asked() {
+async fn after_the_death_of_a_holder_turns_run_again_or_users_are_asked_if_a_tool_was_used() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let bot = serving(&installation).await;
@@ -216,7 +216,7 @@ async fn with_its_holder_dead_a_turn_begins_again_and_after_a_tool_people_are_as
 }
 
 #[tokio::test]
-async fn a_holder_stopped_in_order_has_turns_begin_again_and_after_a_tool_people_are_asked() {
+async fn after_a_clean_stop_of_a_holder_turns_run_again_or_users_are_asked_if_a_tool_was_used() {
     let local = LocalDiscord::start().await;
     let installation = holding(&local).with("DEMO_AGENT_DELAY_MS", "100");
     let bot = serving(&installation).await;
@@ -241,7 +241,7 @@ async fn a_holder_stopped_in_order_has_turns_begin_again_and_after_a_tool_people
 }
 
 #[tokio::test]
-async fn a_turn_that_a_replaced_holder_keeps_outlives_the_gateway_too() {
+async fn a_turn_in_a_replacement_holder_also_outlives_the_gateway() {
     for signal in [Signal::KILL, Signal::TERM] {
         let local = LocalDiscord::start().await;
         let installation = holding(&local);
@@ -267,7 +267,7 @@ fn stop_holder(installation: &Installation, signal: Signal) {
     rustix::process::kill_process(holder_of(installation), signal).expect("signalled");
 }
 
-/// The holder's process, by what it was started for.
+/// Returns the process id of the holder.
 fn holder_of(installation: &Installation) -> rustix::process::Pid {
     let state = installation.path("config").join("state").display().to_string();
     let processes = std::fs::read_dir("/proc").expect("read").flatten();
@@ -283,7 +283,7 @@ fn holder_of(installation: &Installation) -> rustix::process::Pid {
 }
 
 #[tokio::test]
-async fn a_holder_that_leaves_without_agents_makes_nobody_ask_about_turns() {
+async fn a_holder_that_ends_without_agents_causes_no_questions() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut killed = serving(&installation).await;

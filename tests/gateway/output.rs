@@ -1,4 +1,4 @@
-//! What commands print for programs (`--json`), and how much (`-q`, `-v`).
+//! The output of commands for programs (`--json`), and its amount (`-q`, `-v`).
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ async fn check_prints_its_findings_as_json_whether_or_not_the_gateway_would_star
 }
 
 #[tokio::test]
-async fn health_and_costs_have_a_json_form() {
+async fn health_and_costs_can_print_json() {
     let installation = Installation::new();
     let ended = installation.run(&["health", "--json"], "").await;
     let health = json(&ended);
@@ -48,7 +48,7 @@ async fn health_and_costs_have_a_json_form() {
 }
 
 #[tokio::test]
-async fn quiet_leaves_out_what_is_in_order_and_verbose_logs_more() {
+async fn quiet_prints_only_problems_and_verbose_logs_more() {
     let installation = Installation::new();
     let ended = installation.run(&["check", "-q"], "").await;
     let usual = installation.run(&["check"], "").await;

@@ -1,4 +1,4 @@
-//! Commands that show and choose, through the whole program.
+//! Commands that show the state and choose settings, with the whole program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,8 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER};
 use crate::support::guests::Wat;
 use crate::support::program::{Installation, built};
 
-/// The real component of an agent, and a program of that name that only tells its version.
+/// Installs the real component of an agent, and a program with that name that only prints its
+/// version.
 fn with_agent(installation: Installation, name: &str, version: &str) -> Installation {
     let bin = installation.path("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -33,7 +34,7 @@ async fn said(
 }
 
 #[tokio::test]
-async fn what_is_chosen_is_kept_per_channel_and_backend_over_restarts() {
+async fn choices_persist_per_channel_and_backend_over_restarts() {
     let local = LocalDiscord::start().await;
     let installation = with_agent(
         with_agent(installed(&local), "claude", "2.1.197"),
@@ -103,7 +104,7 @@ async fn what_is_chosen_is_kept_per_channel_and_backend_over_restarts() {
     );
     assert!(
         said(&local, CHANNEL, ANN, "model", None).await.starts_with("Model is Echo; "),
-        "what was chosen for each backend is its own"
+        "each backend has its own choices"
     );
     assert_eq!(
         said(&local, CHANNEL, ANN, "thinking", None).await,
@@ -132,7 +133,7 @@ async fn a_backend_that_cannot_work_is_not_offered_and_refused_with_its_reason()
 }
 
 #[tokio::test]
-async fn a_conversation_put_away_by_reset_comes_back() {
+async fn a_conversation_ended_by_reset_can_be_resumed() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -154,7 +155,10 @@ async fn a_conversation_put_away_by_reset_comes_back() {
         suggested.len() == 1 && suggested[0].1.starts_with("fix the build · just now · "),
         "{suggested:?}"
     );
-    assert!(local.suggestions(OTHER, ANN, "sessions", "").await.is_empty(), "it is this channel's");
+    assert!(
+        local.suggestions(OTHER, ANN, "sessions", "").await.is_empty(),
+        "conversations belong to their channel"
+    );
     let told = said(&local, CHANNEL, ANN, "sessions", Some(&suggested[0].0)).await;
     assert_eq!(told, "\"fix the build\" continues with the next message");
     local.mention(CHANNEL, ANN, "where were we?");
@@ -171,7 +175,7 @@ async fn a_conversation_put_away_by_reset_comes_back() {
 }
 
 #[tokio::test]
-async fn the_queue_and_the_directory_are_shown_to_whom_they_concern() {
+async fn the_queue_is_shown_to_users_and_the_directory_only_to_owners() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;

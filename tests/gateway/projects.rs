@@ -1,4 +1,4 @@
-//! Channels that are bound to a project while the gateway runs.
+//! Channels are bound to a project while the gateway runs.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::serving;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OWNER, THREAD};
 use crate::support::program::Installation;
 
-/// Folders that are allowed, and one that is not.
+/// Returns an installation with an allowed folder and another one.
 fn with_folders(installation: Installation) -> Installation {
     for name in ["projects/my site", "elsewhere"] {
         fs::create_dir_all(installation.path(name)).unwrap();
@@ -16,7 +16,7 @@ fn with_folders(installation: Installation) -> Installation {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_bound_to_a_folder_works_there_from_its_next_turn_on() {
+async fn a_channel_bound_to_a_folder_uses_it_from_its_next_turn() {
     let installation = with_folders(Installation::new());
     let file = installation.path("config").join("channels.md");
     fs::write(&file, "# Channels\n\nKeep this.\n\n## console\n- safety: edit\n").unwrap();
@@ -50,7 +50,7 @@ async fn a_folder_outside_the_roots_is_refused_and_nothing_is_written() {
         );
         assert!(
             !ended.stdout.contains(&installation.path("elsewhere").display().to_string()),
-            "no paths are told: {}",
+            "no paths are shown: {}",
             ended.stdout
         );
         assert_eq!(installation.read("channels.md"), "");
@@ -58,7 +58,7 @@ async fn a_folder_outside_the_roots_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn the_owner_binds_a_channel_with_all_its_threads_and_nobody_else_may() {
+async fn only_the_owner_binds_a_channel_which_includes_its_threads() {
     let local = LocalDiscord::start().await;
     let installation = with_folders(super::installed(&local));
     let _bot = serving(&installation).await;
@@ -76,7 +76,7 @@ async fn the_owner_binds_a_channel_with_all_its_threads_and_nobody_else_may() {
     local.wait_for_message(THREAD, |text| text.starts_with("You said: hello")).await;
     assert!(
         installation.path("projects/my site/.demo-agent").is_dir(),
-        "a thread works where its channel does"
+        "a thread uses the folder of its channel"
     );
     assert_eq!(
         said(CHANNEL, OWNER, Some("unset")).await,

@@ -1,4 +1,4 @@
-//! Questions of agents and messages for running turns, through the whole program.
+//! Questions of agents and messages to running turns, with the whole program.
 
 use rustix::process::Signal;
 
@@ -87,7 +87,7 @@ async fn shows(console: &Program, text: &str) {
 }
 
 #[tokio::test]
-async fn a_terminal_asks_below_what_was_said_and_stop_and_ctrl_c_still_work() {
+async fn a_terminal_asks_below_the_text_so_far_and_stop_and_ctrl_c_still_work() {
     let installation = Installation::new();
     let mut console = console(&installation).await;
     console.type_in("ask make\n").await;
@@ -121,7 +121,7 @@ async fn a_terminal_asks_below_what_was_said_and_stop_and_ctrl_c_still_work() {
 }
 
 #[tokio::test]
-async fn what_an_agent_cannot_take_in_while_it_works_is_its_next_prompt() {
+async fn a_message_that_a_working_agent_cannot_read_becomes_the_next_prompt() {
     let installation = Installation::new();
     let mut console = console(&installation).await;
     console.type_in("slow 2\n").await;
@@ -149,7 +149,7 @@ async fn asked(local: &LocalDiscord) -> Message {
 }
 
 #[tokio::test]
-async fn whoever_asked_answers_in_discord_and_others_do_not() {
+async fn only_the_author_of_a_prompt_can_answer_its_question_in_discord() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -174,7 +174,7 @@ async fn whoever_asked_answers_in_discord_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn an_approver_answers_everything_and_a_question_nobody_answers_expires() {
+async fn an_approver_can_answer_any_question_and_unanswered_questions_expire() {
     let local = LocalDiscord::start().await;
     let installation =
         installed(&local).with("APPROVERS", &BOB.to_string()).with("ASK_TIMEOUT_MS", "3000");
@@ -191,9 +191,9 @@ async fn an_approver_answers_everything_and_a_question_nobody_answers_expires() 
 }
 
 #[tokio::test]
-async fn a_question_of_a_killed_gateway_is_closed_by_the_next() {
+async fn a_question_of_a_killed_gateway_is_closed_by_the_next_one() {
     let local = LocalDiscord::start().await;
-    // No holder: its agents would go on.
+    // A holder would keep the agents running.
     let installation = installed(&local).with("AGENT_HOLDER", "off");
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "ask make");
@@ -219,7 +219,7 @@ async fn a_question_of_a_killed_gateway_is_closed_by_the_next() {
 }
 
 #[tokio::test]
-async fn steer_in_discord_says_what_became_of_the_message() {
+async fn steer_in_discord_reports_the_outcome_of_the_message() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;

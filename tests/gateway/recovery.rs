@@ -1,5 +1,5 @@
-//! An agent whose output changes its form while the gateway runs: nothing it says is lost for good,
-//! and nothing comes twice.
+//! The output format of an agent changes while the gateway runs. No answer is lost for good, and
+//! none is delivered twice.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,12 +12,11 @@ use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER, O
 use crate::support::program::{Ended, Installation, built};
 
 const BUTTON: &str = "Show the answer again (when a newer backend can read it)";
-/// The names of two keys in the agent's lines: as the first parser knows them, and as the shipped
-/// one does.
+/// The names of two keys in the agent's lines, for the first parser and for the shipped one.
 const EARLIER: &str = "kind payload";
 const LATER: &str = "type content";
 
-/// The shipped parser as it would be for the earlier form.
+/// Returns the shipped component, patched to parse the earlier format.
 fn earlier_parser() -> Vec<u8> {
     let component = built("gemini");
     let (from, to) = (b"contenttype", b"payloadkind");
@@ -27,22 +26,22 @@ fn earlier_parser() -> Vec<u8> {
         patched[at + found..at + found + from.len()].copy_from_slice(to);
         at += found + from.len();
     }
-    assert_ne!(patched, component, "the shipped component has its keys elsewhere now");
+    assert_ne!(patched, component, "the keys in the shipped component have changed");
     patched
 }
 
-/// Puts a component in the backend's place as operators are told to.
+/// Replaces the backend's component atomically, as documented for operators.
 fn install(installation: &Installation, component: &[u8]) {
     let new = installation.backend("gemini").with_extension("new");
     fs::write(&new, component).unwrap();
     fs::rename(new, installation.backend("gemini")).unwrap();
 }
 
-fn speaks(installation: &Installation, form: &str) {
+fn set_format(installation: &Installation, form: &str) {
     fs::write(installation.path("form"), form).unwrap();
 }
 
-/// A gateway whose agent speaks the earlier form, and whose parser knows it.
+/// Returns an installation whose agent prints the earlier format, with a parser for it.
 fn with_agent(local: &LocalDiscord) -> Installation {
     let installation = installed(local);
     let (program, form) = (installation.path("gemini"), installation.path("form"));
@@ -59,12 +58,12 @@ printf '{{"%s":"result","status":"success","stats":{{}}}}\n' "$1"
     );
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    speaks(&installation, EARLIER);
+    set_format(&installation, EARLIER);
     install(&installation, &earlier_parser());
     installation
         .with("AGENT_BACKEND", "gemini")
         .with("BACKEND_RUN", "gemini=one-shot")
-        // Where the scripted agent reads what it is to say.
+        // The sandbox must allow the scripted agent to read its format.
         .with("AGENT_READ", &form.display().to_string())
         .with("BACKEND_CLI_PATH", &program.display().to_string())
         .with("GEMINI_API_KEY", "gm-0123456789-not-a-key")
@@ -72,7 +71,7 @@ printf '{{"%s":"result","status":"success","stats":{{}}}}\n' "$1"
         .with("STATUS_ADDRESS", "127.0.0.1:0")
 }
 
-/// The messages that answer a prompt.
+/// Returns the messages that answer a prompt.
 fn answering(local: &LocalDiscord, prompt: &str) -> Vec<Message> {
     let says = format!("{prompt}.");
     local
@@ -86,7 +85,7 @@ async fn answered(local: &LocalDiscord, prompt: &str) -> Message {
     local.wait_for(&format!("the answer to {prompt}"), |local| answering(local, prompt).pop()).await
 }
 
-/// Asks, and returns the question and the failure, with its button, once both are there.
+/// Sends a prompt, and returns its id and the failure message with the button.
 async fn fails(local: &LocalDiscord, prompt: &str) -> (u64, Message) {
     let question = local.mention(CHANNEL, ANN, prompt);
     let failure = local
@@ -108,15 +107,14 @@ async fn recover(installation: &Installation, arguments: &[&str]) -> (Ended, Vec
 }
 
 #[tokio::test]
-async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_command_without_a_restart()
- {
+async fn replies_lost_to_a_changed_agent_are_recovered_once_without_a_restart() {
     let local = LocalDiscord::start().await;
     let installation = with_agent(&local);
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "one");
     answered(&local, "one").await;
 
-    speaks(&installation, LATER);
+    set_format(&installation, LATER);
     let (second, second_failure) = fails(&local, "two").await;
     let (third, third_failure) = fails(&local, "three").await;
     let stale = local.button(third_failure.id, BUTTON).unwrap();
@@ -124,7 +122,7 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
     local
         .wait_for_message(CHANNEL, |text| text.contains("No version of the backend can read"))
         .await;
-    assert!(local.button(second_failure.id, BUTTON).is_some(), "a newer one may come");
+    assert!(local.button(second_failure.id, BUTTON).is_some(), "a newer version may be installed");
     let (ended, rows) = recover(&installation, &["--dry-run"]).await;
     assert_eq!((ended.code, rows.len()), (1, 2), "{}", ended.stderr);
     assert!(
@@ -182,14 +180,14 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
         })
         .await;
 
-    // Whatever is pressed now, and whatever dies, nothing comes twice.
+    // Neither old buttons nor a kill deliver an answer twice.
     local.press_id(third_failure.id, ANN, &stale);
     local.wait_for_message(CHANNEL, |text| text == "This was delivered already.").await;
     local.press(told.id, OWNER, "Deliver them");
     local.wait_for_message(OTHER, |text| text == "This is no longer available.").await;
     let ended = installation.run(&["recover"], "").await;
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "no reply is lost\n"));
-    assert_eq!(local.logins().0, 1, "one life all along");
+    assert_eq!(local.logins().0, 1, "the gateway was not restarted");
     let address = bot.logs("status pages are open").await["address"].as_str().unwrap().to_owned();
     let metrics =
         reqwest::get(format!("http://{address}/metrics")).await.unwrap().text().await.unwrap();
@@ -210,11 +208,11 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_by_button_and_by_com
 }
 
 #[tokio::test]
-async fn without_a_gateway_the_next_start_delivers_what_was_asked_for() {
+async fn without_a_gateway_the_next_start_delivers_the_requested_replies() {
     let local = LocalDiscord::start().await;
     let installation = with_agent(&local);
     let mut bot = serving(&installation).await;
-    speaks(&installation, LATER);
+    set_format(&installation, LATER);
     let (question, _) = fails(&local, "two").await;
     bot.signal(Signal::KILL);
     bot.ended().await;
@@ -238,10 +236,10 @@ async fn without_a_gateway_the_next_start_delivers_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn the_console_reads_a_lost_reply_again_when_a_newer_parser_comes_and_says_so() {
+async fn the_console_reports_when_a_newer_parser_can_read_a_lost_reply() {
     let local = LocalDiscord::start().await;
     let installation = with_agent(&local);
-    speaks(&installation, LATER);
+    set_format(&installation, LATER);
     let mut console = installation.start(&["console"]);
     console.type_in("one\n").await;
     console
@@ -255,11 +253,11 @@ async fn the_console_reads_a_lost_reply_again_when_a_newer_parser_comes_and_says
     console.type_in("/recover\n").await;
     console.prints("the reply", |text| text.contains("Answer to one.").then_some(())).await;
     console.end_input();
-    assert_eq!(console.ended().await.code, 1, "a prompt was not answered when it was asked");
+    assert_eq!(console.ended().await.code, 1, "the prompt itself was not answered");
 }
 
 #[tokio::test]
-async fn a_recording_names_the_variables_its_backend_declares_and_no_others_of_this_machine() {
+async fn a_recording_names_only_the_variables_that_its_backend_declares() {
     let local = LocalDiscord::start().await;
     let installation =
         with_agent(&local).with("PRIVATE_NAME", "1").with("AGENT_ENV", "PRIVATE_NAME");

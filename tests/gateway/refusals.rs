@@ -1,11 +1,11 @@
-//! What keeps the program from starting: every reason at once, what to do, and the exit code.
+//! Errors that prevent a start. All are reported at once, with a hint and the exit code.
 
 use super::installed;
 use crate::support::discord::{LocalDiscord, TOKEN};
 use crate::support::program::{Ended, Installation};
 
 #[tokio::test]
-async fn a_token_that_discord_refuses_is_77_and_says_what_to_do() {
+async fn a_token_that_discord_refuses_is_77_with_a_hint() {
     let local = LocalDiscord::start().await;
     local.faults().refuse_token(true);
     let ended = installed(&local).run(&["run"], "").await;
@@ -31,7 +31,7 @@ async fn intents_that_discord_refuses_are_77() {
 }
 
 #[tokio::test]
-async fn a_missing_token_is_78_and_a_strange_one_too() {
+async fn a_missing_token_and_a_malformed_one_are_78() {
     let ended = Installation::new().run(&["run"], "").await;
     assert_eq!(ended.code, 78, "{}", ended.stderr);
     assert!(ended.faults().contains("error: DISCORD_BOT_TOKEN is not set"), "{}", ended.stderr);
@@ -47,7 +47,7 @@ async fn a_missing_token_is_78_and_a_strange_one_too() {
 }
 
 #[tokio::test]
-async fn a_file_with_limits_or_instructions_that_cannot_be_read_is_78_and_never_counts_as_empty() {
+async fn an_unreadable_file_with_limits_or_instructions_is_78_and_never_treated_as_empty() {
     for name in [
         "channels.md",
         "backends.md",
@@ -61,7 +61,7 @@ async fn a_file_with_limits_or_instructions_that_cannot_be_read_is_78_and_never_
         let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
         let file = installation.path("config").join(name);
         std::fs::create_dir_all(installation.path("config")).unwrap();
-        // As root runs tests, a mode would not keep it from reading.
+        // If root runs the tests, a file mode would not prevent reading.
         std::os::unix::fs::symlink("/nonexistent/limits.md", &file).unwrap();
         for command in ["run", "check", "console"] {
             let ended = installation.run(&[command], "").await;
@@ -92,13 +92,13 @@ async fn an_unknown_backend_is_78_and_the_known_ones_are_listed() {
 }
 
 #[tokio::test]
-async fn all_bad_settings_are_told_at_once() {
+async fn all_invalid_settings_are_reported_together() {
     let installation = Installation::new()
         .with("PERMISSION_MODE", "yolo")
         .with("QUERY_TIMEOUT_MS", "soon")
         .with("ALLOWED_USERS", "bob")
         .with("AGENT_ENV", "DISCORD_BOT_TOKEN");
-    // `run` wants a token besides.
+    // `run` also requires a token.
     for (command, count) in [("run", 5), ("check", 4)] {
         let ended = installation.run(&[command], "").await;
         assert_eq!(ended.code, 78, "{}", ended.stderr);
@@ -132,7 +132,7 @@ async fn a_missing_agent_program_is_69() {
 }
 
 #[tokio::test]
-async fn an_unusable_backend_file_is_told_with_its_reason() {
+async fn an_unusable_backend_file_is_reported_with_its_reason() {
     let installation = Installation::new();
     std::fs::write(installation.backend("demo"), "not a component").unwrap();
     let ended = installation.run(&["check"], "").await;
@@ -141,7 +141,7 @@ async fn an_unusable_backend_file_is_told_with_its_reason() {
 }
 
 #[tokio::test]
-async fn check_tells_what_it_found_and_starts_nothing() {
+async fn check_prints_its_findings_and_starts_nothing() {
     let installation = Installation::new();
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -158,7 +158,7 @@ async fn check_tells_what_it_found_and_starts_nothing() {
 }
 
 #[tokio::test]
-async fn output_that_nobody_takes_changes_no_exit_code() {
+async fn output_that_cannot_be_written_does_not_change_the_exit_code() {
     let installation = Installation::new();
     let ended = installation.start_in_shell("exec \"$0\" check > /dev/full").ended().await;
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
@@ -172,7 +172,7 @@ async fn output_that_nobody_takes_changes_no_exit_code() {
 }
 
 #[tokio::test]
-async fn an_env_file_counts_and_the_environment_wins() {
+async fn an_env_file_is_read_and_the_environment_has_precedence() {
     let installation = Installation::new().with("QUERY_TIMEOUT_MS", "2000");
     let file = installation.path("env");
     std::fs::write(&file, "QUERY_TIMEOUT_MS=soon\nMAX_QUEUE_DEPTH=many\n").unwrap();
@@ -204,7 +204,7 @@ async fn a_wrong_command_line_is_64_and_help_is_0() {
 }
 
 #[tokio::test]
-async fn a_pin_that_is_no_digest_is_named_with_its_line() {
+async fn an_invalid_pin_is_reported_with_its_line() {
     let installation = Installation::new();
     let good = "a".repeat(64);
     std::fs::write(
@@ -229,7 +229,7 @@ async fn a_pin_that_is_no_digest_is_named_with_its_line() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_tool_is_told_with_what_was_meant() {
+async fn an_unknown_tool_is_reported_with_a_suggestion() {
     let ended = Installation::new()
         .with("ALLOWED_TOOLS", "Red,Grep,mcp__docs__search")
         .run(&["check"], "")
@@ -247,7 +247,7 @@ async fn a_name_that_is_no_tool_is_told_with_what_was_meant() {
 }
 
 #[tokio::test]
-async fn faults_of_every_kind_are_told_together() {
+async fn errors_of_all_kinds_are_reported_together() {
     let installation = Installation::new()
         .with("QUERY_TIMEOUT_MS", "abc")
         .with("LOG_LEVEL", "warning")
@@ -289,7 +289,7 @@ async fn faults_of_every_kind_are_told_together() {
 }
 
 #[tokio::test]
-async fn all_is_not_well_where_a_start_would_leave_something_out() {
+async fn check_fails_if_a_start_would_ignore_an_entry() {
     let installation = Installation::new();
     std::fs::write(installation.backend("broken"), b"no component").unwrap();
     std::fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n")
@@ -309,12 +309,12 @@ async fn all_is_not_well_where_a_start_would_leave_something_out() {
             check.stdout
         );
     }
-    // It does start.
+    // It starts all the same.
     assert_eq!(installation.run(&["console"], "hello\n").await.code, 0);
 }
 
 #[tokio::test]
-async fn names_in_an_env_file_that_mean_nothing_are_told_with_their_lines() {
+async fn unknown_names_in_an_env_file_are_reported_with_their_lines() {
     let installation = Installation::new();
     let file = installation.path("env");
     std::fs::write(
@@ -323,7 +323,10 @@ async fn names_in_an_env_file_that_mean_nothing_are_told_with_their_lines() {
     )
     .unwrap();
     let check = installation.run(&["check", "--env-file", file.to_str().unwrap()], "").await;
-    assert!(check.stderr.contains("COMMAND_ALIAS \"x$HOME\""), "nothing was put in: {check:?}");
+    assert!(
+        check.stderr.contains("COMMAND_ALIAS \"x$HOME\""),
+        "variables are not expanded: {check:?}"
+    );
     std::fs::write(
         &file,
         "\u{feff}MAX_CONCURENT_QUERIES=1\nDEMO_AGENT_DELAY_MS=1\nBACKEND_MODEL=x$HOME\nPUSH_SERVICES=none\n",
@@ -343,7 +346,7 @@ async fn names_in_an_env_file_that_mean_nothing_are_told_with_their_lines() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_refused_at_once_wherever_a_file_is_wanted() {
+async fn pipes_folders_and_devices_are_refused_in_place_of_files() {
     let installation = Installation::new().with("DISCORD_BOT_TOKEN", TOKEN);
     let pipe = installation.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -373,9 +376,9 @@ async fn what_is_no_file_is_refused_at_once_wherever_a_file_is_wanted() {
 }
 
 #[tokio::test]
-async fn faults_are_json_where_the_log_is() {
+async fn errors_are_json_if_the_log_is() {
     let wrong = || Installation::new().with("QUERY_TIMEOUT_MS", "abc");
-    // By default the log is JSON where stderr is no terminal.
+    // By default the log is JSON if stderr is not a terminal.
     for installation in [wrong(), wrong().with("LOG_FORMAT", "json")] {
         let ended = installation.run(&["run"], "").await;
         let lines: Vec<serde_json::Value> =
@@ -390,7 +393,7 @@ async fn faults_are_json_where_the_log_is() {
     assert!(held.stderr.lines().all(|line| line.starts_with('{')) && held.code == 78, "{held:?}");
     let typed = Installation::new().run(&["run", "--fast"], "").await;
     assert!(typed.stderr.starts_with('{') && typed.code == 64, "{typed:?}");
-    // A command without a log speaks to people, also where they have no terminal.
+    // A command without a log prints for people, even without a terminal.
     let check = wrong().run(&["check"], "").await;
     assert!(check.stderr.starts_with("error: QUERY_TIMEOUT_MS"), "{check:?}");
     let human = wrong().with("LOG_FORMAT", "human").run(&["run"], "").await;
@@ -398,7 +401,7 @@ async fn faults_are_json_where_the_log_is() {
 }
 
 #[tokio::test]
-async fn a_look_makes_folders_for_this_user_only() {
+async fn check_creates_folders_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let installation = Installation::new();
     let at = |name: &str| installation.path(name).display().to_string();
@@ -416,7 +419,7 @@ async fn a_look_makes_folders_for_this_user_only() {
 }
 
 #[tokio::test]
-async fn a_backend_named_in_the_command_is_not_blamed_on_a_variable() {
+async fn an_unknown_backend_in_the_command_is_not_blamed_on_a_variable() {
     let ended = Installation::new().run(&["backend", "ping", "nosuch"], "").await;
     assert!(
         ended.code != 0
@@ -426,8 +429,8 @@ async fn a_backend_named_in_the_command_is_not_blamed_on_a_variable() {
     );
 }
 
-/// Checks that what cannot work is reported by `check` and `doctor` alike.
-fn told_everywhere(check: &Ended, doctor: &Ended, parts: &[&str]) {
+/// Checks that both `check` and `doctor` report these problems.
+fn both_report(check: &Ended, doctor: &Ended, parts: &[&str]) {
     for part in parts {
         for (name, ended) in [("check", check), ("doctor", doctor)] {
             let said = format!("{}{}", ended.stdout, ended.stderr);
@@ -437,7 +440,7 @@ fn told_everywhere(check: &Ended, doctor: &Ended, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
+async fn check_and_doctor_report_the_same_about_folders_users_and_addresses() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let installation = Installation::new()
@@ -453,7 +456,7 @@ async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
     let check = installation.run(&["check"], "").await;
     let doctor = installation.run(&["doctor", "--offline"], "").await;
     assert_eq!((check.code, doctor.code), (78, 2), "{check:?}\n{doctor:?}");
-    told_everywhere(
+    both_report(
         &check,
         &doctor,
         &[
@@ -477,7 +480,7 @@ async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
     let check = installation.run(&["check"], "").await;
     let doctor = installation.run(&["doctor", "--offline"], "").await;
     assert_eq!((check.code, doctor.code), (78, 2), "{check:?}\n{doctor:?}");
-    told_everywhere(
+    both_report(
         &check,
         &doctor,
         &[
@@ -491,7 +494,7 @@ async fn check_and_doctor_know_the_same_of_folders_people_and_addresses() {
 }
 
 #[tokio::test]
-async fn a_missing_env_file_is_the_only_fault_that_is_reported() {
+async fn a_missing_env_file_is_the_only_error_that_is_reported() {
     for command in ["run", "check", "console"] {
         let ended = Installation::new()
             .with("AGENT_BACKEND", "claude")
@@ -504,7 +507,7 @@ async fn a_missing_env_file_is_the_only_fault_that_is_reported() {
 }
 
 #[tokio::test]
-async fn misspelt_names_are_reported_beside_faults_and_not_only_once_these_are_mended() {
+async fn misspelt_names_are_reported_together_with_other_errors() {
     let installation = Installation::new().with("ALLOWED_TOOLS", "Red");
     let file = installation.path("env");
     std::fs::write(&file, "ALOWED_USERS=7\nMAX_QUEUE_DEPTH=many\n").unwrap();
@@ -516,7 +519,7 @@ async fn misspelt_names_are_reported_beside_faults_and_not_only_once_these_are_m
 }
 
 #[tokio::test]
-async fn a_backend_that_a_command_names_wrongly_is_64_whatever_the_command() {
+async fn an_unknown_backend_on_the_command_line_is_64_for_every_command() {
     let installation = Installation::new();
     for command in [&["backend", "ping", "nosuch"][..], &["console", "--backend", "nosuch"]] {
         let ended = installation.run(command, "").await;
@@ -525,7 +528,7 @@ async fn a_backend_that_a_command_names_wrongly_is_64_whatever_the_command() {
 }
 
 #[tokio::test]
-async fn a_discord_that_does_not_answer_is_said_at_once() {
+async fn a_discord_that_does_not_answer_is_reported_at_once() {
     let installation = Installation::new()
         .with("DISCORD_BOT_TOKEN", TOKEN)
         .with("DISCORD_API_BASE", "http://127.0.0.1:1");

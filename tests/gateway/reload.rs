@@ -1,4 +1,4 @@
-//! Backends are replaced while the program serves.
+//! Components are replaced while the program runs.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::{Installation, Program, built, rebuilt};
 
-/// Puts a file in a backend's place as operators are told to.
+/// Replaces the backend's component atomically, as documented for operators.
 fn replace(installation: &Installation, bytes: &[u8]) {
     let new = installation.backend("demo").with_extension("new");
     fs::write(&new, bytes).unwrap();
     fs::rename(new, installation.backend("demo")).unwrap();
 }
 
-/// Asks, and returns the generation that the recording names.
+/// Sends a prompt and returns the generation in the header of its recording.
 async fn answered_by(local: &LocalDiscord, installation: &Installation, prompt: &str) -> u64 {
     local.mention(CHANNEL, ANN, prompt);
     local
@@ -37,7 +37,7 @@ fn loads(bot: &Program) -> usize {
 }
 
 #[tokio::test]
-async fn a_replaced_component_answers_the_next_turn_while_a_running_one_ends_on_the_old() {
+async fn a_replaced_component_serves_the_next_turn_while_a_running_turn_keeps_the_old_one() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -68,7 +68,7 @@ async fn a_replaced_component_answers_the_next_turn_while_a_running_one_ends_on_
 }
 
 #[tokio::test]
-async fn a_truncated_component_is_refused_with_a_reason_and_the_old_one_answers() {
+async fn a_truncated_component_is_refused_with_a_reason_and_the_old_one_serves() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -93,12 +93,12 @@ async fn a_truncated_component_is_refused_with_a_reason_and_the_old_one_answers(
 }
 
 #[tokio::test]
-async fn the_same_bytes_again_are_no_reload() {
+async fn replacing_a_component_with_the_same_bytes_does_not_reload_it() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
     replace(&installation, &built("demo"));
-    // A second backend shows that the loader has looked since.
+    // The second backend shows that the loader has checked the folder since.
     fs::write(installation.backend("claude"), built("claude")).unwrap();
     bot.logs_where("the other backend", |line| {
         line["message"] == "backend loaded" && line["backend"] == "claude"

@@ -1,5 +1,5 @@
-//! The holder ends and is replaced, and then the gateway ends: with each way in which turns share
-//! an agent, no prompt is lost and none is asked for twice.
+//! The holder ends and is replaced, and then the gateway ends. However turns share an agent, no
+//! prompt is lost and none reaches an agent twice.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,9 +10,9 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::{Installation, Program, built};
 
-/// Speaks the protocols of the demo agent, Claude Code and ACP, as its arguments say. It notes each
-/// prompt in the file `asked`. It answers `until NAME` in two halves, the second once there is a
-/// file NAME.
+/// Speaks the protocol of the demo agent, Claude Code or ACP, depending on its arguments. It
+/// records each prompt in the file `asked`. It answers `until NAME` in two halves, the second one
+/// when the file NAME exists.
 const AGENT: &str = r#"#!/usr/bin/env python3
 import json, os, re, sys, time
 if '--version' in sys.argv:
@@ -86,7 +86,7 @@ def acp():
 demo() if 'demo-agent' in sys.argv else acp() if 'acp' in sys.argv else claude()
 "#;
 
-/// How turns share an agent.
+/// Which turns share an agent.
 #[derive(Clone, Copy, Debug)]
 enum Shared {
     Turn,
@@ -94,14 +94,14 @@ enum Shared {
     Link,
 }
 
-/// When the holder ends.
+/// Whether a turn is running when the holder ends.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Idle,
     Busy,
 }
 
-/// How the gateway ends after that.
+/// How the gateway ends afterwards.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Killed,
@@ -110,29 +110,30 @@ enum Then {
 
 #[tokio::test]
 async fn agents_of_one_turn_outlive_the_gateway_after_their_holder_was_replaced() {
-    every_way(Shared::Turn).await;
+    run_all_cases(Shared::Turn).await;
 }
 
 #[tokio::test]
 async fn agents_of_one_conversation_outlive_the_gateway_after_their_holder_was_replaced() {
-    every_way(Shared::Session).await;
+    run_all_cases(Shared::Session).await;
 }
 
 #[tokio::test]
 async fn agents_of_all_conversations_outlive_the_gateway_after_their_holder_was_replaced() {
-    every_way(Shared::Link).await;
+    run_all_cases(Shared::Link).await;
 }
 
-async fn every_way(shared: Shared) {
+async fn run_all_cases(shared: Shared) {
     for signal in [Signal::TERM, Signal::KILL] {
         for when in [When::Idle, When::Busy] {
-            let ways = [Then::Killed, Then::Upgraded].map(|then| one(shared, signal, when, then));
+            let ways =
+                [Then::Killed, Then::Upgraded].map(|then| run_case(shared, signal, when, then));
             futures_util::future::join_all(ways).await;
         }
     }
 }
 
-async fn one(shared: Shared, signal: Signal, when: When, then: Then) {
+async fn run_case(shared: Shared, signal: Signal, when: When, then: Then) {
     let case = format!("{shared:?}, {signal:?}, {when:?}, {then:?}");
     let local = LocalDiscord::start().await;
     let installation = with_agent(&local, shared);
@@ -176,7 +177,7 @@ async fn one(shared: Shared, signal: Signal, when: When, then: Then) {
     assert_eq!(installation.read("state/lost.md"), "", "{case}: no reply is unreadable");
 }
 
-/// Hands over with `aetheel upgrade`; returns the gateway that comes next.
+/// Replaces the gateway with `aetheel upgrade` and returns the new process.
 async fn upgraded(installation: &Installation, mut bot: Program) -> Program {
     let restarted = async {
         let left = bot.ended().await;
@@ -195,7 +196,7 @@ fn with_agent(local: &LocalDiscord, shared: Shared) -> Installation {
         .with("PERMISSION_MODE", "acceptEdits");
     let program = installation.path("home/agent");
     fs::write(&program, AGENT).expect("written");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its owner's");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("only for the owner");
     let program = program.display().to_string();
     let component = match shared {
         Shared::Turn => "demo",
@@ -216,12 +217,12 @@ fn with_agent(local: &LocalDiscord, shared: Shared) -> Installation {
     }
 }
 
-/// Lets the agent say the second half of an answer.
+/// Lets the agent print the second half of an answer.
 fn open(installation: &Installation, gate: &str) {
     fs::write(installation.path("workspace").join(gate), "").expect("written");
 }
 
-/// Whether the agent was asked for this so often.
+/// Returns `Some` if the agent got this prompt exactly `times` times.
 fn has_asked(installation: &Installation, gate: &str, times: usize) -> Option<()> {
     let asked = fs::read_to_string(installation.path("workspace/asked")).unwrap_or_default();
     let end = format!("until {gate}");

@@ -8,7 +8,7 @@ use super::{installed, serving};
 use crate::support::discord::{CHANNEL, LocalDiscord};
 
 #[tokio::test]
-async fn a_cron_job_runs_by_the_clock_and_is_answered_in_the_output_channel() {
+async fn a_cron_job_runs_on_schedule_and_is_answered_in_the_output_channel() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string());
     fs::write(
@@ -39,7 +39,7 @@ async fn a_cron_job_runs_by_the_clock_and_is_answered_in_the_output_channel() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_schedules_is_logged_and_mended_files_count_at_once() {
+async fn errors_in_schedules_are_logged_and_corrected_files_apply_at_once() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let hasty = "## Hasty\n- interval: 30\n- instruction: Look.\n";

@@ -1,5 +1,5 @@
-//! What an agent of the same user, without any sandbox, can get of the gateway's secrets: nothing,
-//! however they were handed over.
+//! An agent of the same user without a sandbox cannot get the gateway's secrets, however the
+//! gateway got them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -12,10 +12,11 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, TOKEN};
 use crate::support::program::{Installation, Program, aetheel, copy_program};
 
 const SECRET: &str = "whsec_canary0123456789abcdefghijklmnopqrstuv";
-/// An ordinary user, where the tests are run by root.
+/// An ordinary user, in case root runs the tests.
 const USER: u32 = 65534;
 
-/// Stands before the agent, as `AGENT_WRAPPER`, and looks wherever a process of the same user may.
+/// A wrapper of the agent (`AGENT_WRAPPER`) that reads everything that a process of the same user
+/// can read.
 const THIEF: &str = r#"#!/bin/sh
 gateway=$PPID
 {
@@ -38,7 +39,7 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// An installation of the ordinary user's, whose agents look around first.
+/// Returns an installation that belongs to the ordinary user. Its agents first search for secrets.
 fn with_thief(local: &LocalDiscord) -> Installation {
     let installation = installed(local).with("DISCORD_BOT_TOKEN", "").with("AGENT_ENV", "LOOT");
     let (thief, loot) = (installation.path("thief"), installation.path("loot"));
@@ -47,10 +48,10 @@ fn with_thief(local: &LocalDiscord) -> Installation {
     let installation = installation
         .with("AGENT_WRAPPER", &thief.display().to_string())
         .with("LOOT", &loot.display().to_string())
-        // The gateway has to hide its secrets without a sandbox, too.
+        // The gateway must hide its secrets even without a sandbox.
         .with("AGENT_SANDBOX", "off")
         .with("LOG_FORMAT", "json");
-    // Nobody else's compiled code is run.
+    // The gateway refuses compiled code that another user could have written.
     let cache = installation.path("cache").display().to_string();
     let installation = installation.with("CACHE_DIR", &cache);
     let sections = "## hook\n- scheme: bearer\n- secret: HOOK_PHRASE\n\nDo.\n";
@@ -68,7 +69,8 @@ pub(super) fn give(path: &Path) {
     }
 }
 
-/// The program where the ordinary user finds it: a copy, where it was built in a folder of root's.
+/// Returns the path of the program for the ordinary user. This is a copy if the program was built
+/// in a folder of root.
 fn program_of(installation: &Installation) -> PathBuf {
     let user = [format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".to_owned()];
     let tried =
@@ -81,15 +83,15 @@ fn program_of(installation: &Installation) -> PathBuf {
     copy
 }
 
-/// Starts it as the ordinary user and waits until it is ready; `handed` opens what it is handed, as
-/// whoever runs the tests.
+/// Starts the gateway as the ordinary user and waits until it is ready. `handed` is a redirection
+/// that the user of the tests opens.
 pub(super) async fn started(installation: &Installation, arguments: &str, handed: &str) -> Program {
     let program = start(installation, arguments, handed);
     program.logs("aetheel is ready").await;
     program
 }
 
-/// Starts it as the ordinary user; see [`started`].
+/// Starts the gateway as the ordinary user. See [`started`].
 pub(super) fn start(installation: &Installation, arguments: &str, handed: &str) -> Program {
     let line = if is_root() {
         format!(
@@ -106,7 +108,10 @@ async fn nothing_is_stolen(local: &LocalDiscord, installation: &Installation, pr
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     let loot = String::from_utf8_lossy(&fs::read(installation.path("loot")).unwrap()).into_owned();
-    assert!(loot.contains("LOOKED") && loot.contains("DEMO_AGENT_DELAY_MS"), "it did look: {loot}");
+    assert!(
+        loot.contains("LOOKED") && loot.contains("DEMO_AGENT_DELAY_MS"),
+        "the search ran: {loot}"
+    );
     for secret in [TOKEN, SECRET] {
         assert!(!loot.contains(secret), "{loot}");
     }
@@ -114,8 +119,8 @@ async fn nothing_is_stolen(local: &LocalDiscord, installation: &Installation, pr
         assert!(loot.contains(&format!("user {USER}, ")), "{loot}");
     }
     assert!(!loot.contains("OPENED"), "{loot}");
-    // Where somebody could look, there is nothing to see: the memory in which the program was given
-    // its environment.
+    // A process of root can read the memory in which the program got its environment. The secrets
+    // are no longer there.
     if is_root() {
         let pid = program.pid.as_raw_nonzero();
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
@@ -129,7 +134,7 @@ async fn nothing_is_stolen(local: &LocalDiscord, installation: &Installation, pr
 }
 
 #[tokio::test]
-async fn an_agent_of_the_same_user_gets_no_secret_out_of_the_environment() {
+async fn an_agent_of_the_same_user_cannot_read_secrets_from_the_environment() {
     let local = LocalDiscord::start().await;
     let installation =
         with_thief(&local).with("DISCORD_BOT_TOKEN", TOKEN).with("HOOK_PHRASE", SECRET);
@@ -138,11 +143,11 @@ async fn an_agent_of_the_same_user_gets_no_secret_out_of_the_environment() {
 }
 
 #[tokio::test]
-async fn secrets_behind_a_descriptor_are_taken_and_nobody_else_gets_them() {
+async fn secrets_from_a_descriptor_are_read_and_no_agent_can_get_them() {
     for number in [0, 7] {
         let local = LocalDiscord::start().await;
         let installation = with_thief(&local);
-        // Not the ordinary user's.
+        // The ordinary user cannot open this file.
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), format!("DISCORD_BOT_TOKEN='{TOKEN}'\nHOOK_PHRASE={SECRET}\n"))
             .unwrap();
@@ -154,7 +159,7 @@ async fn secrets_behind_a_descriptor_are_taken_and_nobody_else_gets_them() {
 }
 
 #[tokio::test]
-async fn a_file_with_secrets_that_agents_can_open_is_warned_about_and_named() {
+async fn a_file_with_secrets_that_agents_can_open_causes_a_warning() {
     let local = LocalDiscord::start().await;
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("DISCORD_BOT_TOKEN"), format!("{TOKEN}\n")).unwrap();
@@ -181,7 +186,7 @@ async fn a_file_with_secrets_that_agents_can_open_is_warned_about_and_named() {
 }
 
 #[tokio::test]
-async fn a_descriptor_that_cannot_be_read_is_a_fault_at_once() {
+async fn a_descriptor_that_cannot_be_read_is_reported_at_once() {
     let installation = Installation::new();
     for (handed, said) in
         [("", "it is not open"), ("9< /", "directory"), ("9< /dev/zero", "more than")]
@@ -206,7 +211,7 @@ async fn a_gateway_that_crashes_leaves_no_core_file() {
     let crash = "ulimit -c unlimited; kill -ABRT $$";
     let mut shell = Command::new("sh");
     let other = shell.args(["-c", crash]).current_dir(installation.path("")).status().unwrap();
-    assert!(other.core_dumped(), "nothing leaves a core file here\nhint: `ulimit -Hc unlimited`");
+    assert!(other.core_dumped(), "core files are disabled here\nhint: `ulimit -Hc unlimited`");
     let mut program = installation.start_in_shell("ulimit -c unlimited; exec \"$0\" run");
     program.logs("aetheel is ready").await;
     program.signal(rustix::process::Signal::ABORT);

@@ -1,4 +1,4 @@
-//! Secrets appear in no output, however much is logged.
+//! Secrets appear in no output, at any log level.
 
 use rustix::process::Signal;
 
@@ -7,7 +7,7 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, TOKEN};
 
 const KEY: &str = "sk-ant-canary-0123456789abcdef";
 
-/// A secret as it stands in text and in dumps of bytes.
+/// Returns a secret as text and in the forms in which dumps of bytes show it.
 fn forms(secret: &str) -> [String; 4] {
     let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     let list = secret.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
@@ -21,13 +21,13 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
 
 async fn nothing_shows_them(log_level: &str) {
     let local = LocalDiscord::start().await;
-    // Slow enough for drafts to show a secret half said.
+    // So slow that a draft could show half of a secret.
     let installation = installed(&local)
         .with("ANTHROPIC_API_KEY", KEY)
         .with("LOG_LEVEL", log_level)
         .with("DEMO_AGENT_DELAY_MS", "150");
     let mut bot = serving(&installation).await;
-    // Even when the agent says them.
+    // They are hidden even if the agent prints them.
     local.mention(CHANNEL, ANN, &format!("my key is {KEY} and the token {TOKEN}"));
     local
         .wait_for_message(CHANNEL, |text| {
@@ -50,7 +50,7 @@ async fn nothing_shows_them(log_level: &str) {
             std::fs::read(format!("/proc/{}/environ", agent.as_raw_nonzero())).unwrap();
         assert!(
             !holds(&environment, TOKEN) && !holds(&environment, KEY),
-            "the demo agent needs neither"
+            "the demo agent gets neither secret"
         );
     }
     local.slash(CHANNEL, ANN, "stop", None);
@@ -65,7 +65,7 @@ async fn nothing_shows_them(log_level: &str) {
             assert_eq!(line, None, "in {name}");
         }
         for (path, bytes) in installation.everything() {
-            // What the agent keeps for itself is its own.
+            // Files of the agent itself are not redacted.
             let agents_own = path.starts_with(installation.path("workspace"));
             assert!(agents_own || !holds(&bytes, secret), "in {}", path.display());
         }
@@ -87,12 +87,12 @@ async fn nothing_shows_them(log_level: &str) {
 }
 
 #[tokio::test]
-async fn secrets_appear_nowhere_at_trace() {
+async fn secrets_do_not_appear_at_trace_level() {
     nothing_shows_them("trace").await;
 }
 
 #[tokio::test]
-async fn secrets_appear_nowhere_when_libraries_are_traced_by_name() {
+async fn secrets_do_not_appear_when_libraries_are_traced_by_name() {
     nothing_shows_them("aetheel=trace,serenity=trace,tungstenite=trace,tungstenite::protocol::frame=trace,hyper=trace,hyper_util=trace")
         .await;
 }

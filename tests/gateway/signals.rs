@@ -1,4 +1,4 @@
-//! Effects of each signal, with a holder and without: the table in `docs/operating.md`.
+//! The effects of each signal, with and without a holder, as in the table in `docs/operating.md`.
 
 use rustix::process::{Signal, test_kill_process};
 
@@ -6,7 +6,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::program::{Installation, Program};
 
-/// A gateway whose agent is in the middle of an answer.
+/// Starts a gateway with an agent that is answering.
 async fn answering(local: &LocalDiscord, installation: &Installation, prompt: &str) -> Program {
     let bot = serving(installation).await;
     local.mention(CHANNEL, ANN, prompt);
@@ -20,7 +20,7 @@ fn with_hook(installation: Installation, hook: &str) -> Installation {
     installation
 }
 
-/// The lines of its log about the shutdown, in order.
+/// Returns the log lines about the shutdown, in order.
 fn phases(bot: &Program) -> Vec<String> {
     let lines = bot.log().into_iter();
     let said = lines
@@ -28,7 +28,7 @@ fn phases(bot: &Program) -> Vec<String> {
     said.collect()
 }
 
-/// The next start goes on with the answer, and no agent was asked twice.
+/// Checks that the next start continues the answer and that no agent got the prompt twice.
 async fn goes_on(local: &LocalDiscord, installation: &Installation, answer: &str) {
     let next = serving(installation).await;
     next.logs("a link outlived the gateway and goes on").await;
@@ -66,7 +66,7 @@ async fn sigterm_runs_the_hook_closes_discord_and_leaves_turns_to_the_holder() {
 }
 
 #[tokio::test]
-async fn sigterm_waits_for_a_hook_only_so_long_and_people_who_write_meanwhile_are_told() {
+async fn sigterm_waits_for_a_hook_only_briefly_and_new_messages_get_a_notice() {
     let local = LocalDiscord::start().await;
     let installation = with_hook(installed(&local), "hang")
         .with("SHUTDOWN_GRACE_MS", "1500")
@@ -87,14 +87,14 @@ async fn sigterm_waits_for_a_hook_only_so_long_and_people_who_write_meanwhile_ar
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let phases = phases(&bot);
     assert!(phases.iter().any(|phase| phase.starts_with("the hook did not end in time")));
-    assert_eq!(bot.agents().len(), 1, "the hook's agent is stopped, that of the turn goes on");
+    assert_eq!(bot.agents().len(), 1, "only the hook's agent is stopped");
     let answer = "Second 1. Second 2. Second 3. Second 4. Second 5. Second 6. There.";
     goes_on(&local, &installation, answer).await;
     local.wait_for_message(OTHER, |text| text.starts_with("You said: written meanwhile")).await;
 }
 
 #[tokio::test]
-async fn a_second_sigterm_skips_the_hook_and_turns_go_on_all_the_same() {
+async fn a_second_sigterm_skips_the_hook_and_turns_continue() {
     let local = LocalDiscord::start().await;
     let installation = with_hook(installed(&local), "hang").with("STOP_GRACE_MS", "200");
     let mut bot = answering(&local, &installation, "slow 6").await;
@@ -112,7 +112,7 @@ async fn a_second_sigterm_skips_the_hook_and_turns_go_on_all_the_same() {
 }
 
 #[tokio::test]
-async fn sigint_and_sighup_end_turns_although_there_is_a_holder() {
+async fn sigint_and_sighup_end_turns_even_with_a_holder() {
     for signal in [Signal::INT, Signal::HUP] {
         let local = LocalDiscord::start().await;
         let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "0");
@@ -149,7 +149,7 @@ async fn kill_9_leaves_turns_to_the_holder() {
 }
 
 #[tokio::test]
-async fn a_gateway_started_with_nohup_goes_on_when_its_terminal_is_gone() {
+async fn a_gateway_started_with_nohup_survives_its_terminal() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let mut bot = installation.start_in_shell("trap '' HUP; exec \"$0\" run");

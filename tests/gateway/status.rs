@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/metrics`, and what the service manager hears.
+//! `/livez`, `/readyz`, `/metrics`, and the notifications to the service manager.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::support::program::{LIMIT, Program};
 
 const KEY: &str = "sk-ant-canary-0123456789abcdef";
 
-/// Asks a page for its status and text; the program may be going away.
+/// Requests a page, and returns its status and text. Returns `None` if the program does not answer.
 async fn ask(address: &str, page: &str) -> Option<(u16, String)> {
     let answer = reqwest::Client::new()
         .get(format!("http://{address}{page}"))
@@ -27,7 +27,7 @@ async fn ask(address: &str, page: &str) -> Option<(u16, String)> {
 }
 
 #[tokio::test]
-async fn whoever_connects_and_says_nothing_keeps_nobody_out_and_does_not_stay() {
+async fn silent_connections_are_closed_and_do_not_block_others() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
     let bot = serving(&installation).await;
@@ -40,17 +40,17 @@ async fn whoever_connects_and_says_nothing_keeps_nobody_out_and_does_not_stay() 
     for stream in &mut idle[..36] {
         let gone = tokio::time::timeout(LIMIT, tokio::io::AsyncReadExt::read(stream, &mut [0]))
             .await
-            .expect("it made room");
+            .expect("the oldest connections are closed");
         assert!(!matches!(gone, Ok(1..)), "{gone:?}");
     }
 }
 
-/// Where the pages of a program are.
+/// Returns the address of the status pages.
 async fn pages(program: &Program) -> String {
     program.logs("status pages are open").await["address"].as_str().unwrap().to_owned()
 }
 
-/// Waits until `/readyz` is as wanted, and returns what it said.
+/// Waits until `/readyz` is as wanted, and returns its JSON.
 async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
     let mut looks = tokio::time::interval(Duration::from_millis(50));
     let mut last = None;
@@ -69,7 +69,7 @@ async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
     };
     match tokio::time::timeout(LIMIT, wait).await {
         Ok(told) => told,
-        Err(_) => panic!("waited in vain; the last word was {last:?}"),
+        Err(_) => panic!("timed out; the last answer was {last:?}"),
     }
 }
 
@@ -83,7 +83,7 @@ fn reasons(told: &Value) -> String {
         .join("; ")
 }
 
-/// The samples of Prometheus' text: name with labels, value.
+/// Parses Prometheus' text format into values by name with labels.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines
@@ -93,7 +93,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
 }
 
 #[tokio::test]
-async fn a_program_is_ready_while_it_is_connected_and_not_while_it_drains() {
+async fn a_program_is_ready_while_it_is_connected_and_not_draining() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
     let mut bot = serving(&installation).await;
@@ -105,7 +105,7 @@ async fn a_program_is_ready_while_it_is_connected_and_not_while_it_drains() {
     local.faults().drop_gateway(true);
     let told = readyz(&address, |status, _| status == 503).await;
     assert_eq!(reasons(&told), "discord is not connected");
-    assert_eq!(ask(&address, "/livez").await.unwrap().0, 200, "it lives all the same");
+    assert_eq!(ask(&address, "/livez").await.unwrap().0, 200, "it is alive all the same");
     local.faults().refuse_gateway(false);
     readyz(&address, |status, _| status == 200).await;
 
@@ -119,7 +119,7 @@ async fn a_program_is_ready_while_it_is_connected_and_not_while_it_drains() {
 }
 
 #[tokio::test]
-async fn what_stands_in_the_way_of_answers_is_named() {
+async fn readyz_names_what_prevents_answers() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
     local.faults().refuse_gateway(true);
@@ -142,7 +142,7 @@ async fn what_stands_in_the_way_of_answers_is_named() {
 }
 
 #[tokio::test]
-async fn a_turn_is_counted_and_every_figure_is_documented() {
+async fn a_turn_is_counted_and_every_metric_is_documented() {
     let local = LocalDiscord::start().await;
     let installation =
         installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0").with("ANTHROPIC_API_KEY", KEY);
@@ -157,7 +157,7 @@ async fn a_turn_is_counted_and_every_figure_is_documented() {
     let samples = samples(&text);
     let sample =
         |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not there\n{text}"));
-    assert!(sample("aetheel_heartbeat_age_seconds") >= 0.0, "it beats");
+    assert!(sample("aetheel_heartbeat_age_seconds") >= 0.0, "the heartbeat runs");
     for (name, value) in [
         (r#"aetheel_events_total{type="message",outcome="accepted"}"#, 1.0),
         (r#"aetheel_events_total{type="message",outcome="delivered"}"#, 1.0),
@@ -181,7 +181,7 @@ async fn a_turn_is_counted_and_every_figure_is_documented() {
     assert!(sample(r#"aetheel_discord_requests_total{status="200"}"#) >= 4.0);
     assert!(sample("process_resident_memory_bytes") > 1e6 && sample("process_open_fds") > 3.0);
 
-    // What is served is what is described, with the labels that are described.
+    // Exactly the documented metrics are served, with the documented labels.
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, kind) = line.split_once(' ').unwrap();
         let figure = FIGURES
@@ -201,7 +201,7 @@ async fn a_turn_is_counted_and_every_figure_is_documented() {
         assert_eq!(names, figure.labels, "{name}");
     }
     for secret in [TOKEN, KEY, "hello", &CHANNEL.to_string()] {
-        assert!(!text.contains(secret), "{secret:?} is in the figures");
+        assert!(!text.contains(secret), "{secret:?} is in the metrics");
     }
 }
 
@@ -221,9 +221,9 @@ async fn an_address_that_is_taken_stops_the_start() {
 }
 
 #[tokio::test]
-async fn an_address_that_others_can_reach_is_warned_about() {
+async fn an_address_that_other_machines_can_reach_causes_a_warning() {
     let local = LocalDiscord::start().await;
-    // Nobody has this address, so nothing is opened; the warning comes first.
+    // This machine does not have this address, so nothing is opened. The warning comes first.
     let installation = installed(&local).with("STATUS_ADDRESS", "192.0.2.1:9464");
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 69, "{}", ended.stderr);
@@ -242,7 +242,7 @@ async fn without_an_address_there_are_no_pages() {
 }
 
 #[tokio::test]
-async fn the_service_manager_hears_when_it_is_ready_alive_and_stopping() {
+async fn the_service_manager_is_notified_of_readiness_activity_and_stopping() {
     let local = LocalDiscord::start().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
@@ -250,7 +250,7 @@ async fn the_service_manager_hears_when_it_is_ready_alive_and_stopping() {
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let next = || {
         let mut bytes = [0; 256];
-        let length = socket.recv(&mut bytes).expect("a word");
+        let length = socket.recv(&mut bytes).expect("a notification");
         String::from_utf8(bytes[..length].to_vec()).unwrap()
     };
     let installation = installed(&local)

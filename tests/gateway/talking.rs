@@ -1,4 +1,4 @@
-//! Files, threads, waiting and acknowledgements through the real program.
+//! Files, threads, waiting messages and acknowledgements, with the real program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, BOT, CHANNEL, LocalDiscord, OTHER};
 use crate::support::program::built;
 
-/// Speaks the protocol of Claude Code's live runs and tells what it was sent.
+/// Speaks the protocol of Claude Code's live runs and prints the input that it got.
 const AGENT: &str = r#"#!/usr/bin/env python3
 import base64, hashlib, json, os, re, sys
 if '--version' in sys.argv:
@@ -41,7 +41,7 @@ for line in sys.stdin:
 "#;
 
 #[tokio::test]
-async fn files_reach_the_agent_of_the_real_claude_component_and_are_gone_afterwards() {
+async fn files_reach_the_agent_of_the_real_claude_component_and_are_removed_afterwards() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local)
         .with("AGENT_BACKEND", "claude")
@@ -83,7 +83,7 @@ async fn files_reach_the_agent_of_the_real_claude_component_and_are_gone_afterwa
     let left: Vec<_> = fs::read_dir(installation.path("workspace")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     bot.signal(rustix::process::Signal::TERM);
-    assert_eq!(bot.ended().await.code, 0, "recordings are whole once it has ended");
+    assert_eq!(bot.ended().await.code, 0, "recordings are complete when it has ended");
     let recordings: String = installation.recordings().into_values().collect();
     assert!(
         recordings.contains(&format!("18 bytes, sha256 {}", sha256(png)))
@@ -98,7 +98,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_thread_of_new_is_a_conversation_of_its_own_and_goes_on_without_mentions() {
+async fn a_thread_of_new_is_a_separate_conversation_that_continues_without_mentions() {
     let local = LocalDiscord::start().await;
     local.let_read();
     let installation = installed(&local);
@@ -130,7 +130,7 @@ async fn a_thread_of_new_is_a_conversation_of_its_own_and_goes_on_without_mentio
 }
 
 #[tokio::test]
-async fn what_waits_is_answered_as_it_was_last_written_and_what_was_deleted_is_not() {
+async fn a_waiting_message_is_answered_in_its_last_edited_form_and_not_if_deleted() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -162,7 +162,7 @@ async fn what_waits_is_answered_as_it_was_last_written_and_what_was_deleted_is_n
 }
 
 #[tokio::test]
-async fn a_command_is_acknowledged_in_time_with_all_slots_taken_and_the_queue_full() {
+async fn a_command_is_acknowledged_in_time_when_all_slots_and_the_queue_are_full() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local)
         .with("MAX_CONCURRENT_QUERIES", "1")
@@ -174,7 +174,7 @@ async fn a_command_is_acknowledged_in_time_with_all_slots_taken_and_the_queue_fu
     for number in 0..20 {
         local.mention(CHANNEL, ANN, &format!("load {number}"));
     }
-    // The only place is taken: no command has it.
+    // The only place in the queue is taken, so all commands are refused.
     local.wait_for_message(CHANNEL, |text| text.contains("Too many requests")).await;
     let asked: Vec<u64> = (0..5)
         .map(|number| local.slash(OTHER, ANN, "ask", Some(&format!("am I heard? {number}"))))
@@ -183,7 +183,7 @@ async fn a_command_is_acknowledged_in_time_with_all_slots_taken_and_the_queue_fu
         let (at, kind) =
             local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
         let took = at - local.interaction(id).used;
-        // 5: it is thought about; 4: it is refused at once, to whoever asked.
+        // 5 is a deferred answer, and 4 an immediate refusal that only the user sees.
         assert!(matches!(kind, 4 | 5) && took < Duration::from_secs(3), "{kind} after {took:?}");
         let told = |local: &LocalDiscord| {
             let answer = local.interaction(id).original?;

@@ -1,4 +1,4 @@
-//! `aetheel console` at a terminal on which nothing but lines can be read: `dumb`.
+//! `aetheel console` at a terminal that can only read lines (`dumb`).
 
 use rustix::process::{Signal, kill_process, test_kill_process};
 
@@ -8,14 +8,14 @@ const CONSOLE: &[&str] = &["console", "--backend", "demo"];
 const INTERRUPT: &str = "\x03";
 const END: &str = "\x04";
 
-/// A console that has printed its first prompt.
+/// Starts a console and waits for its first prompt.
 async fn console(installation: &Installation) -> Program {
     let console = installation.start_at_terminal(CONSOLE);
     shows(&console, "/help for commands\r\n> ").await;
     console
 }
 
-/// Waits until this stands on the screen.
+/// Waits until the screen contains this text.
 async fn shows(console: &Program, text: &str) {
     console.prints(&format!("{text:?}"), |screen| screen.contains(text).then_some(())).await;
 }
@@ -41,7 +41,7 @@ async fn answers_stream_with_tool_lines_and_the_prompt_comes_back() {
 }
 
 #[tokio::test]
-async fn ctrl_c_interrupts_the_turn_and_the_console_lives_on() {
+async fn ctrl_c_interrupts_the_turn_but_not_the_console() {
     let installation = Installation::new();
     let mut console = console(&installation).await;
     console.type_in("slow 600\n").await;
@@ -54,11 +54,11 @@ async fn ctrl_c_interrupts_the_turn_and_the_console_lives_on() {
     console.type_in(INTERRUPT).await;
     shows(&console, "Ctrl-C again or Ctrl-D to leave\r\n> ").await;
     console.type_in(INTERRUPT).await;
-    assert_eq!(console.ended().await.code, 0, "the person has seen that a turn was stopped");
+    assert_eq!(console.ended().await.code, 0, "an interrupted turn does not change the exit code");
 }
 
 #[tokio::test]
-async fn stop_is_taken_while_a_turn_runs_and_what_waited_is_refused() {
+async fn stop_works_while_a_turn_runs_and_refuses_waiting_prompts() {
     let installation = Installation::new();
     let mut console = console(&installation).await;
     console.type_in("slow 600\n").await;
@@ -73,7 +73,7 @@ async fn stop_is_taken_while_a_turn_runs_and_what_waited_is_refused() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_goes_away_ends_console_and_agent() {
+async fn a_closed_terminal_ends_the_console_and_its_agent() {
     let installation = Installation::new().with("STOP_GRACE_MS", "200");
     let mut console = console(&installation).await;
     console.type_in("stubborn\n").await;
@@ -82,13 +82,13 @@ async fn a_terminal_that_goes_away_ends_console_and_agent() {
     assert!(!agents.is_empty());
     kill_process(console.gateway(), Signal::HUP).unwrap();
     let ended = console.ended().await;
-    // Not 129: it would have died without ending its agent.
+    // 129 would mean that it died without ending its agent.
     assert_eq!(ended.code, 0, "{}", ended.stdout);
     assert!(agents.iter().all(|agent| test_kill_process(*agent).is_err()));
 }
 
 #[tokio::test]
-async fn a_secret_that_an_agent_says_in_pieces_is_blanked_and_other_text_is_not_held_back() {
+async fn a_secret_printed_in_pieces_is_redacted_and_other_text_is_not_delayed() {
     let key = "sk-ant-canary-0123456789abcdef-0123456789abcdef";
     let installation = Installation::new().with("ANTHROPIC_API_KEY", key);
     let mut console = console(&installation).await;
@@ -99,7 +99,7 @@ async fn a_secret_that_an_agent_says_in_pieces_is_blanked_and_other_text_is_not_
 }
 
 #[tokio::test]
-async fn what_a_plain_terminal_would_cut_off_is_refused_and_said() {
+async fn input_that_a_plain_terminal_would_truncate_is_refused() {
     let installation = Installation::new();
     let mut console = console(&installation).await;
     console.type_in(&format!("{}\n", "y".repeat(5000))).await;

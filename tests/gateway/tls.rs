@@ -1,4 +1,4 @@
-//! The program over TLS: under an authority that it was told of, and under one that it was not.
+//! The program over TLS, with a trusted certificate authority and with an untrusted one.
 
 use rustix::process::Signal;
 
@@ -6,7 +6,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 
 #[tokio::test]
-async fn a_conversation_goes_the_same_way_over_tls() {
+async fn a_conversation_works_over_tls() {
     let local = LocalDiscord::start_with_tls().await;
     let installation = installed(&local);
     let mut bot = serving(&installation).await;
@@ -24,15 +24,15 @@ async fn a_conversation_goes_the_same_way_over_tls() {
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert_eq!(local.closed_with(), [Some(1000)], "it said goodbye");
+    assert_eq!(local.closed_with(), [Some(1000)], "a clean close");
 }
 
 #[tokio::test]
-async fn a_certificate_nobody_vouches_for_is_78_with_its_cause_and_what_to_do() {
+async fn an_untrusted_certificate_of_discord_is_78_with_its_cause_and_a_hint() {
     let (local, other) =
         (LocalDiscord::start_with_tls().await, LocalDiscord::start_with_tls().await);
     let others = other.authority().expect("it speaks TLS").display().to_string();
-    // The system's authorities, another one, and a file that is not there.
+    // The system's authorities, another authority, and a missing file.
     for trusted in ["", &others, "/nonexistent/authority.pem"] {
         let ended = installed(&local).with("SSL_CERT_FILE", trusted).run(&["run"], "").await;
         assert_eq!(ended.code, 78, "{trusted:?}: {}", ended.stderr);
@@ -44,5 +44,5 @@ async fn a_certificate_nobody_vouches_for_is_78_with_its_cause_and_what_to_do() 
             );
         }
     }
-    assert!(local.requests().is_empty(), "the token was sent to somebody who could be anybody");
+    assert!(local.requests().is_empty(), "the token was sent to an untrusted server");
 }

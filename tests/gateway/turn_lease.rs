@@ -1,11 +1,11 @@
-//! The database of a cluster is away for longer than the lease to speak: turns go on, and channels
-//! of a dead machine in which one may still run are opened only when its agents have ended.
+//! The database of a cluster is away for longer than a node's lease. Turns continue, and a dead
+//! node's channels in which a turn may still run are taken over only when its agents have ended.
 
 use std::fs;
 
 use rustix::process::Signal;
 
-use super::cluster::{agents, hearing, node};
+use super::cluster::{agents, connected, node};
 use super::serving;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::postgres::Postgres;
@@ -15,7 +15,7 @@ const RAN_OUT: &str = "its lease has run out";
 const GOES_ON: &str = "this node goes on with what another one had";
 const WAITS: &str = "I have received this and am waiting for my database";
 
-/// A machine whose turns outlive its lease by far.
+/// Returns a node whose turns may run much longer than its lease.
 fn patient(local: &LocalDiscord, postgres: &Postgres, name: &str, turns: &str) -> Installation {
     let node = node(local, postgres, name)
         .with("CLUSTER_LEASE_SECONDS", "2")
@@ -25,21 +25,21 @@ fn patient(local: &LocalDiscord, postgres: &Postgres, name: &str, turns: &str) -
     node
 }
 
-/// Two machines: the first one has Discord's connection, and the second one serves the channels.
+/// Starts two nodes. The first one is connected to Discord, and the second one serves the channels.
 async fn two_patient(
     local: &LocalDiscord,
     postgres: &Postgres,
     turns: &str,
 ) -> [(Installation, Program); 2] {
     let one = patient(local, postgres, "one", turns);
-    let first = hearing(&one).await;
+    let first = connected(&one).await;
     let two = patient(local, postgres, "two", turns).with("NODE_LABELS", "gpu");
     let second = serving(&two).await;
     [(one, first), (two, second)]
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_for_longer_than_the_lease_ends_no_turn() {
+async fn an_outage_of_the_database_longer_than_the_lease_ends_no_turn() {
     let (local, mut postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(_one, mut first), (two, mut second)] = two_patient(&local, &postgres, "90").await;
     local.mention(OTHER, ANN, "hello");
@@ -54,23 +54,23 @@ async fn a_database_that_is_away_for_longer_than_the_lease_ends_no_turn() {
     let question = local.mention(OTHER, ANN, "written meanwhile");
     let word = local.wait_for_message(OTHER, |text| text.starts_with(WAITS)).await;
     assert_eq!(word.reply_to, Some(question));
-    assert_eq!(agents(&two), agent, "its agent goes on");
-    assert_eq!(local.texts(CHANNEL), said, "and nothing of it is said");
+    assert_eq!(agents(&two), agent, "its agent keeps running");
+    assert_eq!(local.texts(CHANNEL), said, "and its output is not posted");
 
     postgres.again();
     local.wait_for_message(CHANNEL, |text| text.ends_with("Second 8. There.")).await;
     local.wait_for_message(OTHER, |text| text.contains("You said: written meanwhile")).await;
-    assert!(!first.is_over() && !second.is_over(), "no machine left");
+    assert!(!first.is_over() && !second.is_over(), "no node exited");
     for program in [&first, &second] {
         assert!(!program.stderr().contains(GOES_ON), "nothing was taken over");
     }
     assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
     assert_eq!(local.texts(OTHER).len(), 3, "{:?}", local.texts(OTHER));
-    assert_eq!(local.logins().0, 1, "the connection to discord stayed");
+    assert_eq!(local.logins().0, 1, "the connection to Discord was kept");
 }
 
 #[tokio::test]
-async fn a_channel_with_a_running_turn_is_opened_when_its_agent_has_ended_and_others_at_once() {
+async fn a_takeover_waits_only_for_channels_with_a_running_turn() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(_one, first), (two, mut second)] = two_patient(&local, &postgres, "25").await;
     local.mention(OTHER, ANN, "hello");
@@ -83,20 +83,20 @@ async fn a_channel_with_a_running_turn_is_opened_when_its_agent_has_ended_and_ot
     local.mention(CHANNEL, ANN, "waits");
     local.mention(OTHER, ANN, "does not wait");
     local.wait_for_message(OTHER, |text| text.contains("You said: does not wait")).await;
-    assert_eq!(agents(&two).len(), 1, "the holder of the dead machine keeps its agent");
+    assert_eq!(agents(&two).len(), 1, "the dead node's holder keeps its agent");
     let said = local.texts(CHANNEL);
     assert!(!said.iter().any(|text| text.contains("(interrupted)")), "{said:?}");
 
     let offer = local.wait_for_message(CHANNEL, |text| text.contains("(interrupted)")).await;
-    assert!(agents(&two).is_empty(), "it has ended before people are asked");
+    assert!(agents(&two).is_empty(), "the agent has ended before the user is asked");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: waits")).await;
     assert!(local.button(offer.id, "Try again").is_some());
 }
 
 #[tokio::test]
-async fn a_channel_with_a_running_turn_is_opened_when_its_machine_starts_again() {
+async fn a_channel_with_a_running_turn_is_taken_over_when_its_node_starts_again() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
-    // Nobody waits for its end.
+    // The test does not wait for the end of this lease.
     let [(_one, first), (two, mut second)] = two_patient(&local, &postgres, "3600").await;
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
@@ -106,12 +106,12 @@ async fn a_channel_with_a_running_turn_is_opened_when_its_machine_starts_again()
     local.mention(CHANNEL, ANN, "waits");
     let _second = serving(&two).await;
     local.wait_for_message(CHANNEL, |text| text.contains("(interrupted)")).await;
-    assert!(agents(&two).is_empty(), "it has ended before people are asked");
+    assert!(agents(&two).is_empty(), "the agent has ended before the user is asked");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: waits")).await;
 }
 
 #[tokio::test]
-async fn a_node_that_takes_over_and_starts_again_goes_on_waiting() {
+async fn a_node_that_took_over_keeps_waiting_after_its_own_restart() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, mut first), (two, mut second)] = two_patient(&local, &postgres, "3600").await;
     local.mention(CHANNEL, ANN, "slow 600");
@@ -121,7 +121,7 @@ async fn a_node_that_takes_over_and_starts_again_goes_on_waiting() {
     first.logs(GOES_ON).await;
     first.signal(Signal::KILL);
     first.ended().await;
-    let _first = hearing(&one).await;
+    let _first = connected(&one).await;
     local.mention(OTHER, ANN, "does not wait");
     local.wait_for_message(OTHER, |text| text.contains("You said: does not wait")).await;
     let said = local.texts(CHANNEL);

@@ -1,4 +1,4 @@
-//! The turns that were: the real program leaves one line for each, whatever became of it.
+//! The records of turns: the real program writes one line for each turn, whatever its outcome.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::Installation;
 
-/// The lines of all days, in their order.
+/// Returns the lines of all days, in order.
 fn lines(installation: &Installation) -> Vec<Value> {
     let folder = installation.path("config/state/turns");
     let mut days: Vec<_> =
@@ -17,7 +17,7 @@ fn lines(installation: &Installation) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Waits for so many lines; there are never more.
+/// Waits for this many lines. More lines are an error.
 async fn written(local: &LocalDiscord, installation: &Installation, count: usize) -> Vec<Value> {
     local
         .wait_for("the lines of turns", |_| {
@@ -29,7 +29,7 @@ async fn written(local: &LocalDiscord, installation: &Installation, count: usize
 }
 
 #[tokio::test]
-async fn each_turn_leaves_one_line_with_what_was_asked_answered_and_spent() {
+async fn each_turn_is_recorded_with_its_prompt_answer_and_usage() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -77,7 +77,7 @@ async fn each_turn_leaves_one_line_with_what_was_asked_answered_and_spent() {
 }
 
 #[tokio::test]
-async fn a_turn_that_no_agent_may_begin_has_a_line_too() {
+async fn a_turn_that_could_not_start_is_recorded_too() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let channels = format!("## channel {CHANNEL}\n- directory: `missing`\n");
@@ -91,7 +91,7 @@ async fn a_turn_that_no_agent_may_begin_has_a_line_too() {
 }
 
 #[tokio::test]
-async fn a_turn_that_outlived_two_gateways_has_one_line_and_so_has_one_that_ran_again() {
+async fn a_turn_that_outlived_two_gateways_and_a_repeated_turn_have_one_line_each() {
     for holder in ["require", "off"] {
         let local = LocalDiscord::start().await;
         let installation = installed(&local).with("AGENT_HOLDER", holder);
@@ -112,7 +112,7 @@ async fn a_turn_that_outlived_two_gateways_has_one_line_and_so_has_one_that_ran_
 }
 
 #[tokio::test]
-async fn a_turn_whose_answer_the_next_life_delivers_has_one_line_whichever_life_wrote_it() {
+async fn a_turn_whose_answer_the_next_process_delivers_has_exactly_one_line() {
     for lost in [false, true] {
         let local = LocalDiscord::start().await;
         let installation = installed(&local);
@@ -125,7 +125,7 @@ async fn a_turn_whose_answer_the_next_life_delivers_has_one_line_whichever_life_
         killed.ended().await;
         local.faults().away(false);
         if lost {
-            // As if it had been killed a moment earlier, in the middle of the line.
+            // As if it had been killed earlier, while it wrote the line.
             let folder = installation.path("config/state/turns");
             let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
             let text = std::fs::read_to_string(&file).unwrap();

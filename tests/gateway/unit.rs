@@ -1,5 +1,4 @@
-//! The units and settings that packages bring: what they promise holds for this program, and systemd
-//! understands them.
+//! The systemd units and the settings of the packages fit this program, and systemd accepts them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +13,12 @@ fn file(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The gateway's unit.
+/// Returns the gateway's unit.
 fn unit() -> (String, BTreeMap<String, Vec<String>>) {
     unit_of("aetheel.service")
 }
 
-/// A unit: its text, and its settings by name, in order.
+/// Returns the text of a unit, and its settings by name, in order.
 fn unit_of(name: &str) -> (String, BTreeMap<String, Vec<String>>) {
     let unit = file(&format!("packaging/systemd/{name}"));
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -39,7 +38,7 @@ fn one(settings: &BTreeMap<String, Vec<String>>, name: &str) -> String {
 }
 
 #[test]
-fn what_needs_a_person_is_not_restarted_and_nothing_runs_that_would_be_restarted_for_ever() {
+fn only_temporary_failures_restart_the_unit_and_there_are_no_other_commands() {
     let (_, settings) = unit();
     let never: Vec<u8> = one(&settings, "RestartPreventExitStatus")
         .split(' ')
@@ -47,10 +46,10 @@ fn what_needs_a_person_is_not_restarted_and_nothing_runs_that_would_be_restarted
         .collect();
     assert_eq!(never, [exit::USAGE, exit::UNAVAILABLE, exit::NO_PERMISSION, exit::CONFIG]);
     for again in [exit::SOFTWARE, exit::TEMPORARY] {
-        assert!(!never.contains(&again), "{again} goes away by itself");
+        assert!(!never.contains(&again), "{again} is temporary");
     }
-    // systemd.service(5): RestartPreventExitStatus= is about the main process; others would be
-    // restarted whatever they say.
+    // systemd.service(5): RestartPreventExitStatus= applies to the main process. Other commands
+    // would be restarted after any exit status.
     let others: Vec<&String> =
         settings.keys().filter(|name| name.starts_with("Exec") && *name != "ExecStart").collect();
     assert!(others.is_empty(), "{others:?}");
@@ -58,7 +57,7 @@ fn what_needs_a_person_is_not_restarted_and_nothing_runs_that_would_be_restarted
 }
 
 #[test]
-fn its_times_fit_the_programs_own_and_its_variables_are_known() {
+fn its_timeouts_fit_the_programs_own_and_its_variables_are_known() {
     let (_, settings) = unit();
     let defaults = Config::read(|_| None).unwrap();
     let needed = defaults.shutdown_grace + defaults.stop_grace * 2;
@@ -91,7 +90,7 @@ fn its_times_fit_the_programs_own_and_its_variables_are_known() {
 }
 
 #[test]
-fn the_holders_unit_confines_as_the_gateways_does_and_shares_its_temporary_folder() {
+fn the_holders_unit_has_the_gateways_restrictions_and_shares_its_temporary_folder() {
     let (_, gateway) = unit();
     let (_, holder) = unit_of("aetheel-hold.service");
     let own = [
@@ -128,7 +127,7 @@ fn the_holders_unit_confines_as_the_gateways_does_and_shares_its_temporary_folde
 }
 
 #[test]
-fn its_settings_are_known_and_are_where_the_unit_lets_it_write() {
+fn the_packaged_settings_are_known_and_use_folders_that_the_unit_can_write() {
     let (_, settings) = unit();
     let state = format!("/var/lib/{}/", one(&settings, "StateDirectory"));
     assert!(one(&settings, "ExecStart").ends_with(" run --env-file /etc/aetheel/settings.env"));
@@ -150,7 +149,7 @@ fn its_settings_are_known_and_are_where_the_unit_lets_it_write() {
 }
 
 #[test]
-fn the_image_with_agents_has_those_that_were_proven() {
+fn the_image_contains_agent_versions_that_were_tested() {
     let versions = file("scripts/agents.versions");
     let proven = versions.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -166,12 +165,12 @@ fn the_image_with_agents_has_those_that_were_proven() {
     }
 }
 
-/// Where there is systemd, it reads every line.
+/// If systemd is installed, it checks every line.
 #[test]
-fn systemd_finds_nothing_wrong_with_it() {
+fn systemd_reports_no_problems() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("aetheel.service");
-    // It looks for programs and users that are not here.
+    // systemd would look for a program and a user that do not exist here.
     let text =
         unit().0.replace("/usr/local/bin/aetheel ", "/bin/true ").replace("User=aetheel\n", "");
     let verified = |text: &str| {
@@ -195,5 +194,5 @@ fn systemd_finds_nothing_wrong_with_it() {
     };
     assert_eq!(about(&said), Vec::<String>::new(), "{said}");
     let (_, said) = verified(&text.replace("KillMode=mixed", "KillMod=mixed")).unwrap();
-    assert!(!about(&said).is_empty(), "it would have said so: {said}");
+    assert!(!about(&said).is_empty(), "a misspelt setting must be reported: {said}");
 }

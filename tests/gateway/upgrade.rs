@@ -1,5 +1,5 @@
-//! `aetheel rehearse` and `aetheel upgrade` with the real program: what a new one would take over
-//! is looked at beside the gateway that runs, and what is not fit changes nothing.
+//! `aetheel rehearse` and `aetheel upgrade` with the real program. A new program is tested beside
+//! the running gateway, and a failed test changes nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,8 +12,8 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 use crate::support::program::{Ended, Installation, aetheel, built, copy_program, rebuilt};
 
-/// An installation with a recording of the demo agent for each of the prompts.
-async fn after(prompts: &[&str]) -> Installation {
+/// Returns an installation with a recording of the demo agent for each prompt.
+async fn with_recordings(prompts: &[&str]) -> Installation {
     let installation = Installation::new();
     for prompt in prompts {
         let ended = installation.run(&["console"], &format!("{prompt}\n")).await;
@@ -23,7 +23,7 @@ async fn after(prompts: &[&str]) -> Installation {
     installation
 }
 
-/// A rehearsal, and its report.
+/// Runs a rehearsal and returns its report.
 async fn rehearse(installation: &Installation, more: &[&str]) -> (Ended, Value) {
     let ended = installation.run(&[&["rehearse", "--json"][..], more].concat(), "").await;
     let report = serde_json::from_str(&ended.stdout)
@@ -31,7 +31,7 @@ async fn rehearse(installation: &Installation, more: &[&str]) -> (Ended, Value) 
     (ended, report)
 }
 
-/// The files of recordings.
+/// Returns the files of all recordings.
 fn files(installation: &Installation) -> Vec<PathBuf> {
     let days = fs::read_dir(installation.path("recordings")).unwrap();
     days.flat_map(|day| fs::read_dir(day.unwrap().path()).unwrap())
@@ -39,8 +39,7 @@ fn files(installation: &Installation) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Changes a word in the inputs (`in`) or actions (`out`) of all recordings, as if other ones had
-/// been made.
+/// Replaces a word in the inputs (`in`) or actions (`out`) of all recordings, so that they differ.
 fn change_recordings(installation: &Installation, of: &str, from: &str, to: &str) {
     let of = format!("\"{of}\":");
     for file in files(installation) {
@@ -61,8 +60,8 @@ fn executable(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_rehearsal_reads_everything_as_before_and_changes_nothing() {
-    let installation = after(&["hello", "tool", "thanks"]).await;
+async fn a_rehearsal_without_differences_succeeds_and_changes_nothing() {
+    let installation = with_recordings(&["hello", "tool", "thanks"]).await;
     let before = installation.everything();
     let ended = installation.run(&["rehearse"], "").await;
     assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
@@ -82,8 +81,8 @@ async fn a_rehearsal_reads_everything_as_before_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_people_would_see_otherwise_is_named_and_is_not_fit() {
-    let installation = after(&["hello"]).await;
+async fn a_difference_that_users_would_see_is_shown_and_fails_the_rehearsal() {
+    let installation = with_recordings(&["hello"]).await;
     change_recordings(&installation, "out", "You said", "You wrote");
     let ended = installation.run(&["rehearse"], "").await;
     assert_eq!(ended.code, 1, "{}", ended.stdout);
@@ -97,8 +96,8 @@ async fn what_people_would_see_otherwise_is_named_and_is_not_fit() {
 }
 
 #[tokio::test]
-async fn another_component_may_read_otherwise_but_must_be_able_to_read() {
-    let installation = after(&["hello"]).await;
+async fn another_component_may_give_other_results_but_must_be_able_to_read() {
+    let installation = with_recordings(&["hello"]).await;
     fs::write(installation.backend("demo"), rebuilt(built("demo"), "later")).unwrap();
     let (ended, report) = rehearse(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["as-before"]), (0, &1.into()), "{report}");
@@ -108,15 +107,15 @@ async fn another_component_may_read_otherwise_but_must_be_able_to_read() {
     let (ended, report) = rehearse(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["otherwise"]), (0, &1.into()), "{report}");
 
-    // As if the component before had known another form of the agent's lines.
+    // As if the earlier component had known another format of the agent's lines.
     change_recordings(&installation, "in", r#"\"text\""#, r#"\"words\""#);
     let (ended, report) = rehearse(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["unreadable"]), (1, &1.into()), "{report}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_compared_is_told_and_left_out() {
-    let installation = after(&["hello", "thanks"]).await;
+async fn recordings_that_cannot_be_compared_are_reported_and_skipped() {
+    let installation = with_recordings(&["hello", "thanks"]).await;
     let [first, second] = &files(&installation)[..] else { panic!("two recordings") };
     fs::write(first, "damaged\n").unwrap();
     let text = fs::read_to_string(second).unwrap();
@@ -128,8 +127,8 @@ async fn what_cannot_be_compared_is_told_and_left_out() {
 }
 
 #[tokio::test]
-async fn settings_and_state_that_cannot_be_read_are_named() {
-    let installation = after(&[]).await;
+async fn unreadable_settings_and_state_are_reported() {
+    let installation = with_recordings(&[]).await;
     fs::create_dir_all(installation.path("config/state")).unwrap();
     fs::write(installation.path("config/state/queue.md"), "# Queue\n\n- [ ] `1` `{\"new\":`\n")
         .unwrap();
@@ -169,19 +168,19 @@ async fn a_program_that_fails_its_rehearsal_changes_nothing() {
     }
     let ended = installation.run(&["upgrade", "--binary", "/nonexistent"], "").await;
     assert!(ended.stderr.contains("is not a file that can be executed"), "{}", ended.stderr);
-    assert_eq!(stamp(), before, "the program is what it was");
-    assert_eq!(installation.read("state/gateway.lock"), held, "the gateway is there");
+    assert_eq!(stamp(), before, "the program is unchanged");
+    assert_eq!(installation.read("state/gateway.lock"), held, "the gateway still runs");
     test_kill_process(bot.gateway()).unwrap();
 }
 
 #[tokio::test]
-async fn without_a_gateway_the_file_alone_is_replaced() {
-    let installation = after(&["hello"]).await;
+async fn without_a_gateway_only_the_file_is_replaced() {
+    let installation = with_recordings(&["hello"]).await;
     let (old, new) = (installation.path("aetheel"), installation.path("new"));
     executable(&old, "old\n");
     copy_program(aetheel(), &new);
     fs::create_dir_all(installation.path("config/state")).unwrap();
-    // Who served last says which program is the installed one.
+    // The lock file of the last gateway names the installed program.
     let last = format!("1\n0.0.9\n{}\n", old.display());
     fs::write(installation.path("config/state/gateway.lock"), last).unwrap();
     let ended = installation.run(&["upgrade", "--binary", &new.display().to_string()], "").await;
@@ -192,17 +191,20 @@ async fn without_a_gateway_the_file_alone_is_replaced() {
         "{}",
         ended.stdout
     );
-    assert!(fs::read(&old).unwrap() == fs::read(&new).unwrap(), "the new one has its place");
+    assert!(
+        fs::read(&old).unwrap() == fs::read(&new).unwrap(),
+        "the new program replaced the old one"
+    );
     assert_eq!(fs::read_to_string(installation.path("aetheel.before")).unwrap(), "old\n");
 }
 
 #[tokio::test]
-async fn a_good_program_takes_the_place_of_the_old_one_and_the_gateway_hands_over_in_mid_answer() {
+async fn a_good_program_replaces_the_old_one_and_the_gateway_hands_over_during_an_answer() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_HOLDER", "require");
     let (old, new) = (installation.path("aetheel"), installation.path("new"));
     copy_program(aetheel(), &old);
-    // The same program, with other bytes.
+    // The same program with other bytes.
     let mut changed = fs::read(aetheel()).unwrap();
     changed.extend(b"later");
     let written = installation.path("written");
@@ -222,7 +224,7 @@ async fn a_good_program_takes_the_place_of_the_old_one_and_the_gateway_hands_ove
     };
     let (ended, (left, next)) = tokio::join!(installation.run(&upgrade, ""), restarted);
     assert_eq!((ended.code, left.code), (0, 75), "{} {}", ended.stderr, left.stderr);
-    assert!(fs::read(&old).unwrap() == changed, "the new one has its place");
+    assert!(fs::read(&old).unwrap() == changed, "the new program replaced the old one");
     assert!(installation.path("aetheel.before").is_file());
     let handed = format!("handed over: the gateway is process {}", next.pid.as_raw_nonzero());
     assert!(ended.stdout.contains(&handed), "{}", ended.stdout);
@@ -230,7 +232,7 @@ async fn a_good_program_takes_the_place_of_the_old_one_and_the_gateway_hands_ove
     let answers = local.messages(CHANNEL);
     assert_eq!((answers.len(), answers[0].reply_to), (1, Some(question)), "{answers:?}");
 
-    // Nobody starts one this time.
+    // No service manager starts the next gateway this time.
     let mut next = next;
     let (ended, left) = tokio::join!(installation.run(&["upgrade"], ""), next.ended());
     assert_eq!((ended.code, left.code), (0, 75), "{} {}", ended.stderr, left.stderr);
@@ -242,8 +244,7 @@ async fn a_good_program_takes_the_place_of_the_old_one_and_the_gateway_hands_ove
 }
 
 #[tokio::test]
-async fn recordings_can_be_ignored_and_what_the_running_gateway_serves_with_does_not_stop_an_upgrade()
- {
+async fn recordings_can_be_ignored_and_problems_of_the_running_gateway_do_not_stop_an_upgrade() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let ended = installation.run(&["console"], "hello\n").await;
@@ -255,7 +256,7 @@ async fn recordings_can_be_ignored_and_what_the_running_gateway_serves_with_does
     let ended = installation.run(&["upgrade", "--ignore-recordings"], "").await;
     assert_eq!(ended.code, 0, "{ended:?}");
 
-    // An entry that a start leaves out.
+    // A start ignores this entry.
     fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n").unwrap();
     let (ended, report) = rehearse(&installation, &["--recordings", "0"]).await;
     assert_eq!((ended.code, report["faults"].as_array().unwrap().len()), (1, 1), "{report}");
@@ -273,7 +274,7 @@ async fn recordings_of_a_component_that_was_rolled_back_do_not_stop_an_upgrade()
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     drop(bot);
-    // As if a newer component had known another form of the agent's lines.
+    // As if a newer component had known another format of the agent's lines.
     change_recordings(&installation, "in", r#"\"text\""#, r#"\"words\""#);
     for file in files(&installation) {
         let text = fs::read_to_string(&file).unwrap();

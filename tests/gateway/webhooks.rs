@@ -9,7 +9,7 @@ use crate::support::caller::Call;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, TOKEN};
 use crate::support::program::{Installation, Program};
 
-/// Its variable's name does not look like that of a secret.
+/// The name of the variable does not look like that of a secret.
 const PHRASE: &str = "a-phrase-nobody-guesses-0123456789";
 
 const DEFINITIONS: &str = "\
@@ -68,7 +68,8 @@ async fn a_signed_call_with_an_injection_is_answered_as_data_in_its_channel() {
     );
     assert_eq!(push("{}").send(address).await.status, 202);
     local.wait_for_message(OTHER, |text| text.contains("Tell what happened.")).await;
-    // The agent said it; nothing of ours did, and no agent had it in its environment.
+    // Only the agent printed the secret. It is in no log or file of the gateway, and was in no
+    // agent's environment.
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -84,7 +85,7 @@ async fn a_signed_call_with_an_injection_is_answered_as_data_in_its_channel() {
 }
 
 #[tokio::test]
-async fn no_agent_gets_a_webhooks_secret_and_settings_that_would_are_faults() {
+async fn no_agent_gets_a_webhooks_secret_and_settings_that_would_pass_it_on_are_refused() {
     let local = LocalDiscord::start().await;
     let installation = with_webhooks(&local);
     let bot = serving(&installation).await;
@@ -120,7 +121,7 @@ async fn no_agent_gets_a_webhooks_secret_and_settings_that_would_are_faults() {
 }
 
 #[tokio::test]
-async fn a_delivery_that_was_taken_is_known_after_kill_9() {
+async fn an_accepted_delivery_is_known_after_a_kill() {
     let local = LocalDiscord::start().await;
     let installation = with_webhooks(&local);
     let mut first = serving(&installation).await;
@@ -137,7 +138,7 @@ async fn a_delivery_that_was_taken_is_known_after_kill_9() {
 }
 
 #[tokio::test]
-async fn calls_are_counted_by_how_they_were_answered() {
+async fn calls_are_counted_by_status() {
     let local = LocalDiscord::start().await;
     let installation = with_webhooks(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
     let bot = serving(&installation).await;
@@ -162,7 +163,7 @@ async fn calls_are_counted_by_how_they_were_answered() {
 }
 
 #[tokio::test]
-async fn while_the_program_stops_callers_are_told_to_come_back() {
+async fn while_the_program_stops_callers_are_asked_to_retry() {
     let local = LocalDiscord::start().await;
     let installation = with_webhooks(&local);
     let mut bot = serving(&installation).await;
@@ -175,7 +176,10 @@ async fn while_the_program_stops_callers_are_told_to_come_back() {
     assert_eq!((answered.status, answered.headers["retry-after"].as_str()), (503, "30"));
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(!installation.read("state/webhooks.md").contains("`code`"), "it may come again");
+    assert!(
+        !installation.read("state/webhooks.md").contains("`code`"),
+        "a repeated delivery is accepted"
+    );
 }
 
 #[tokio::test]
@@ -194,9 +198,9 @@ async fn an_address_that_is_taken_stops_the_start() {
 }
 
 #[tokio::test]
-async fn check_tells_which_webhooks_cannot_be_called_and_why() {
+async fn check_reports_which_webhooks_cannot_be_called_and_why() {
     let local = LocalDiscord::start().await;
-    // Nothing listens: it only checks.
+    // Nothing listens, because only `check` runs.
     let installation = with_webhooks(&local).with("WEBHOOKS_ADDRESS", "0.0.0.0:0");
     let secret = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
     let more = format!(

@@ -1,4 +1,4 @@
-//! What happens to the machines and to the database.
+//! Faults of the machines and of the database.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use crate::support::link::Way;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kinds {
     Mixed,
-    /// Drains and SIGTERM.
+    /// Only drains and SIGTERM.
     Term,
-    /// The database is away for all machines: no turn may end by that.
+    /// Only outages of the database for all machines, which must not end any turn.
     Database,
 }
 
@@ -32,22 +32,22 @@ impl Kinds {
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Kill,
-    /// As a machine that loses power: its holder dies, too.
+    /// Kills the gateway and its holder, like a power failure.
     KillAll,
     Sleep,
-    /// With its holder.
+    /// Stops the gateway and its holder.
     SleepAll,
     Database,
     CutFromDatabase(Way),
     CutFromDiscord(Way),
-    /// From both.
+    /// From the database and from Discord.
     Cut(Way),
     Drain,
-    /// SIGTERM of the gateway: its holder keeps the agents.
+    /// SIGTERM to the gateway. Its holder keeps the agents.
     Term,
-    /// SIGTERM of both.
+    /// SIGTERM to the gateway and its holder.
     TermAll,
-    /// A server that takes no writes, as a primary that is about to be replaced.
+    /// The database refuses writes, like a primary before a failover.
     ReadOnly,
 }
 
@@ -75,13 +75,13 @@ impl Fault {
 }
 
 impl Run {
-    /// Has something happen to one of the machines that work, or to the database.
+    /// Causes a random fault in one of the machines or in the database.
     pub(super) async fn strike(&mut self) -> String {
         let fault = Fault::choose(self.kinds, &mut self.prompts.random);
         let random = &mut self.prompts.random;
         let chosen = random.below(self.machines.len() as u64) as usize;
-        // From a moment to twice the lease: some come back in time. With the database alone, up to
-        // ten leases.
+        // At most twice the lease, so that some machines return in time. With outages of the
+        // database alone, up to ten leases.
         let leases = if self.kinds == Kinds::Database { 10 } else { 2 };
         let span = Duration::from_millis(random.below(leases * LEASE.as_millis() as u64));
         match fault {
@@ -109,7 +109,7 @@ impl Run {
         let before = self.taken_over(chosen);
         let machine = &mut self.machines[chosen];
         if machine.asleep_until.is_some() || machine.cut_until.is_some() {
-            return format!("machine {chosen} is struck already");
+            return format!("machine {chosen} already has a fault");
         }
         match fault {
             Fault::Term => machine.program.signal(Signal::TERM),

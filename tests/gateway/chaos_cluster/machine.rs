@@ -1,4 +1,4 @@
-//! A machine of the cluster: what is installed there, its links, and the program while it runs.
+//! One machine of the cluster: its installation, its links and its running program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,9 @@ use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;
 use crate::support::program::{Installation, Program};
 
-/// Stands before the agent. It notes an agent that begins while another one of its channel runs, and
-/// does the work of each first tool before the gateway can know of it: a line in `tools`.
+/// A wrapper of the agent. It records an agent that starts while another one of its channel is
+/// running. It also performs the first tool call of each prompt, a line in `tools`, before the
+/// gateway can know of it.
 pub(super) const GUARD: &str = r#"#!/bin/bash
 IFS= read -r line
 if [[ $line =~ in\ c([0-9]+) ]]; then
@@ -31,7 +32,7 @@ done
 exit "${PIPESTATUS[0]}"
 "#;
 
-/// Builds the library that shifts a program's clock.
+/// Builds the library that shifts the clock of a program.
 pub(super) fn skewed_clock(folder: &Path) -> PathBuf {
     let library = folder.join("skew.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/skew.c");
@@ -45,24 +46,24 @@ pub(super) fn skewed_clock(folder: &Path) -> PathBuf {
     library
 }
 
-/// A machine: what is installed there, its links, and the program while it runs.
+/// One machine of the cluster.
 pub(super) struct Machine {
     pub(super) installation: Installation,
     pub(super) database: Link,
     pub(super) discord: [Link; 2],
-    /// Where its link to the database is.
+    /// The folder of its link to the database.
     _folder: TempDir,
     pub(super) program: Program,
-    /// The logs of its earlier lives.
+    /// The logs of its earlier processes.
     pub(super) before: String,
-    /// When it is started again; none: as soon as it has ended.
+    /// When it is started or woken again. `None`: it is started as soon as it has ended.
     pub(super) asleep_until: Option<Instant>,
-    /// It was told to give its channels away.
+    /// Whether `aetheel drain` is in effect.
     pub(super) drained: bool,
-    /// When its links are mended.
+    /// When its links are restored.
     pub(super) cut_until: Option<Instant>,
-    /// When it was killed or fell asleep, and how often others had told before of having taken over
-    /// what it had.
+    /// When it was killed or stopped, and how often other machines had taken over its channels
+    /// before.
     pub(super) gone: Option<(Instant, usize)>,
 }
 
@@ -129,7 +130,7 @@ impl Machine {
         self.cut_until = None;
     }
 
-    /// Its holder, which is a process of its own.
+    /// Returns the process id of its holder.
     fn holder(&self) -> Option<i32> {
         let folder = self.installation.path("config").canonicalize().ok()?;
         let processes = fs::read_dir("/proc").ok()?.flatten();
@@ -143,7 +144,7 @@ impl Machine {
 
     pub(super) fn signal_holder(&self, signal: Signal) {
         if let Some(holder) = self.holder().and_then(Pid::from_raw) {
-            // It may have ended meanwhile.
+            // It may have ended in the meantime.
             let _ = kill_process(holder, signal);
         }
     }

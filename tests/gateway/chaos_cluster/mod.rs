@@ -1,13 +1,13 @@
-//! Three machines for one bot under load, while programs die and sleep, links are cut and stall,
-//! and the database is killed: every message is answered, none twice, each channel in its order, no
-//! tool is used twice unless a person has it done again, and no two turns of a channel run at the
+//! Three machines serve one bot under load, while programs are killed or stopped, links are cut or
+//! stall, and the database is killed. Every message is answered exactly once, and each channel in
+//! order. No tool runs twice unless a user repeats the turn. No two turns of a channel run at the
 //! same time.
 //!
-//! The machines have clocks that differ by 30 s, and connections to the database that are idle for
-//! `IDLE_CUT_MS` (2,000) are cut; 0 leaves them. `FAULTS`, `EVENTS` and `CHANNELS` say how much,
-//! `SEED` repeats a run's choices. `KINDS` is `mixed`, `term` (drains and SIGTERM alone) or `database`
-//! (nothing but a database that is away for up to ten leases, which may end no turn).
-//! `make chaos-cluster` is the large one.
+//! The clocks of the machines differ by 30 s. Connections to the database that are idle for
+//! `IDLE_CUT_MS` (2,000 by default) are cut, unless it is 0. `FAULTS`, `EVENTS` and `CHANNELS` set
+//! the size of a run, and `SEED` repeats its random choices. `KINDS` is `mixed`, `term` (only
+//! drains and SIGTERM) or `database` (only outages of the database for up to ten leases, which must
+//! not end any turn). `make chaos-cluster` runs the large test.
 
 mod fault;
 mod machine;
@@ -28,10 +28,10 @@ use crate::support::discord::CROWD;
 use crate::support::postgres::Postgres;
 
 const LEASE: Duration = Duration::from_secs(3);
-/// The longest time in which others may not have gone on with what a machine had.
+/// The longest time until others take over the channels of a machine.
 const TAKEOVER: Duration = Duration::from_secs(10);
 const NAMES: [&str; 3] = ["one", "two", "three"];
-/// Without any answer for so long something is lost.
+/// After this time without an answer, something is lost.
 const PROGRESS: Duration = Duration::from_secs(60);
 const TOOK_OVER: &str = "this node goes on with what another one had";
 
@@ -48,7 +48,7 @@ struct Run {
 }
 
 #[tokio::test]
-async fn three_machines_answer_every_message_once_and_in_order_whatever_happens_to_them() {
+async fn three_machines_answer_every_message_once_and_in_order_despite_faults() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
     let (seed, faults) = (number("SEED", now), number("FAULTS", 12));
     let (events, channels) = (number("EVENTS", 20 * faults), number("CHANNELS", 24));
@@ -88,7 +88,7 @@ impl Run {
             machine.program.logs("aetheel is ready").await;
             machine.program.logs("discord is ready").await;
         }
-        // Only channels where the bot was spoken to before are caught up with.
+        // Missed messages are fetched only in channels where the bot was addressed before.
         for channel in 0..self.prompts.channels {
             self.prompts.send(CROWD + channel);
         }
@@ -151,7 +151,7 @@ impl Run {
         };
         let (median, late, most) = (at(50), at(99), at(100));
         if late > TAKEOVER.as_secs_f64() {
-            return Err(format!("taking over took {late:.1} s (p99)"));
+            return Err(format!("a takeover took {late:.1} s (p99)"));
         }
         Ok(format!(
             "{} faults, {} prompts in {} channels: each answered once and in order, no turns of a channel overlapped; {} takeovers, \
@@ -165,7 +165,7 @@ impl Run {
         ))
     }
 
-    /// A database that is away ends no turn, and no machine.
+    /// Checks that outages of the database ended no turn and no machine.
     fn check_turns_went_on(&self) -> Result<(), String> {
         let offered = self.prompts.offered.len();
         let starts = |machine: &Machine| machine.before.matches("aetheel starts").count();
@@ -179,7 +179,8 @@ impl Run {
         Ok(())
     }
 
-    /// Numbers of the prompts whose tool ran more than once although nobody had it done again.
+    /// Returns the numbers of the prompts whose tool ran more than once, although no user repeated
+    /// them.
     fn tools_twice(&self, lines: &str) -> Vec<usize> {
         let mut times: BTreeMap<usize, usize> = BTreeMap::new();
         for number in lines.lines().filter_map(|line| line.parse().ok()) {
@@ -190,7 +191,7 @@ impl Run {
         twice.map(|(number, _)| number).collect()
     }
 
-    /// What the machines and the database say of themselves.
+    /// Saves the logs and the journals in a folder, and returns the state of the cluster.
     fn story(&self) -> String {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chaos-cluster");
         let _ = fs::create_dir_all(&folder);
@@ -218,8 +219,8 @@ impl Run {
             .all(|machine| machine.asleep_until.is_none() && machine.cut_until.is_none())
     }
 
-    /// Keeps the load, mends what is to be mended, and starts again what has ended, as a service
-    /// manager does.
+    /// Keeps the load until `until`. Restores links that are due, and restarts programs that have
+    /// ended, as a service manager does.
     async fn go_on(&mut self, until: Instant) -> Result<(), String> {
         loop {
             self.prompts.load(&mut self.answered);
@@ -261,7 +262,7 @@ impl Run {
         }
     }
 
-    /// How long it took until others went on with what a machine had.
+    /// Measures how long others needed to take over from a machine.
     fn note_takeovers(&mut self) {
         for number in 0..self.machines.len() {
             let Some((since, before)) = self.machines[number].gone else { continue };
@@ -272,7 +273,7 @@ impl Run {
         }
     }
 
-    /// How often others tell of having taken over what a machine had.
+    /// Returns how often others logged that they took over from a machine.
     fn taken_over(&self, number: usize) -> usize {
         let from = format!("\"from\":\"{}\"", NAMES[number]);
         let tells = |line: &&str| line.contains(TOOK_OVER) && line.contains(&from);

@@ -1,4 +1,4 @@
-//! Channels: what is shown of them, and what is chosen there.
+//! The pages of channels: what they show, and the settings that users choose there.
 
 use super::{serving, with_dashboard};
 use crate::support::browser::{Browser, Page};
@@ -7,7 +7,7 @@ use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, LocalDiscord, OTHER, OW
 const VIEW_CHANNEL: u64 = 1 << 10;
 const SEND_MESSAGES: u64 = 1 << 11;
 
-/// Sends a form of a channel's page, and returns what is said then.
+/// Sends a form of a channel's page and returns the page that follows.
 async fn sent(browser: &Browser, path: &str, channel: u64, fields: &[(&str, &str)]) -> Page {
     let csrf = browser.get("/channels").await.field("csrf");
     let channel = channel.to_string();
@@ -18,7 +18,7 @@ async fn sent(browser: &Browser, path: &str, channel: u64, fields: &[(&str, &str
 }
 
 #[tokio::test]
-async fn what_is_chosen_there_is_what_the_command_would_choose_and_the_channel_is_told() {
+async fn choices_on_the_page_act_like_the_command_and_are_announced_in_the_channel() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -31,7 +31,7 @@ async fn what_is_chosen_there_is_what_the_command_would_choose_and_the_channel_i
     for part in ["#general", "Demo agent (demo)", "Model, now", "0 of 5 slots taken"] {
         assert!(page.body.contains(part), "{part} is missing in\n{}", page.body);
     }
-    assert!(!page.body.contains("Directory"), "that is for owners");
+    assert!(!page.body.contains("Directory"), "only owners see it");
 
     let mode = [("setting", "Model"), ("value", "echo")];
     let chosen = sent(&ann, "/channels/choose", CHANNEL, &mode).await;
@@ -60,7 +60,7 @@ async fn what_is_chosen_there_is_what_the_command_would_choose_and_the_channel_i
 }
 
 #[tokio::test]
-async fn a_channel_that_one_may_not_see_is_not_there_and_where_one_only_reads_nothing_is_chosen() {
+async fn hidden_channels_do_not_exist_and_readers_cannot_choose() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -68,7 +68,7 @@ async fn a_channel_that_one_may_not_see_is_not_there_and_where_one_only_reads_no
         local.mention(channel, ANN, "hello");
         local.wait_for_message(channel, |text| text.contains("You said: hello")).await;
     }
-    // What is closed in a channel is closed in its threads.
+    // Threads inherit the permissions of their channel.
     local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
     let bob = Browser::signed_in(&local, OTHER, BOB).await;
     let list = bob.get("/channels").await.body;

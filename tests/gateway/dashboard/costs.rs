@@ -1,4 +1,4 @@
-//! What turns cost: whoever sees a channel sees its sums, and nobody else's name.
+//! The costs of turns. A user sees the sums of visible channels, and no other user's name.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::support::program::Installation;
 
 const VIEW_CHANNEL: u64 = 1 << 10;
 
-/// A turn of so many hours ago.
+/// Returns the record of a turn that ended some hours ago.
 fn turn(hours: i64, channel: u64, (user, name): (u64, &str), cost: Option<f64>) -> Value {
     let usage = json!({
         "input": 1_000, "output": 20, "cached": 900, "reasoning": 7, "cost-usd": cost,
@@ -26,7 +26,7 @@ fn turn(hours: i64, channel: u64, (user, name): (u64, &str), cost: Option<f64>) 
     })
 }
 
-/// Writes turns where the gateway keeps them.
+/// Writes records of turns into the gateway's folder.
 fn keep(installation: &Installation, turns: &[Value]) {
     let folder = installation.path("config/state/turns");
     fs::create_dir_all(&folder).unwrap();
@@ -39,7 +39,7 @@ fn keep(installation: &Installation, turns: &[Value]) {
 }
 
 #[tokio::test]
-async fn each_sees_the_sums_of_the_channels_they_see_and_owners_all() {
+async fn users_see_the_costs_of_their_channels_and_owners_see_all() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let mut failed = turn(1, CHANNEL, (ANN, "ann"), None);
@@ -108,7 +108,7 @@ async fn each_sees_the_sums_of_the_channels_they_see_and_owners_all() {
     local.mention(OTHER, BOB, "hello");
     program.logs("answer delivered").await;
     let more = bob.get("/costs").await.body;
-    assert!(more.contains("3, 0 failed"), "what just ended is in the sums: {more}");
+    assert!(more.contains("3, 0 failed"), "the turn that just ended is counted: {more}");
     let mut stranger = bob.clone();
     stranger.cookie.clear();
     assert_eq!(stranger.get("/costs").await.status, 401);
@@ -118,14 +118,14 @@ async fn each_sees_the_sums_of_the_channels_they_see_and_owners_all() {
     for part in ["$108.75 of 5", "channel:77", "zoe", "unknown"] {
         assert!(told.stdout.contains(part), "{part} is missing in\n{}", told.stdout);
     }
-    assert!(!told.stdout.contains("robert"), "that is bob today:\n{}", told.stdout);
+    assert!(!told.stdout.contains("robert"), "bob's latest name is shown:\n{}", told.stdout);
     let sheet = installation.run(&["costs", "--days", "90", "--csv"], "").await;
     assert!(sheet.stdout.starts_with("day,lane,user,name,"), "{}", sheet.stdout);
     assert_eq!(sheet.stdout.lines().count(), 1 + 6, "{}", sheet.stdout);
 }
 
 #[tokio::test]
-async fn four_hundred_channels_and_people_with_names_like_pages_fit_on_one_page() {
+async fn hundreds_of_channels_and_users_with_hostile_names_fit_on_one_page() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let turns: Vec<Value> = (0..400)
@@ -152,7 +152,7 @@ async fn four_hundred_channels_and_people_with_names_like_pages_fit_on_one_page(
     let _bot = serving(&installation).await;
     let bob = Browser::signed_in(&local, OTHER, BOB).await;
     let olga = Browser::signed_in(&local, OTHER, OWNER).await;
-    // The browser has looked at the size and form of each page.
+    // `Browser` checks the size and the HTML of each page.
     let all = olga.get("/costs?days=90").await.body;
     assert!(all.contains("401, 0 failed") && all.contains("389 others"), "{all}");
     assert!(all.contains("&lt;script&gt;"), "{all}");

@@ -1,4 +1,4 @@
-//! How many connections, pages and sessions there may be at the same time.
+//! Limits of simultaneous connections, event streams and sessions.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::{SocketAddr, TcpStream};
@@ -12,15 +12,15 @@ const CONNECTIONS: usize = 256;
 const STREAMS: usize = 128;
 const STREAMS_OF_SESSION: usize = 12;
 const SESSIONS_OF_USER: usize = 5;
-/// A connection that says nothing is closed after ten seconds in any case.
+/// Silent connections are closed after ten seconds in any case, so a longer run proves nothing.
 const CONCLUSIVE: Duration = Duration::from_secs(8);
 
-/// Opens connections that say nothing, one after the other.
+/// Opens connections that send nothing, one after the other.
 fn idle_connections(address: SocketAddr, number: usize) -> Vec<TcpStream> {
     (0..number).map(|_| TcpStream::connect(address).unwrap()).collect()
 }
 
-/// Whether the other side has closed a connection.
+/// Returns whether the other side has closed a connection.
 fn is_closed(mut connection: &TcpStream) -> bool {
     connection.set_nonblocking(true).unwrap();
     match connection.read(&mut [0]) {
@@ -30,13 +30,13 @@ fn is_closed(mut connection: &TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn of_too_many_idle_connections_the_first_go_and_the_others_stay() {
+async fn the_oldest_idle_connections_are_closed_when_there_are_too_many() {
     const TOO_MANY: usize = 4;
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let bot = serving(&installation).await;
     let address = address(&bot).await;
-    // On a machine that took so long that time alone may have closed some, it says nothing.
+    // If the machine was so slow that connections may have been closed by the timeout, try again.
     for _ in 0..5 {
         let began = Instant::now();
         let connections = idle_connections(address, CONNECTIONS + TOO_MANY);
@@ -50,23 +50,23 @@ async fn of_too_many_idle_connections_the_first_go_and_the_others_stay() {
             assert_eq!(closed, [0, 1, 2, 3]);
             return;
         }
-        assert!(closed.len() > 1, "nobody had to go for {CONCLUSIVE:?}");
+        assert!(closed.len() > 1, "no connection was closed within {CONCLUSIVE:?}");
     }
     panic!("this machine is too slow to open {CONNECTIONS} connections within {CONCLUSIVE:?}");
 }
 
-/// Opens pages that follow what changes until one is refused, and returns those that were not.
+/// Opens event streams until one is refused, and returns the others.
 async fn pages(browser: &Browser) -> Vec<Events> {
     let mut open = Vec::new();
     while let Some(events) = browser.try_follow("/live").await {
         open.push(events);
-        assert!(open.len() <= CONNECTIONS, "there is no limit");
+        assert!(open.len() <= CONNECTIONS, "no stream was refused");
     }
     open
 }
 
 #[tokio::test]
-async fn so_many_pages_follow_what_changes_of_a_session_and_of_all() {
+async fn event_streams_are_limited_per_session_and_in_total() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -78,14 +78,14 @@ async fn so_many_pages_follow_what_changes_of_a_session_and_of_all() {
             let (before, number) = (open.len(), pages.len());
             open.extend(pages);
             if number < STREAMS_OF_SESSION {
-                assert_eq!(open.len(), STREAMS, "all together");
+                assert_eq!(open.len(), STREAMS, "the total limit");
                 break 'all;
             }
             assert_eq!((number, before % STREAMS_OF_SESSION), (STREAMS_OF_SESSION, 0));
         }
     }
     assert_eq!(open.len(), STREAMS);
-    // Whoever only looks at a page is served all the same, and a place that is left is taken.
+    // Ordinary pages are still served, and a closed stream makes room for another one.
     let browser = Browser::signed_in(&local, CHANNEL, OWNER).await;
     assert_eq!(browser.get("/").await.status, 200);
     open.truncate(STREAMS - 1);
@@ -94,5 +94,7 @@ async fn so_many_pages_follow_what_changes_of_a_session_and_of_all() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(crate::support::program::LIMIT, next).await.expect("a place");
+    tokio::time::timeout(crate::support::program::LIMIT, next)
+        .await
+        .expect("a stream is accepted again");
 }

@@ -1,5 +1,5 @@
-//! People who try what they may not: other people's turns, forged cookies and forms, other hosts,
-//! and agents whose output is a page.
+//! Attacks: other users' turns, forged cookies and forms, other hosts, and output that contains
+//! HTML.
 
 use reqwest::Method;
 
@@ -12,12 +12,12 @@ const SEND_MESSAGES: u64 = 1 << 11;
 const READ_MESSAGE_HISTORY: u64 = 1 << 16;
 
 #[tokio::test]
-async fn nobody_sees_or_stops_what_they_may_not_see_in_discord() {
+async fn nobody_sees_or_stops_turns_of_channels_hidden_in_discord() {
     let local = LocalDiscord::start().await;
     let installation =
         with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
     let bot = serving(&installation).await;
-    // Bob may not look into the channel, and what people write in private is theirs.
+    // Bob may not see the channel. Direct messages are visible only to their user.
     local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
     let (ann, bob) = (
         Browser::signed_in(&local, OTHER, ANN).await,
@@ -36,7 +36,7 @@ async fn nobody_sees_or_stops_what_they_may_not_see_in_discord() {
     let nothing = bob.get("/").await;
     assert!(nothing.body.contains("No turn is running or waiting"), "{}", nothing.body);
 
-    // With all that Ann's page says but her session.
+    // Returns the fields of Ann's page, but with another session's token.
     let fields = |csrf: &str, lane: &str| -> Vec<(String, String)> {
         let (_, card) = page.body.split_once(&format!("value=\"{lane}\"")).unwrap();
         let turn = card.split_once("name=\"turn\" value=\"").unwrap().1;
@@ -54,7 +54,7 @@ async fn nobody_sees_or_stops_what_they_may_not_see_in_discord() {
             assert!(bob.get("/").await.body.contains("That turn does not run any more."));
         }
     }
-    // A turn that is said to be in a lane that one may see is not there either.
+    // A wrong lane does not give access to a turn in another lane.
     let mut wrong = fields(&csrf, &format!("channel:{CHANNEL}"));
     wrong[1].1 = format!("channel:{OTHER}");
     let wrong: Vec<_> = wrong.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
@@ -69,11 +69,11 @@ async fn nobody_sees_or_stops_what_they_may_not_see_in_discord() {
     };
     events.wait("cards", seen).await;
     let turn = events.wait("turn", |html| html.contains("Second")).await;
-    assert!(turn.contains("Second 1."), "it is Bob's, from its beginning: {turn}");
+    assert!(turn.contains("Second 1."), "only Bob's turn is streamed, from its beginning: {turn}");
 }
 
 #[tokio::test]
-async fn whoever_may_only_read_only_looks_and_whoever_may_not_read_does_not() {
+async fn readers_can_only_look_and_users_without_read_permission_see_nothing() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -99,7 +99,7 @@ async fn whoever_may_only_read_only_looks_and_whoever_may_not_read_does_not() {
 }
 
 #[tokio::test]
-async fn a_member_who_leaves_or_is_taken_off_the_list_is_signed_out() {
+async fn a_member_who_leaves_the_server_is_signed_out() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let bot = serving(&installation).await;
@@ -111,13 +111,13 @@ async fn a_member_who_leaves_or_is_taken_off_the_list_is_signed_out() {
         assert!(name == "cards" || name == "over", "{name}");
     }
     bot.logs("a user may not use the bot any more").await;
-    assert_eq!(bob.get("/").await.status, 401, "the session is gone, not only hidden");
+    assert_eq!(bob.get("/").await.status, 401, "the session was removed");
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
 }
 
 #[tokio::test]
-async fn while_discord_does_not_say_nothing_is_shown_and_nobody_is_signed_out() {
+async fn while_discord_is_away_nothing_is_shown_and_nobody_is_signed_out() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -132,7 +132,7 @@ async fn while_discord_does_not_say_nothing_is_shown_and_nobody_is_signed_out() 
     }
     assert_eq!(bob.get("/").await.status, 503);
     let left = ann.post("/leave", &[("csrf", &csrf)]).await;
-    assert_eq!(left.status, 200, "whoever wants to leave may");
+    assert_eq!(left.status, 200, "signing out is still possible");
     local.faults().away(false);
     while bob.get("/").await.status == 503 {
         looks.tick().await;
@@ -141,7 +141,7 @@ async fn while_discord_does_not_say_nothing_is_shown_and_nobody_is_signed_out() 
 }
 
 #[tokio::test]
-async fn forged_cookies_forms_and_hosts_get_nothing() {
+async fn forged_cookies_forms_and_hosts_are_refused() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let bot = serving(&installation).await;
@@ -185,17 +185,17 @@ async fn forged_cookies_forms_and_hosts_get_nothing() {
     let long = "x".repeat(70_000);
     let too_long = ann.post("/turns/steer", &[("csrf", &own), ("words", &long)]).await;
     assert_eq!(too_long.status, 400);
-    assert_eq!(ann.get("/turns/stop").await.status, 405, "nothing is done by looking");
+    assert_eq!(ann.get("/turns/stop").await.status, 405, "a GET request changes nothing");
     assert_eq!(ann.get("/nowhere").await.status, 404);
-    assert_eq!(ann.get("/").await.status, 200, "she is still there");
+    assert_eq!(ann.get("/").await.status, 200, "she is still signed in");
     let mut open = Vec::new();
     for _ in 0..12 {
         open.push(ann.follow().await);
     }
     let one_more = ann.request(Method::GET, "/live").send().await.unwrap();
-    assert_eq!(one_more.status(), 503, "a session has so many streams");
+    assert_eq!(one_more.status(), 503, "the streams of a session are limited");
     drop(open);
-    // Whoever guesses is told to wait, and whoever has a link is let in.
+    // Guessing links is rate limited, and valid links still work.
     let guesser = Browser::new(&base);
     let mut last = 0;
     for _ in 0..25 {
@@ -206,7 +206,7 @@ async fn forged_cookies_forms_and_hosts_get_nothing() {
 }
 
 #[tokio::test]
-async fn what_agents_and_people_write_is_text_and_nothing_else() {
+async fn texts_of_agents_and_users_are_escaped() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -225,7 +225,7 @@ async fn what_agents_and_people_write_is_text_and_nothing_else() {
     local.wait_for_message(CHANNEL, |text| text.contains("You said: ")).await;
     assert_eq!(ann.get("/").await.status, 200);
 
-    // Long and many, a page stays small.
+    // A page stays small although the texts are long and numerous.
     local.mention(CHANNEL, ANN, "slow 600");
     events.wait("turn", |html| html.contains("Second 1.")).await;
     for number in 0..20 {
@@ -236,7 +236,7 @@ async fn what_agents_and_people_write_is_text_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn nobody_whom_the_lists_keep_out_gets_a_link() {
+async fn users_refused_by_the_access_lists_get_no_link() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local)
         .with("DASHBOARD_ADDRESS", "127.0.0.1:0")

@@ -1,5 +1,5 @@
-//! The time machine: stepping through a turn, looking for words, reading it with another component;
-//! and people, records and recordings that are not what they should be.
+//! The step viewer: stepping through a turn, searching, replaying it with another component, and
+//! hostile input, records and recordings.
 
 use aetheel::agent::{Action, Spawn};
 
@@ -9,8 +9,8 @@ use crate::support::discord::{ANN, CHANNEL, DIRECT, LocalDiscord, OWNER};
 use crate::support::guests::Wat;
 use crate::support::program::{Installation, Program, built, rebuilt};
 
-/// Has ann's prompt answered in a channel, the bot's first or which one it is, and returns the id of
-/// its turn.
+/// Sends a prompt of Ann and waits for the end of the turn number `which` of the bot. Returns its
+/// id.
 async fn turn(
     local: &LocalDiscord,
     bot: &Program,
@@ -32,7 +32,7 @@ async fn turn(
     local.wait_for("the turn's end", ended).await
 }
 
-/// Loads a page until no component reads any more.
+/// Loads a page until no replay is running.
 async fn read(browser: &Browser, path: &str) -> Page {
     let mut looks = tokio::time::interval(std::time::Duration::from_millis(200));
     loop {
@@ -45,14 +45,14 @@ async fn read(browser: &Browser, path: &str) -> Page {
     }
 }
 
-/// Where a link leads that says this.
+/// Returns the target of the link with this text.
 fn link(page: &Page, says: &str) -> Option<String> {
     let (before, _) = page.body.split_once(&format!(">{says}</a>"))?;
     let (_, href) = before.rsplit_once("href=\"")?;
     Some(href.split('"').next().unwrap().replace("&amp;", "&"))
 }
 
-/// The components that can be chosen: their names for people and in addresses.
+/// Returns the label and the value of the components that can be chosen.
 fn components(page: &Page) -> Vec<(String, String)> {
     let (_, select) = page.body.split_once("<select id=\"with\"").expect("a choice");
     let select = select.split("</select>").next().unwrap();
@@ -100,7 +100,7 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
         assert!(first.body.contains(part), "{part} is missing in\n{}", first.body);
     }
     assert!(link(&first, "Previous").is_none() && link(&first, "First").is_none());
-    // Step by step to the end, and what Discord shows grows.
+    // Step by step to the end, the shown answer grows.
     let (mut page, mut steps) = (first, 1);
     while let Some(next) = link(&page, "Next") {
         assert_eq!(next, format!("{path}?step={}", steps + 1));
@@ -113,7 +113,7 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     assert!(!shown.contains("The turn continues."), "{shown}");
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("One tool worked")).await;
     let text = answer.content.lines().next().unwrap().to_owned();
-    assert!(shown.contains(&text), "what Discord has, {text:?}, is not in\n{shown}");
+    assert!(shown.contains(&text), "the text in Discord, {text:?}, is missing in\n{shown}");
     let last = link(&olga.get(&path).await, "Last").unwrap();
     assert_eq!(last, format!("{path}?step={steps}"));
 
@@ -137,7 +137,7 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
 }
 
 #[tokio::test]
-async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_breaks_nothing() {
+async fn a_turn_is_replayed_with_earlier_components_and_a_trapping_one_breaks_nothing() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let spawn = Spawn {
@@ -156,7 +156,7 @@ async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_break
         on_start: Some(vec![Action::Spawn(spawn.clone())]),
         later: Some((3, Vec::new())),
         on_timer: on_line.to_owned(),
-        // No more than the real one may do.
+        // The same capabilities as the real component.
         descriptor: serde_json::json!({"programs": [{"name": "aetheel"}]}),
         ..Wat::new("demo", version)
     };
@@ -183,7 +183,7 @@ async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_break
     let last = read(&olga, &link(&other, "Last").unwrap()).await;
     let shown = last.body.split_once("id=\"shown\"").unwrap().1;
     assert!(shown.contains("You said: hello there") && shown.contains("With the other version"));
-    assert!(shown.contains("Nothing yet."), "it never says anything: {shown}");
+    assert!(shown.contains("Nothing yet."), "the component shows nothing: {shown}");
     assert!(link(&other, "Next difference").is_some());
     let same = read(&olga, &format!("{path}?step=1&with={own}")).await;
     assert!(same.body.contains("The actions of all"), "{}", same.body);
@@ -211,7 +211,7 @@ async fn a_turn_is_read_with_what_served_before_and_a_component_that_traps_break
 }
 
 #[tokio::test]
-async fn nobody_else_looks_and_nothing_in_an_address_or_in_output_leads_astray() {
+async fn only_owners_can_look_and_hostile_addresses_and_output_are_harmless() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{OWNER}"));
     let bot = serving(&installation).await;
@@ -224,7 +224,7 @@ async fn nobody_else_looks_and_nothing_in_an_address_or_in_output_leads_astray()
         Browser::signed_in(&local, CHANNEL, OWNER).await,
     );
     let path = format!("/turns/{id}/machine");
-    assert_eq!(ann.get(&path).await.status, 404, "she asked for it, but is no owner");
+    assert_eq!(ann.get(&path).await.status, 404, "the prompt is hers, but she is not an owner");
     assert_eq!(Browser::new(&url(&bot).await).get(&path).await.status, 401);
     for turn in [private.as_str(), "00000000", "..%2F..%2Fetc", "%00", &"a".repeat(300), "é"] {
         assert_eq!(olga.get(&format!("/turns/{turn}/machine")).await.status, 404, "{turn}");
@@ -253,7 +253,7 @@ async fn nobody_else_looks_and_nothing_in_an_address_or_in_output_leads_astray()
         assert_eq!(page.status, 200, "{query}");
         assert!(!page.body.contains("<script>"), "{query}");
     }
-    // All of it is text, and nothing in it hides.
+    // On all steps, HTML is escaped and control characters are removed.
     let mut next = Some(path.clone());
     while let Some(at) = next {
         let page = olga.get(&at).await;
@@ -271,7 +271,7 @@ async fn url(bot: &Program) -> String {
 }
 
 #[tokio::test]
-async fn recordings_that_are_gone_or_damaged_and_records_that_lead_elsewhere_are_said_to_be() {
+async fn missing_and_damaged_recordings_and_invalid_names_are_reported() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let bot = serving(&installation).await;

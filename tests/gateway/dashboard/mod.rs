@@ -1,4 +1,4 @@
-//! The dashboard: the real program, a local Discord, and a browser without a screen.
+//! The dashboard, with the real program, a local Discord, and a browser without a screen.
 
 mod channels;
 mod costs;
@@ -14,7 +14,7 @@ use super::{installed, serving};
 use crate::support::discord::LocalDiscord;
 use crate::support::program::Installation;
 
-/// An installation with a dashboard.
+/// Returns an installation with a dashboard.
 fn with_dashboard(local: &LocalDiscord) -> Installation {
     installed(local).with("DASHBOARD_ADDRESS", "127.0.0.1:0")
 }

@@ -1,4 +1,4 @@
-//! What runs and waits, and what people do about it.
+//! The start page: running and waiting turns, and the actions of users on them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::support::browser::Browser;
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OWNER};
 
 #[tokio::test]
-async fn a_turn_is_seen_to_grow_by_everybody_who_may_see_it() {
+async fn everybody_who_may_see_a_turn_sees_it_grow() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -24,7 +24,7 @@ async fn a_turn_is_seen_to_grow_by_everybody_who_may_see_it() {
     }
     let page = ann.get("/").await;
     assert!(page.body.contains("Second 1.") && page.body.contains("Demo agent"), "{}", page.body);
-    // Without the script it stands still, so that nobody's words are lost, until that is wanted.
+    // Without the script, the page reloads only on request, so that typed text is not lost.
     assert!(!page.body.contains("http-equiv") && page.body.contains("href=\"?again\""));
     assert!(ann.get("/?again").await.body.contains("http-equiv=\"refresh\" content=\"5\""));
     local.mention(CHANNEL, BOB, "and then this");
@@ -39,7 +39,7 @@ async fn a_turn_is_seen_to_grow_by_everybody_who_may_see_it() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_by_whoever_may_and_discord_shows_who() {
+async fn permitted_users_answer_a_question_and_discord_shows_who_did() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -55,7 +55,7 @@ async fn a_question_is_answered_by_whoever_may_and_discord_shows_who() {
     assert!(refused.contains("may not answer this question"), "{refused}");
     let unknown = ann.send("/questions/answer", &[("question", &id), ("word", "rm")]).await;
     assert_eq!(unknown, "Choose one of the answers.");
-    // One that is answered before it comes to Discord never does.
+    // A question that is answered early is never posted in Discord, so wait until it is there.
     let shown = |local: &LocalDiscord| {
         local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))
     };
@@ -93,7 +93,7 @@ async fn a_question_is_answered_by_whoever_may_and_discord_shows_who() {
 }
 
 #[tokio::test]
-async fn a_message_for_the_agent_stands_in_discord_with_who_wrote_it_and_is_answered_there() {
+async fn a_message_to_the_agent_is_posted_with_its_author_and_answered() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -110,13 +110,13 @@ async fn a_message_for_the_agent_stands_in_discord_with_who_wrote_it_and_is_answ
         .wait_for_message(CHANNEL, |text| text.ends_with("\n-# 🖥️ olga in the dashboard"))
         .await;
     assert!(quoted.content.starts_with("> 💬 and \\*\\*hurry\\*\\*"), "{}", quoted.content);
-    // The demo agent takes nothing in while it works.
+    // The demo agent does not read messages while it works.
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("You said: and ")).await;
     assert_eq!(answer.reply_to, Some(quoted.id));
 }
 
 #[tokio::test]
-async fn a_form_that_is_sent_twice_is_done_once_and_to_its_end_though_nobody_waits_for_it() {
+async fn a_form_sent_twice_is_processed_once_and_completely_even_if_the_browser_hangs_up() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -126,17 +126,17 @@ async fn a_form_that_is_sent_twice_is_done_once_and_to_its_end_though_nobody_wai
     let page = ann.get("/").await;
     let (csrf, lane, turn) = (page.field("csrf"), page.field("lane"), page.field("turn"));
     let own = [("csrf", csrf.as_str()), ("lane", &lane), ("turn", &turn)];
-    // Discord does what it is asked at once and says so later.
+    // Discord executes requests at once and answers later.
     local.faults().latency(Duration::from_millis(500));
     let words = async |words: &str| {
         ann.post("/turns/steer", &[&own[..], &[("words", words)]].concat()).await.status
     };
     assert_eq!(tokio::join!(words("only once"), words("only once")), (303, 303));
     assert!(ann.get("/").await.body.contains("Sent to the agent."));
-    // A browser that hangs up when the message stands in Discord, and is not passed on yet.
+    // The browser hangs up when the message is in Discord but has not been passed to the agent.
     let hurried = |text: &str| text.starts_with("> 💬 hurry");
     tokio::select! {
-        _ = words("hurry") => panic!("it was faster than its message"),
+        _ = words("hurry") => panic!("the request ended before the message appeared"),
         _ = local.wait_for_message(CHANNEL, hurried) => {}
     }
     assert_eq!(ann.send("/turns/stop", &[]).await, "Stopped.");

@@ -1,25 +1,25 @@
-//! The pages of owners: backends and health.
+//! The pages for owners: backends, schedules and health.
 
 use super::{serving, with_dashboard};
 use crate::support::browser::{Browser, Page};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER};
 use crate::support::program::{built, rebuilt};
 
-/// The generation of the first backend on the page, such as `1@a53a38c91f59`.
+/// Returns the generation of the first backend on the page, such as `1@a53a38c91f59`.
 fn generation(page: &Page) -> String {
     let (_, rest) = page.body.split_once(", generation ").expect("a backend that serves");
     rest.split('<').next().unwrap_or_default().trim().to_owned()
 }
 
 #[tokio::test]
-async fn an_owner_rolls_a_backend_back_and_the_output_channel_is_told() {
+async fn an_owner_rolls_a_backend_back_and_the_output_channel_is_notified() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let bot = serving(&installation).await;
     let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
     let first = olga.get("/components").await;
     assert!(first.body.contains("Demo agent (demo)"), "{}", first.body);
-    assert!(!first.body.contains("Go back"), "nothing served earlier: {}", first.body);
+    assert!(!first.body.contains("Go back"), "there is no earlier generation: {}", first.body);
     let (csrf, before) = (first.field("csrf"), generation(&first));
     let roll_back = async |generation: &str| {
         let fields = [("csrf", csrf.as_str()), ("backend", "demo"), ("generation", generation)];
@@ -52,7 +52,7 @@ async fn an_owner_rolls_a_backend_back_and_the_output_channel_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_for_owners_is_not_there_for_others() {
+async fn pages_for_owners_do_not_exist_for_others() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -87,7 +87,7 @@ async fn what_is_for_owners_is_not_there_for_others() {
 }
 
 #[tokio::test]
-async fn an_owner_sees_schedules_and_hooks_and_has_one_run_now() {
+async fn an_owner_sees_schedules_and_hooks_and_can_run_one_now() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let agents = format!(
@@ -115,7 +115,7 @@ async fn an_owner_sees_schedules_and_hooks_and_has_one_run_now() {
     assert!(olga.get("/schedules").await.body.contains("It is running, or waits in its lane."));
     local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ olga had cron:yearly run now.").await;
     local.wait_for_message(CHANNEL, |text| text.contains("You said: count the sheep")).await;
-    // By its key no machine of a cluster does it twice.
+    // The key prevents that a second node of a cluster runs it, too.
     let journal = || std::fs::read_to_string(installation.path("config/state/queue.md")).unwrap();
     local.wait_for("its key", |_| journal().contains(" key `cron:yearly:").then_some(())).await;
 }

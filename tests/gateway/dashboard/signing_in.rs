@@ -1,4 +1,4 @@
-//! Links and sessions.
+//! Sign-in links and sessions.
 
 use reqwest::Method;
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OWNER};
 use crate::support::program::LIMIT;
 
 #[tokio::test]
-async fn a_link_lets_one_in_once_and_looking_at_it_does_not_use_it_up() {
+async fn a_link_signs_in_once_and_viewing_it_does_not_use_it_up() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let bot = serving(&installation).await;
@@ -18,7 +18,7 @@ async fn a_link_lets_one_in_once_and_looking_at_it_does_not_use_it_up() {
     let mut browser = Browser::new(base);
     let door = format!("/enter/{secret}");
 
-    // As programs do that make previews of links.
+    // Programs that make previews of links send such requests.
     assert_eq!(browser.request(Method::HEAD, &door).send().await.unwrap().status(), 200);
     for _ in 0..2 {
         let page = browser.get(&door).await;
@@ -39,12 +39,12 @@ async fn a_link_lets_one_in_once_and_looking_at_it_does_not_use_it_up() {
         "{}",
         page.body
     );
-    assert_eq!(browser.post("/enter", &[("link", secret)]).await.status, 404, "once");
+    assert_eq!(browser.post("/enter", &[("link", secret)]).await.status, 404, "a link works once");
     assert_eq!(browser.get(&door).await.status, 404);
 
     let left = browser.post("/leave", &[("csrf", &page.field("csrf"))]).await;
     assert!(left.status == 200 && left.header("set-cookie").contains("Max-Age=0"));
-    assert_eq!(browser.get("/").await.status, 401, "the cookie alone is nothing");
+    assert_eq!(browser.get("/").await.status, 401, "the cookie is no longer valid");
     let session = cookie.split(['=', ';']).nth(1).unwrap();
     for (file, bytes) in installation.everything() {
         let text = String::from_utf8_lossy(&bytes);
@@ -55,7 +55,7 @@ async fn a_link_lets_one_in_once_and_looking_at_it_does_not_use_it_up() {
 }
 
 #[tokio::test]
-async fn whoever_revokes_is_signed_out_everywhere_and_others_are_not() {
+async fn revoking_signs_a_user_out_everywhere_but_nobody_else() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -77,7 +77,7 @@ async fn whoever_revokes_is_signed_out_everywhere_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn a_restart_signs_nobody_out_and_whoever_signed_out_stays_so() {
+async fn a_restart_signs_nobody_out_and_nobody_in() {
     let local = LocalDiscord::start().await;
     let mut installation = with_dashboard(&local);
     let mut bot = serving(&installation).await;
@@ -107,7 +107,7 @@ async fn a_restart_signs_nobody_out_and_whoever_signed_out_stays_so() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_links_and_cookies_are_those_of_its_address() {
+async fn behind_a_proxy_links_and_cookies_use_its_address() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local).with("DASHBOARD_URL", "https://agents.example.com/");
     let bot = serving(&installation).await;
@@ -142,7 +142,7 @@ async fn without_an_address_there_is_no_dashboard_and_no_command() {
 }
 
 #[tokio::test]
-async fn an_address_where_sessions_could_be_taken_over_is_refused_with_everything_else() {
+async fn an_address_that_exposes_sessions_is_refused_together_with_other_errors() {
     let local = LocalDiscord::start().await;
     let ended = installed(&local)
         .with("DASHBOARD_ADDRESS", "0.0.0.0:0")

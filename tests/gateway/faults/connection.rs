@@ -1,4 +1,4 @@
-//! The gateway connection breaks, in every way it can.
+//! All ways in which the connection to Discord's gateway can break.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::discord::{ANN, BOT, CHANNEL, LocalDiscord, OTHER, THREAD};
 
 const CHANNELS: [u64; 3] = [CHANNEL, OTHER, THREAD];
 
-/// A name, what happens, and whether the session is gone with it.
+/// The name, the fault, and whether the session is lost with it.
 type Trouble = (&'static str, fn(&LocalDiscord), bool);
 
 const TROUBLES: [Trouble; 7] = [
@@ -42,16 +42,16 @@ const TROUBLES: [Trouble; 7] = [
 ];
 
 #[tokio::test]
-async fn whatever_breaks_the_connection_every_message_is_answered_once_and_in_order() {
-    every_trouble_passes(&discord(false).await).await;
+async fn every_message_is_answered_once_and_in_order_after_connection_faults() {
+    answers_survive_all_troubles(&discord(false).await).await;
 }
 
 #[tokio::test]
-async fn whatever_breaks_the_connection_over_tls_every_message_is_answered_once_and_in_order() {
-    every_trouble_passes(&discord(true).await).await;
+async fn every_message_is_answered_once_and_in_order_after_connection_faults_over_tls() {
+    answers_survive_all_troubles(&discord(true).await).await;
 }
 
-async fn every_trouble_passes(local: &LocalDiscord) {
+async fn answers_survive_all_troubles(local: &LocalDiscord) {
     let installation = installed(local);
     let _bot = serving(&installation).await;
     let mut talk = Talk::default();
@@ -66,7 +66,7 @@ async fn every_trouble_passes(local: &LocalDiscord) {
             talk.ask(local, channel);
         }
         talk.settled(local, name).await;
-        // Without an acknowledgement serenity logs in anew where it could resume.
+        // Without an acknowledgement, serenity logs in again although it could resume.
         let connected = |local: &LocalDiscord| {
             let (now, again) = local.logins();
             if gone { now > logins } else { now + again > logins + resumed }
@@ -84,7 +84,7 @@ async fn every_trouble_passes(local: &LocalDiscord) {
 }
 
 #[tokio::test]
-async fn messages_written_while_no_connection_is_taken_are_answered_when_it_is() {
+async fn messages_written_while_connections_are_refused_are_answered_afterwards() {
     for tls in [false, true] {
         let local = discord(tls).await;
         let installation = installed(&local);
@@ -94,7 +94,7 @@ async fn messages_written_while_no_connection_is_taken_are_answered_when_it_is()
             talk.ask(&local, channel);
         }
         talk.settled(&local, "nothing").await;
-        // Nothing is taken at first: what makes serenity stall over TLS.
+        // Refused connections make serenity stall over TLS.
         local.faults().refuse_gateway(true);
         local.faults().drop_gateway(false);
         local.wait_for("a refused connection", |local| (local.refused() > 0).then_some(())).await;
@@ -113,10 +113,9 @@ async fn messages_written_while_no_connection_is_taken_are_answered_when_it_is()
 }
 
 #[tokio::test]
-async fn an_outage_that_outlasts_the_session_is_caught_up_with_although_discords_heart_beats_slowly()
- {
+async fn messages_of_an_outage_longer_than_the_session_are_answered_despite_a_slow_heartbeat() {
     let local = discord(true).await;
-    // As Discord's does: serenity alone would notice after more than a minute.
+    // Discord's own interval. serenity alone would need more than a minute to notice the outage.
     local.faults().heartbeat(Duration::from_millis(41_250));
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -140,7 +139,7 @@ async fn an_outage_that_outlasts_the_session_is_caught_up_with_although_discords
 }
 
 #[tokio::test]
-async fn what_was_missed_is_asked_for_until_discord_hands_it_out_and_keeps_its_order() {
+async fn missed_messages_are_requested_until_discord_returns_them_and_keep_their_order() {
     let local = discord(false).await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -158,15 +157,15 @@ async fn what_was_missed_is_asked_for_until_discord_hands_it_out_and_keeps_its_o
     local.faults().drop_gateway(false);
     talk.ask(&local, CHANNEL);
     bot.logs("discord does not return missed messages").await;
-    // Comes by the new connection, and must not overtake the one before.
+    // This message comes by the new connection, and must not overtake the missed one.
     talk.ask(&local, CHANNEL);
     talk.ask(&local, OTHER);
     talk.settled(&local, "messages that cannot be read").await;
-    assert_eq!(local.faults().waiting(), 0, "the fault came to pass");
+    assert_eq!(local.faults().waiting(), 0, "all faults occurred");
 }
 
 #[tokio::test]
-async fn a_message_told_twice_and_the_preview_of_a_link_bring_no_second_answer() {
+async fn a_repeated_message_event_and_a_link_preview_cause_no_second_answer() {
     let local = discord(false).await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -174,14 +173,14 @@ async fn a_message_told_twice_and_the_preview_of_a_link_bring_no_second_answer()
     let mut asked =
         vec![talk.ask_for(&local, CHANNEL, "slow 2", "Second 1. Second 2. There.".to_owned())];
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
-    // One runs, one waits behind it.
+    // One prompt is running, and one is waiting.
     asked.push(talk.ask(&local, CHANNEL));
     for message in &asked {
         local.repeat(*message);
         local.unfurl(*message);
     }
     talk.settled(&local, "doubles").await;
-    // All are answered.
+    // All prompts are answered.
     asked.extend(local.messages(CHANNEL).iter().map(|message| message.id));
     for message in asked {
         local.repeat(message);
@@ -193,7 +192,7 @@ async fn a_message_told_twice_and_the_preview_of_a_link_bring_no_second_answer()
 }
 
 #[tokio::test]
-async fn events_with_the_id_zero_are_dropped_and_logged_once_a_kind() {
+async fn events_with_the_id_zero_are_dropped_and_logged_once_per_kind() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;

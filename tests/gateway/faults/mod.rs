@@ -1,5 +1,5 @@
-//! What can break between the program and Discord, plain and over TLS: whatever it is, every
-//! message is answered once, and those of a channel in their order.
+//! Faults between the program and Discord, with and without TLS. Every message is answered once,
+//! and those of a channel in order.
 
 mod connection;
 mod requests;
@@ -12,15 +12,14 @@ use super::serving;
 use crate::support::discord::{ANN, LIMIT, LocalDiscord};
 use crate::support::program::Installation;
 
-/// What people wrote to the bot, and what they must read in the end: nothing else, nothing twice,
-/// nothing before its time.
+/// Prompts to the bot, and the expected answers of each channel in order, without anything else.
 #[derive(Default)]
 struct Talk {
     answers: BTreeMap<u64, Vec<String>>,
 }
 
 impl Talk {
-    /// Somebody writes something the agent repeats; returns the message's id.
+    /// A user writes a prompt that the agent repeats. Returns the id of the message.
     fn ask(&mut self, local: &LocalDiscord, channel: u64) -> u64 {
         let number = self.answers.get(&channel).map_or(0, Vec::len) + 1;
         let prompt = format!("prompt {number} of {channel}");
@@ -28,13 +27,13 @@ impl Talk {
         self.ask_for(local, channel, &prompt, answer)
     }
 
-    /// Somebody writes a prompt with this answer.
+    /// A user writes a prompt with this expected answer.
     fn ask_for(&mut self, local: &LocalDiscord, channel: u64, prompt: &str, answer: String) -> u64 {
         self.answers.entry(channel).or_default().push(answer);
         local.mention(channel, ANN, prompt)
     }
 
-    /// How many were not answered to the end.
+    /// Returns how many prompts have no complete answer yet.
     fn open(&self, local: &LocalDiscord) -> usize {
         let open = |(channel, answers): (&u64, &Vec<String>)| {
             let texts = local.texts(*channel);
@@ -43,7 +42,7 @@ impl Talk {
         self.answers.iter().map(open).sum()
     }
 
-    /// Waits until every channel reads as it must.
+    /// Waits until every channel contains exactly the expected answers.
     async fn settled(&self, local: &LocalDiscord, what: &str) {
         let wrong = |local: &LocalDiscord| {
             self.answers
@@ -56,17 +55,17 @@ impl Talk {
             last = wrong(local);
             last.is_none().then_some(())
         };
-        local.wait_within(LIMIT * 2, &format!("all answers in spite of {what}"), found).await;
+        local.wait_within(LIMIT * 2, &format!("all answers despite {what}"), found).await;
     }
 }
 
-/// An installation in which one person may ask as much as they like.
+/// Returns an installation without a limit of prompts per user.
 fn installed(local: &LocalDiscord) -> Installation {
     super::installed(local).with("USER_PROMPTS_PER_MINUTE", "0")
 }
 
-/// A Discord whose heart beats fast and which takes many messages, so that nothing has to be waited
-/// for for long.
+/// Returns a Discord with a short heartbeat interval and a high limit of messages, so that the
+/// tests need not wait long.
 async fn discord(tls: bool) -> LocalDiscord {
     let local =
         if tls { LocalDiscord::start_with_tls().await } else { LocalDiscord::start().await };

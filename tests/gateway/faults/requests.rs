@@ -1,14 +1,14 @@
-//! Discord's HTTP interface is slow, limited or out of order while answers go out.
+//! Discord's HTTP interface is slow, limited or failing while answers are delivered.
 
 use std::time::Duration;
 
 use super::{Talk, discord, installed, serving};
 use crate::support::discord::{ANN, CHANNEL, Fault, OTHER, ROLE, THREAD};
 
-/// What a 429 asks for.
+/// The `retry_after` of a 429, in seconds.
 const WAIT: f64 = 1.0;
 
-/// A name, which requests suffer, how, and how many of them.
+/// The name, the affected requests, the fault, and how many requests suffer it.
 type Trouble = (&'static str, (&'static str, &'static str), fn() -> Fault, usize);
 
 const TROUBLES: [Trouble; 10] = [
@@ -40,7 +40,7 @@ const TROUBLES: [Trouble; 10] = [
 ];
 
 #[tokio::test]
-async fn whatever_becomes_of_requests_every_message_is_answered_once_and_in_order() {
+async fn every_message_is_answered_once_and_in_order_despite_request_faults() {
     let local = discord(true).await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
@@ -51,7 +51,7 @@ async fn whatever_becomes_of_requests_every_message_is_answered_once_and_in_orde
             talk.ask(&local, channel);
         }
         talk.settled(&local, name).await;
-        assert_eq!(local.faults().waiting(), 0, "{name} came to pass");
+        assert_eq!(local.faults().waiting(), 0, "{name}: all faults occurred");
     }
     let requests = local.requests();
     let posts = |channel: u64| {
@@ -70,21 +70,21 @@ async fn whatever_becomes_of_requests_every_message_is_answered_once_and_in_orde
 }
 
 #[tokio::test]
-async fn who_may_ask_is_found_out_however_long_discord_cannot_say_and_order_is_kept() {
+async fn access_is_checked_again_until_discord_answers_and_order_is_kept() {
     let local = discord(false).await;
     let installation = installed(&local)
         .with("ALLOWED_CHANNELS", &CHANNEL.to_string())
         .with("ALLOWED_ROLES", &ROLE.to_string());
     let _bot = serving(&installation).await;
     let mut talk = Talk::default();
-    // A thread is let in by its channel, which has to be asked for.
+    // A thread is admitted by its parent channel, which must be looked up.
     local.faults().next("GET", &format!("/channels/{THREAD}"), Fault::Status(502), 6);
     talk.ask(&local, THREAD);
     talk.ask(&local, CHANNEL);
     talk.ask(&local, THREAD);
     talk.settled(&local, "a thread that cannot be looked up").await;
-    assert_eq!(local.faults().waiting(), 0, "it could not for long");
-    // Who wrote while nobody listened has to be asked for, too.
+    assert_eq!(local.faults().waiting(), 0, "all lookups failed first");
+    // The authors of missed messages must be looked up, too.
     local.faults().next("GET", "/members/", Fault::Status(502), 6);
     local.faults().forget_sessions();
     local.faults().drop_gateway(false);
@@ -92,11 +92,11 @@ async fn who_may_ask_is_found_out_however_long_discord_cannot_say_and_order_is_k
     talk.ask(&local, THREAD);
     talk.ask(&local, CHANNEL);
     talk.settled(&local, "members that cannot be looked up").await;
-    assert_eq!(local.faults().waiting(), 0, "they could not for long");
+    assert_eq!(local.faults().waiting(), 0, "all lookups failed first");
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_noticed_by_the_first_request_that_is_refused() {
+async fn a_revoked_token_is_noticed_by_the_first_refused_request() {
     let local = discord(false).await;
     let installation = installed(&local);
     let mut bot = serving(&installation).await;

@@ -1,5 +1,4 @@
-//! All kinds of faults, mixed by chance, in many channels at once. The same seed makes the same
-//! mixture.
+//! Random faults of all kinds in many channels at once. The same seed causes the same faults.
 
 use std::time::Duration;
 
@@ -8,12 +7,12 @@ use crate::support::discord::{Fault, Faults, room};
 
 const ROOMS: u64 = 12;
 const STEPS: usize = 150;
-/// Prompts open at a time; the queue takes many more.
+/// The largest number of open prompts. The queue accepts many more.
 const OPEN: usize = 10;
-/// A new login takes Discord's five seconds.
+/// A new login takes five seconds, because Discord limits them.
 const LOGINS: usize = 3;
 
-/// Numbers that look like chance (xorshift64*).
+/// Pseudorandom numbers (xorshift64*).
 struct Dice(u64);
 
 impl Dice {
@@ -30,7 +29,7 @@ impl Dice {
 }
 
 #[tokio::test]
-async fn a_mixture_of_all_faults_in_many_channels_costs_no_answer_and_doubles_none() {
+async fn random_faults_in_many_channels_lose_and_duplicate_no_answer() {
     let seed = std::env::var("SOAK_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     eprintln!("SOAK_SEED={seed}");
     let mut dice = Dice(seed);

@@ -1,4 +1,4 @@
-//! People who look for turns they may not see, and agents and files that say what pages are made of.
+//! Users who look for hidden turns, and agents and files whose texts contain HTML.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const SCRIPT: &str =
     "</div></pre><script>alert(1)</script><img src=x onerror=alert(2)>\" onload=\"alert(3)";
 
 #[tokio::test]
-async fn a_turn_that_one_may_not_see_is_like_one_that_never_was() {
+async fn a_hidden_turn_looks_like_one_that_does_not_exist() {
     let local = LocalDiscord::start().await;
     let installation =
         with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
@@ -35,7 +35,7 @@ async fn a_turn_that_one_may_not_see_is_like_one_that_never_was() {
             assert_eq!((page.status, &page.body), (404, &nothing.body), "{path}");
         }
     }
-    assert_eq!(owner.get("/turns/aaaa0002").await.body, nothing.body, "it is Ann's alone");
+    assert_eq!(owner.get("/turns/aaaa0002").await.body, nothing.body, "only Ann sees it");
     assert!(listed(&bob.get("/turns?q=answer").await).is_empty());
     let csrf = bob.get("/turns").await.field("csrf");
     for path in ["/turns/aaaa0001/share", "/turns/aaaa0001/unshare"] {
@@ -50,7 +50,7 @@ async fn a_turn_that_one_may_not_see_is_like_one_that_never_was() {
 }
 
 #[tokio::test]
-async fn whatever_agents_and_people_write_stays_text() {
+async fn texts_of_agents_and_users_stay_text() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let mut hostile = line("aaaa0001", CHANNEL, 5, SCRIPT);
@@ -97,7 +97,7 @@ async fn whatever_agents_and_people_write_stays_text() {
     record(&installation, "aaaa0001", SCRIPT, &entries);
     let _bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
-    // The browser reads every page, and holds it to be well-formed and without scripts.
+    // `Browser` checks that every page is well-formed and has no inline scripts.
     let mut pages = vec![
         ann.get("/turns").await,
         ann.get(&format!("/turns?q={}", "%3Cscript%3E%22%27%3E")).await,
@@ -115,7 +115,7 @@ async fn whatever_agents_and_people_write_stays_text() {
 }
 
 #[tokio::test]
-async fn no_address_and_no_line_leads_out_of_the_recordings() {
+async fn no_address_and_no_record_can_read_files_outside_of_the_recordings() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let outside = installation.path("config/secret.jsonl");
@@ -171,7 +171,7 @@ async fn no_address_and_no_line_leads_out_of_the_recordings() {
 }
 
 #[tokio::test]
-async fn links_are_made_and_ended_only_by_forms_of_those_who_may() {
+async fn links_are_made_and_ended_only_by_valid_forms_of_permitted_users() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     put(&installation, &[line("aaaa0001", CHANNEL, 5, "x")]);
@@ -194,7 +194,7 @@ async fn links_are_made_and_ended_only_by_forms_of_those_who_may() {
         .header("content-type", "application/x-www-form-urlencoded")
         .body(format!("csrf={csrf}&span=day"));
     assert_eq!(elsewhere.send().await.unwrap().status(), 403);
-    assert_ne!(ann.get(share).await.status, 200, "looking makes nothing");
+    assert_ne!(ann.get(share).await.status, 200, "a GET request makes no link");
     for span in ["", "year", "-1"] {
         ann.post(share, &[("csrf", &csrf), ("span", span)]).await;
         let page = ann.get("/turns/aaaa0001").await;

@@ -1,5 +1,4 @@
-//! Turns for people who look back: found, told from real and scripted recordings, and followed
-//! while they run.
+//! Past turns: found, shown from real and scripted recordings, and followed while they run.
 
 mod hostile;
 mod sharing;
@@ -16,7 +15,7 @@ use crate::support::program::{Installation, Program};
 
 const VIEW_CHANNEL: u64 = 1 << 10;
 
-/// The line of a turn that ended so many minutes ago, as the gateway writes it.
+/// Returns the record of a turn that ended some minutes ago, as the gateway writes it.
 fn line(turn: &str, channel: u64, ago: i64, asked: &str) -> Value {
     let ended = Timestamp::now().checked_sub(SignedDuration::from_mins(ago)).unwrap();
     json!({
@@ -30,14 +29,14 @@ fn line(turn: &str, channel: u64, ago: i64, asked: &str) -> Value {
     })
 }
 
-/// Puts lines of turns where the gateway looks for them.
+/// Writes records of turns into the gateway's folder.
 fn put(installation: &Installation, lines: &[Value]) {
     let folder = installation.path("config/state/turns");
     fs::create_dir_all(&folder).unwrap();
     for line in lines {
         let day = folder.join(format!("{}.jsonl", &line["ended"].as_str().unwrap()[..10]));
         let before = fs::read_to_string(&day).unwrap_or_default();
-        // In the order of their ends, as they are written.
+        // The gateway writes them in the order in which they ended.
         let mut all: Vec<Value> =
             before.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         all.push(line.clone());
@@ -46,7 +45,7 @@ fn put(installation: &Installation, lines: &[Value]) {
     }
 }
 
-/// Puts the recording of a turn where its line says it is: these agent-events, 10 ms apart.
+/// Writes the recording of a turn with these entries, 10 ms apart.
 fn record(installation: &Installation, turn: &str, prompt: &str, entries: &[Value]) {
     let folder = installation.path("recordings/2026-11-23");
     fs::create_dir_all(&folder).unwrap();
@@ -79,7 +78,7 @@ fn text(text: &str) -> Value {
     event(json!({"text": {"part": 0, "text": text}}))
 }
 
-/// A turn with everything that not everybody may see.
+/// Returns the entries of a turn with everything that only some users may see.
 fn rich() -> Vec<Value> {
     vec![
         event(json!({"thinking": {"part": 0, "text": "secretly thinking"}})),
@@ -104,30 +103,30 @@ fn rich() -> Vec<Value> {
     ]
 }
 
-/// The ids of turns on a page of the list, in its order.
+/// Returns the ids of the turns on a page of the list, in its order.
 fn listed(page: &Page) -> Vec<String> {
     let links = page.body.split("<td><a href=\"/turns/").skip(1);
     links.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
-/// What a page says about what was just done.
+/// Returns the status text on a page after a form was sent.
 fn said(page: &Page) -> String {
     let said = page.body.split_once("role=\"status\">");
-    let said = said.unwrap_or_else(|| panic!("nothing was done: {}", page.body)).1;
+    let said = said.unwrap_or_else(|| panic!("no status text: {}", page.body)).1;
     said.split('<').next().unwrap().to_owned()
 }
 
-/// The id of the turn that ended last.
+/// Waits until `count` turns have ended, and returns the id of the last one.
 async fn ended(bot: &Program, count: usize) -> String {
     let ends = |bot: &Program| -> Vec<Value> {
         let log = bot.log().into_iter();
         log.filter(|line| line["message"] == "turn ended").collect()
     };
     bot.logs_where("the end of a turn", |_| ends(bot).len() >= count).await;
-    ends(bot)[count - 1]["turn"].as_str().expect("it names the turn").to_owned()
+    ends(bot)[count - 1]["turn"].as_str().expect("the line has the turn's id").to_owned()
 }
 
-/// Loads a page again until it is as wanted: what ends last of a turn is its recording.
+/// Loads a page until it is as wanted. The recording of a turn is completed after its answer.
 async fn settled(browser: &Browser, path: &str, wanted: impl Fn(&str) -> bool) -> Page {
     let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
     let mut last = String::new();
@@ -143,7 +142,7 @@ async fn settled(browser: &Browser, path: &str, wanted: impl Fn(&str) -> bool) -
 }
 
 #[tokio::test]
-async fn turns_are_found_by_words_and_channels_as_far_as_somebody_sees_them() {
+async fn turns_are_found_by_words_and_channels_that_the_user_may_see() {
     let local = LocalDiscord::start().await;
     let installation =
         with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
@@ -187,13 +186,13 @@ async fn turns_are_found_by_words_and_channels_as_far_as_somebody_sees_them() {
 }
 
 #[tokio::test]
-async fn a_long_list_has_pages_and_a_search_in_what_others_see_ends() {
+async fn a_long_list_is_paginated_and_a_search_through_hidden_turns_ends() {
     let local = LocalDiscord::start().await;
     let installation =
         with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
     let mut lines: Vec<Value> =
         (0..45).map(|n| line(&format!("bbbb{n:04}"), CHANNEL, n, &"a<b ".repeat(400))).collect();
-    // Behind all that Bob does not see.
+    // This turn is older than all those hidden from Bob.
     lines.push(line("cccc0001", OTHER, 59, "far back"));
     put(&installation, &lines);
     let _bot = serving(&installation).await;
@@ -216,7 +215,7 @@ async fn a_long_list_has_pages_and_a_search_in_what_others_see_ends() {
 }
 
 #[tokio::test]
-async fn a_turn_is_told_to_each_reader_as_far_as_they_may_see_it() {
+async fn each_reader_sees_as_much_of_a_turn_as_they_may() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     put(
@@ -281,7 +280,7 @@ async fn a_turn_is_told_to_each_reader_as_far_as_they_may_see_it() {
 }
 
 #[tokio::test]
-async fn what_the_demo_agent_did_is_told_and_an_approver_sees_all_of_it() {
+async fn the_turns_of_the_demo_agent_are_shown_and_an_approver_sees_everything() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local).with("APPROVERS", &BOB.to_string());
     let bot = serving(&installation).await;
@@ -305,7 +304,7 @@ async fn what_the_demo_agent_did_is_told_and_an_approver_sees_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_turn_that_runs_grows_on_its_page_and_stands_there_when_it_has_ended() {
+async fn a_running_turn_grows_on_its_page_and_stays_there_when_it_has_ended() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let _bot = serving(&installation).await;
@@ -330,20 +329,20 @@ async fn a_turn_that_runs_grows_on_its_page_and_stands_there_when_it_has_ended()
 
     local.answer_to(local.slash(CHANNEL, ANN, "stop", None)).await;
     loop {
-        match events.next().await.expect("it says that the turn has ended") {
+        match events.next().await.expect("an event for the end of the turn") {
             (name, _) if name == "ended" => break,
             (name, data) => {
                 assert!(name == "turn" && !data.to_string().contains("601"), "{name} {data}")
             }
         }
     }
-    assert!(events.next().await.is_none(), "the stream is over");
+    assert!(events.next().await.is_none(), "the stream has ended");
     let page = ann.get(&path).await;
     assert!(page.body.contains("stopped") && !page.body.contains("data-live"), "{}", page.body);
 }
 
 #[tokio::test]
-async fn a_long_answer_keeps_its_page_small_and_all_of_it_can_be_read() {
+async fn a_long_answer_is_split_into_small_pages_and_can_be_read_completely() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let long: String =
@@ -362,7 +361,7 @@ async fn a_long_answer_keeps_its_page_small_and_all_of_it_can_be_read() {
     let _bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
 
-    // Each page is held to its size where it is read.
+    // `Browser` checks the size of each page.
     let (mut path, mut pages) = ("/turns/eeee0001".to_owned(), Vec::new());
     loop {
         let page = ann.get(&path).await;
@@ -377,7 +376,7 @@ async fn a_long_answer_keeps_its_page_small_and_all_of_it_can_be_read() {
     }
     assert!(pages.len() > 3 && pages.last().unwrap().contains("The very end."), "{}", pages.len());
     let uses: usize = pages.iter().map(|page| page.matches("<summary>").count()).sum();
-    assert_eq!(uses, 40, "none is missing and none is there twice");
+    assert_eq!(uses, 40, "every tool is shown once");
 
     let read = async |part: &str| {
         let mut whole = String::new();
@@ -400,7 +399,7 @@ async fn a_long_answer_keeps_its_page_small_and_all_of_it_can_be_read() {
 }
 
 #[tokio::test]
-async fn what_is_missing_of_a_recording_is_said_and_without_one_the_line_tells_what_is_known() {
+async fn gaps_in_a_recording_are_reported_and_without_one_the_record_is_shown() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let mut bare = line("ffff0004", CHANNEL, 6, "x");

@@ -1,4 +1,4 @@
-//! Read-only links to turns: what they show, to whom, and when they end.
+//! Read-only links to turns: their content, their readers and their expiry.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::support::program::{Installation, Program};
 
 const TURN: &str = "/turns/aaaa0001";
 
-/// An installation in which a turn ended.
+/// Returns an installation with a turn that has ended.
 fn with_turn(local: &LocalDiscord) -> Installation {
     let installation = with_dashboard(local);
     put(&installation, &[line("aaaa0001", CHANNEL, 5, "x")]);
@@ -27,12 +27,12 @@ fn with_turn(local: &LocalDiscord) -> Installation {
     installation
 }
 
-/// Makes a link, and returns the path of its page.
+/// Makes a link to [`TURN`] and returns its path.
 async fn made(browser: &Browser, span: &str) -> String {
     made_of(browser, TURN, span).await
 }
 
-/// Makes a link to the turn with this page, and returns the path of the link's page.
+/// Makes a link to a turn and returns its path.
 async fn made_of(browser: &Browser, turn: &str, span: &str) -> String {
     let csrf = browser.get(turn).await.field("csrf");
     let sent = browser.post(&format!("{turn}/share"), &[("csrf", &csrf), ("span", span)]).await;
@@ -47,13 +47,13 @@ async fn stranger(bot: &Program) -> Browser {
     Browser::new(&format!("http://{}", address(bot).await))
 }
 
-/// Panics where a page shows anything.
+/// Panics if a page differs from the page of an unknown link.
 fn over(page: &Page, unknown: &Page) {
     assert_eq!((page.status, &page.body), (404, &unknown.body));
 }
 
 #[tokio::test]
-async fn a_link_shows_less_than_the_channel_to_whoever_has_it_until_it_is_ended() {
+async fn a_link_shows_less_than_the_channel_and_works_until_it_is_ended() {
     let local = LocalDiscord::start().await;
     let installation = with_turn(&local);
     let mut bot = serving(&installation).await;
@@ -117,18 +117,18 @@ async fn a_link_shows_less_than_the_channel_to_whoever_has_it_until_it_is_ended(
     }
     assert_eq!(outside.get(&format!("{link}/part/prompt")).await.status, 200);
     for path in ["/", "/turns", TURN] {
-        assert_eq!(outside.get(path).await.status, 401, "a link opens nothing else");
+        assert_eq!(outside.get(path).await.status, 401, "a link gives access to nothing else");
     }
     let changed = link.replace(&link[8..12], if &link[8..12] == "0000" { "1111" } else { "0000" });
     over(&outside.get(&changed).await, &unknown);
 
-    // It is kept over a restart, without its secret.
+    // The link survives a restart, but its secret is not stored.
     let state = installation.path("config/state/shares.md");
     assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o600);
     let key = &link["/shared/".len()..];
     for (file, bytes) in installation.everything() {
         let found = bytes.windows(key.len()).any(|window| window == key.as_bytes());
-        assert!(!found, "the secret stands in {}", file.display());
+        assert!(!found, "the secret is in {}", file.display());
     }
     assert!(
         !bot.stderr().contains(key) && !local.texts(CHANNEL).iter().any(|text| text.contains(key))
@@ -139,7 +139,7 @@ async fn a_link_shows_less_than_the_channel_to_whoever_has_it_until_it_is_ended(
     let outside = stranger(&bot).await;
     assert_eq!(outside.get(&link).await.status, 200);
 
-    // Whoever may act in the channel may end it.
+    // Every user who may write in the channel can end the link.
     let bob = Browser::signed_in(&local, CHANNEL, BOB).await;
     let page = bob.get(TURN).await;
     assert!(page.body.contains("A link by ann, valid until"), "{}", page.body);
@@ -155,7 +155,7 @@ async fn a_link_shows_less_than_the_channel_to_whoever_has_it_until_it_is_ended(
 }
 
 #[tokio::test]
-async fn links_end_with_what_their_maker_may_with_the_recording_and_when_they_are_revoked() {
+async fn links_end_when_their_creator_loses_access_the_recording_is_gone_or_they_are_revoked() {
     let local = LocalDiscord::start().await;
     let installation = with_turn(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
     let bot = serving(&installation).await;
@@ -181,7 +181,7 @@ async fn links_end_with_what_their_maker_may_with_the_recording_and_when_they_ar
     .await;
     local.faults().deny(CHANNEL, BOB, 0);
     over(&outside.get(&bobs).await, &unknown);
-    assert_eq!(outside.get(&first).await.status, 200, "that of another goes on");
+    assert_eq!(outside.get(&first).await.status, 200, "the link of another user still works");
 
     let told = local.answer_to(local.slash(OTHER, ANN, "dashboard", Some("revoke"))).await;
     assert!(told.content.starts_with("Done"), "{}", told.content);
@@ -191,7 +191,8 @@ async fn links_end_with_what_their_maker_may_with_the_recording_and_when_they_ar
     let ann = Browser::signed_in(&local, OTHER, ANN).await;
     let link = made(&ann, "hour").await;
     assert_eq!(outside.get(&link).await.status, 200);
-    // While Discord does not say what its maker may, nothing is shown, and nothing is lost.
+    // While Discord cannot confirm the creator's permissions, the link shows nothing, but it stays
+    // valid.
     local.faults().away(true);
     while outside.get(&link).await.status == 200 {
         looks.tick().await;
@@ -211,7 +212,7 @@ async fn links_end_with_what_their_maker_may_with_the_recording_and_when_they_ar
 }
 
 #[tokio::test]
-async fn a_link_ends_by_itself_and_an_operator_may_have_none() {
+async fn a_link_expires_and_an_operator_can_disable_links() {
     let local = LocalDiscord::start().await;
     let installation = with_turn(&local);
     let mut bot = serving(&installation).await;
@@ -221,7 +222,7 @@ async fn a_link_ends_by_itself_and_an_operator_may_have_none() {
     bot.signal(rustix::process::Signal::TERM);
     bot.ended().await;
 
-    // As if an hour had gone by.
+    // As if the hour had passed.
     let state = installation.path("config/state/shares.md");
     let kept = fs::read_to_string(&state).unwrap();
     let until = kept.split("until `").nth(1).unwrap().split('`').next().unwrap();
@@ -254,7 +255,7 @@ async fn a_third_request_with_a_link_waits_for_one_of_two() {
     let mut bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
     let links = [made(&ann, "day").await, made_of(&ann, OTHER_TURN, "day").await];
-    // What Discord said of their channels is remembered for a while, but not over a restart.
+    // Permissions are cached for a while, but not over a restart.
     bot.signal(rustix::process::Signal::TERM);
     bot.ended().await;
     let bot = serving(&installation).await;
@@ -280,7 +281,7 @@ async fn a_third_request_with_a_link_waits_for_one_of_two() {
     };
     local.wait_for("both lookups", both).await;
     assert_eq!(outside.get(&format!("/shared/{}", "0".repeat(64))).await.status, 404);
-    assert!(began.elapsed() >= SLOW, "it did not wait: {:?}", began.elapsed());
+    assert!(began.elapsed() >= SLOW, "the request did not wait: {:?}", began.elapsed());
     local.faults().clear();
     for request in requests {
         assert_eq!(request.await.unwrap(), 200);
