@@ -1,13 +1,13 @@
-"""Packs a tree into the forms of a release: the same bytes for the same tree, whoever packs it and when.
+"""Packs a tree into the formats of a release, reproducibly: the same tree results in the same bytes.
 
-    pack.py libc BINARY                       `static`, or the newest glibc it asks for, such as 2.36
+    pack.py libc BINARY                       `static`, or the required version of glibc, such as 2.36
     pack.py tarball TREE OUT                  a .tar.gz of the folder
     pack.py wheel TREE OUT-FOLDER VERSION ARCH LIBC    a wheel for PyPI
     pack.py npm TREE OUT-FOLDER VERSION ARCH           the npm package of one platform
-    pack.py npm-main FOLDER OUT-FOLDER VERSION         the npm package that people install
-    pack.py changelog FILE OUT VERSION                 what changed in a version, as Debian has it, with gzip
+    pack.py npm-main FOLDER OUT-FOLDER VERSION         the npm package that users install
+    pack.py changelog FILE OUT VERSION                 the changes in a version, in Debian's format, with gzip
 
-Every time inside is SOURCE_DATE_EPOCH, every owner root, every order that of the names.
+All times are SOURCE_DATE_EPOCH, all owners are root, and entries are sorted by name.
 """
 
 import base64
@@ -33,7 +33,7 @@ SUMMARY = "Work with coding agents in Discord: a gateway whose backends are repl
 
 
 def files(tree):
-    """Every file below a folder with its name there, by name."""
+    """Returns all files in a folder with their relative paths, sorted."""
     return sorted((path.relative_to(tree).as_posix(), path) for path in Path(tree).rglob("*") if path.is_file())
 
 
@@ -49,7 +49,7 @@ def libc(binary):
 
 
 def tarball(entries, out):
-    """Writes (name, mode, bytes) as a .tar.gz, with the folders they are in."""
+    """Writes entries (name, mode, bytes) as a .tar.gz, including their folders."""
     folders = {"/".join(name.split("/")[:depth]) for name, _, _ in entries for depth in range(1, name.count("/") + 1)}
     every = sorted([(name, 0o755, None) for name in folders] + list(entries))
     with open(out, "wb") as file, gzip.GzipFile("", "wb", 9, file, EPOCH) as packed, \
@@ -70,12 +70,13 @@ def of_tree(tree, prefix):
 
 
 def python_version(version):
-    """The version as PyPI spells it: 0.2.0-rc.1 is 0.2.0rc1."""
+    """Returns the version in PyPI's format: 0.2.0-rc.1 is 0.2.0rc1."""
     return re.sub(r"-(alpha|beta|rc)\.?(\d+)$", lambda found: {"alpha": "a", "beta": "b", "rc": "rc"}[found[1]] + found[2], version)
 
 
 def wheel_tags(arch, libc_version):
-    # A static program runs with every libc; the names are those of the oldest systems pip knows.
+    # A static program runs with every libc. The tags are those of the oldest systems that pip
+    # supports.
     if libc_version == "static":
         return [f"manylinux_2_17_{arch}", f"musllinux_1_1_{arch}"]
     return [f"manylinux_{libc_version.replace('.', '_')}_{arch}"]
@@ -84,7 +85,8 @@ def wheel_tags(arch, libc_version):
 def wheel(tree, out, version, arch, libc_version):
     version, tags = python_version(version), wheel_tags(arch, libc_version)
     data, info = f"aetheel-{version}.data", f"aetheel-{version}.dist-info"
-    # pip puts scripts into bin/ and data below the prefix: the program finds its components as anywhere else.
+    # pip installs scripts into bin/ and data into the prefix, where the program finds its
+    # components as usual.
     entries = []
     for name, path in files(tree):
         if name == "bin/aetheel":
@@ -103,7 +105,7 @@ def wheel(tree, out, version, arch, libc_version):
     digest = lambda content: base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     record = "".join(f"{name},sha256={digest(content)},{len(content)}\n" for name, _, content in entries)
     entries.append((f"{info}/RECORD", 0o644, (record + f"{info}/RECORD,,\n").encode()))
-    # A zip begins in 1980.
+    # The first year of zip files is 1980.
     date = time.gmtime(max(EPOCH, 315532800))[:6]
     with zipfile.ZipFile(Path(out, f"aetheel-{version}-py3-none-{'.'.join(tags)}.whl"), "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, permissions, content in entries:
@@ -137,10 +139,10 @@ def npm_main(folder, out, version):
 
 
 def changelog(file, out, version):
-    """Headings become `[ … ]`, bullets the changes; links lose their addresses, and go where nothing else is said. deb-changelog(5) has the form."""
+    """Writes a changelog for Debian: headings become `[ … ]`, and links lose their addresses. See deb-changelog(5)."""
     sections = dict(re.findall(r"^## (\S+).*\n((?:(?!## ).*\n?)*)", Path(file).read_text(), re.M))
     text = sections.get(version) or sections["Unreleased"]
-    # An item goes on in the lines that are indented below it.
+    # Indented lines continue an item.
     link = r"\[([^\]]*)\]\([^)]*\)"
     text = re.sub(link, r"\1", re.sub(rf"\s+\({link}\)", "", text))
     items = re.findall(r"^(###|\*) (.*(?:\n  +.*)*)", text, re.M)
@@ -150,7 +152,7 @@ def changelog(file, out, version):
         lines += ["", f"  [ {item} ]"] if mark == "###" else textwrap.wrap(item, 78, initial_indent="  * ", subsequent_indent="    ")
     lines += ["", f" -- The authors of Aetheel <authors@aetheel.invalid>  {formatdate(EPOCH).replace('-0000', '+0000')}", ""]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
-    # Without a time inside, as Debian wants it.
+    # Without a time inside, as Debian requires.
     Path(out).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 

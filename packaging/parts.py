@@ -1,7 +1,9 @@
-"""Says what a program is made of: `parts.py TARGET VERSION SBOM LICENCES` writes a CycloneDX list of the crates in the program and in
-its components, and the texts of their licences, which ask to be handed on.
+"""Lists the parts of a program: `parts.py TARGET VERSION SBOM LICENCES` writes a CycloneDX list of
+the crates in the program and in its components, and the texts of their licences, which must be
+distributed with it.
 
-Not cargo-cyclonedx: that lists a workspace for every target with what only builds and tests use; this asks cargo for what is linked.
+cargo-cyclonedx would list all targets, and dependencies of builds and tests. This script lists only
+the linked crates.
 """
 
 import json
@@ -16,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def linked(manifest, target):
-    """The packages that are linked for a target, by id, and for each the ids it depends on."""
+    """Returns the packages that are linked for a target by id, and the ids of their dependencies."""
     said = subprocess.run(["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target,
                            "--manifest-path", manifest], check=True, capture_output=True, text=True, cwd=Path(manifest).parent).stdout
     known = json.loads(said)
@@ -28,7 +30,7 @@ def linked(manifest, target):
         id = todo.pop()
         if id in edges:
             continue
-        # What only builds or tests depend on is not in the program, nor is a macro.
+        # Dependencies of builds and tests and macros are not part of the program.
         normal = (one["pkg"] for one in nodes[id]["deps"] if any(kind["kind"] is None for kind in one["dep_kinds"]))
         edges[id] = sorted(one for one in normal if not is_macro(one))
         todo += edges[id]
@@ -36,7 +38,7 @@ def linked(manifest, target):
 
 
 def checksums(lock):
-    """SHA-256 of every crate in a lock file."""
+    """Returns the SHA-256 of each crate in a lock file."""
     found, name = {}, None
     for line in lock.read_text().splitlines():
         key, _, value = line.partition(" = ")
@@ -60,7 +62,7 @@ def component(package, sums):
 
 
 def texts(packages):
-    """The licence texts of the packages, each once, with the names of those that carry it."""
+    """Returns the distinct licence texts of the packages, each with the packages that use it."""
     by_text, without = {}, []
     for package in packages:
         name = f"{package['name']} {package['version']}"
@@ -104,7 +106,7 @@ def main(target, version, sbom, licences):
         "components": [parts[name] for name in sorted(parts)],
         "dependencies": [{"ref": name, "dependsOn": sorted(dependencies[name])} for name in sorted(dependencies)],
     }
-    # The same list has the same number.
+    # The serial number is derived from the content, so that it is reproducible.
     number = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
     content["serialNumber"] = f"urn:uuid:{number}"
     Path(sbom).write_text(json.dumps(content, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Limits that may only shrink, kept in a file with lines `NAME NUMBER`. Used by scripts/prose and
+"""Limits that may only shrink, in a file with lines `NAME NUMBER`. Used by scripts/prose and
 scripts/house."""
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the program, which is in the package of this machine's platform.
+// Starts the program, which is in the package for this platform.
 'use strict';
 
 const { constants } = require('node:os');
@@ -21,8 +21,9 @@ child.on('error', (error) => {
   process.exit(69);
 });
 
-// A terminal sends these to the program as well; it must not get them twice. Asked of the descriptor: touching `process.stdin` would
-// switch it to non-blocking for the program too, which then takes a pause for the end.
+// A terminal also sends these signals to the program, which must not get them twice. `isatty` is
+// used because access to `process.stdin` would make the descriptor non-blocking, and the program
+// would interpret a pause as the end of input.
 const atTerminal = isatty(0) ? ['SIGINT', 'SIGQUIT', 'SIGHUP'] : [];
 for (const signal of ['SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGTERM', 'SIGUSR2']) {
   process.on(signal, () => {
