@@ -229,7 +229,7 @@ fn modules() -> BTreeMap<Vec<String>, String> {
 }
 
 #[test]
-fn the_modules_of_one_folder_name_each_other_in_no_circle() {
+fn modules_of_one_folder_form_no_cycles() {
     let modules = modules();
     let owned = |path: &[&str]| path.iter().map(|&part| part.to_owned()).collect::<Vec<String>>();
     let resolve = |module: &[String], path: &[&str]| -> Option<Vec<String>> {
@@ -337,7 +337,7 @@ fn processes_are_started_and_metrics_are_counted_in_one_place() {
 }
 
 #[test]
-fn what_lives_as_long_as_the_program_is_watched() {
+fn tasks_that_run_as_long_as_the_program_are_supervised() {
     // The threads of these files end on their own, or are restarted by their users.
     let threads = [
         "crates/model/src/vigil.rs",
@@ -382,7 +382,7 @@ fn what_lives_as_long_as_the_program_is_watched() {
 }
 
 #[test]
-fn files_are_of_readable_size_and_named_after_what_is_inside() {
+fn files_have_a_readable_size_and_a_meaningful_name() {
     let mut faults = Vec::new();
     for folder in FOLDERS {
         for source in sources(folder) {
@@ -408,7 +408,7 @@ fn files_are_of_readable_size_and_named_after_what_is_inside() {
 }
 
 #[test]
-fn nothing_is_left_to_be_written() {
+fn no_source_contains_todo_or_unimplemented() {
     let unfinished = ["todo", "unimplemented"].map(|name| format!("{name}!("));
     let all = FOLDERS.into_iter().flat_map(sources);
     let found: Vec<_> = all

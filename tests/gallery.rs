@@ -77,7 +77,7 @@ without an action are counted. `aetheel backend replay` shows any recording in a
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gallery_shows_what_the_shipped_components_make_of_real_recordings() {
+async fn the_gallery_shows_replays_of_real_recordings_by_the_shipped_components() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let backends = tempfile::tempdir().unwrap();
     for name in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {

@@ -47,12 +47,12 @@ macro_rules! components {
     )* };
 }
 components! {
-    the_acp_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "acp", 12;
-    the_claude_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "claude", 90;
-    the_codex_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "codex", 60;
-    the_opencode_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "opencode", 45;
-    the_droid_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "droid", 50;
-    the_gemini_component_makes_of_every_recording_what_the_native_parser_makes_of_it: "gemini", 45;
+    the_acp_component_replays_every_recording_like_the_native_parser: "acp", 12;
+    the_claude_component_replays_every_recording_like_the_native_parser: "claude", 90;
+    the_codex_component_replays_every_recording_like_the_native_parser: "codex", 60;
+    the_opencode_component_replays_every_recording_like_the_native_parser: "opencode", 45;
+    the_droid_component_replays_every_recording_like_the_native_parser: "droid", 50;
+    the_gemini_component_replays_every_recording_like_the_native_parser: "gemini", 45;
 }
 
 /// Returns the programs that are started for a first and a resumed turn, one-shot and long-lived.
@@ -85,7 +85,7 @@ async fn spawned(name: &str) -> Vec<Spawn> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_argument_of_any_agent_holds_a_prompt() {
+async fn no_argument_of_any_agent_contains_a_prompt() {
     for name in ["acp", "claude", "codex", "opencode", "droid", "gemini"] {
         let spawned = spawned(name).await;
         assert!(spawned.len() >= 2, "{name} starts its agent: {spawned:?}");

@@ -121,7 +121,7 @@ fn telling_twice(version: u32) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_swaps_under_five_thousand_turns_lose_none_and_mix_none() {
+async fn two_hundred_swaps_during_five_thousand_turns_lose_none_and_mix_none() {
     const SWAPS: usize = 200;
     const TURNS: usize = 5000;
     // In each round, the first agent runs until the round's swap is complete, so that a turn is
@@ -185,7 +185,7 @@ fn marked(component: &[u8], mark: u8) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swaps_under_a_hundred_turns_with_real_processes_lose_none() {
+async fn swaps_during_a_hundred_turns_with_real_processes_lose_none() {
     let demo = crate::support::built("demo.wasm");
     let custody = Custody::new(Means::Best).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_aetheel"));

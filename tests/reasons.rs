@@ -71,7 +71,7 @@ fn with_more(outcome: &Outcome, stderr: &str, more: &str) -> Outcome {
 }
 
 #[test]
-fn of_every_recorded_failure_people_are_told_the_reason_and_nothing_else_of_stderr() {
+fn every_recorded_failure_shows_its_reason_and_nothing_else_of_stderr() {
     let mut kinds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     let mut ends = 0;
     for backend in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {

@@ -137,7 +137,7 @@ async fn a_file_written_in_place_copied_installed_or_linked_is_loaded() {
 }
 
 #[tokio::test]
-async fn a_slowly_written_file_is_loaded_once_when_it_is_whole() {
+async fn a_slowly_written_file_is_loaded_once_when_it_is_complete() {
     let mut scene = Scene::with_quiet(Duration::from_millis(400)).await;
     let bytes = answering("mini", "2");
     let mut file = fs::File::create(scene.file()).unwrap();
@@ -165,7 +165,7 @@ async fn a_slowly_written_file_is_loaded_once_when_it_is_whole() {
 }
 
 #[tokio::test]
-async fn a_writer_that_pauses_for_long_is_refused_at_first_and_loaded_at_last() {
+async fn a_file_written_with_long_pauses_is_refused_first_and_loaded_in_the_end() {
     let mut scene = Scene::new().await;
     let bytes = answering("mini", "2");
     let mut file = fs::File::create(scene.file()).unwrap();
@@ -178,7 +178,7 @@ async fn a_writer_that_pauses_for_long_is_refused_at_first_and_loaded_at_last() 
 }
 
 #[tokio::test]
-async fn what_cannot_serve_leaves_the_old_generation_serving_and_says_why() {
+async fn a_refused_component_leaves_the_old_generation_serving_and_is_reported() {
     let mut scene = Scene::new().await;
     let good = answering("mini", "2");
     fs::write(scene.file(), &good[..good.len() * 2 / 3]).unwrap();
@@ -203,7 +203,7 @@ async fn what_cannot_serve_leaves_the_old_generation_serving_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_vanished_file_leaves_its_generation_serving_and_may_come_back() {
+async fn a_removed_file_leaves_its_generation_serving_and_may_return() {
     let mut scene = Scene::new().await;
     fs::remove_file(scene.file()).unwrap();
     let report = scene.next().await;
@@ -217,7 +217,7 @@ async fn a_vanished_file_leaves_its_generation_serving_and_may_come_back() {
 }
 
 #[tokio::test]
-async fn identical_content_is_no_reload() {
+async fn identical_content_is_not_loaded_again() {
     let mut scene = Scene::new().await;
     let before = scene.registry.component("mini").unwrap();
     fs::rename(scene.stage("same", &answering("mini", "1")), scene.file()).unwrap();
@@ -227,7 +227,7 @@ async fn identical_content_is_no_reload() {
 }
 
 #[tokio::test]
-async fn a_rescan_tells_nothing_when_nothing_changed() {
+async fn a_rescan_without_changes_reports_nothing() {
     let mut scene = Scene::new().await;
     fs::write(scene.aside("backends/other.wasm"), "nonsense").unwrap();
     let report = scene.next().await;
@@ -299,7 +299,7 @@ async fn a_folder_that_appears_later_is_picked_up() {
 }
 
 #[tokio::test]
-async fn of_two_files_that_claim_a_name_the_second_is_refused_until_the_first_is_gone() {
+async fn the_second_of_two_files_with_one_name_is_refused_until_the_first_is_removed() {
     let mut scene = Scene::new().await;
     let rival = scene.aside("backends/rival.wasm");
     fs::write(&rival, answering("mini", "2")).unwrap();

@@ -104,7 +104,7 @@ async fn heartbeats_and_cron_jobs_become_events_of_their_own_lanes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_heartbeat_whose_last_one_still_runs_is_left_out() {
+async fn a_heartbeat_is_skipped_while_the_previous_one_runs() {
     let stand = Stand::new(Wishes::default()).await;
     let mut schedules = stand.schedules().await;
     schedules.step(at("09:10:00")).await;
@@ -120,7 +120,7 @@ async fn a_heartbeat_whose_last_one_still_runs_is_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_files_are_followed() {
+async fn changes_of_the_schedule_files_take_effect() {
     let stand = Stand::new(Wishes::default()).await;
     fs::remove_file(stand.folder.path().join("heartbeat.md")).unwrap();
     let mut schedules = stand.schedules().await;
@@ -176,7 +176,7 @@ async fn a_restart_neither_repeats_nor_loses_a_tick() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cron_job_that_finds_no_room_is_tried_again() {
+async fn a_cron_job_that_finds_no_free_slot_is_retried() {
     let stand = Stand::new(Wishes { slots: 1, depth: 1, ..Wishes::default() }).await;
     let mut schedules = stand.schedules().await;
     schedules.step(at("08:59:00")).await;

@@ -49,7 +49,7 @@ async fn a_patch_version_of_the_contract_fits() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_component_is_named_for_what_it_is() {
+async fn files_that_are_not_components_are_refused_with_their_kind() {
     let refused = async |bytes: &[u8]| examine(bytes).await.expect_err("let in");
     assert!(matches!(refused(b"").await, AdmissionError::NotWasm("it is empty")));
     assert!(matches!(refused(b"(component)").await, AdmissionError::NotWasm("it is text")));
@@ -65,7 +65,7 @@ async fn what_is_not_a_component_is_named_for_what_it_is() {
 }
 
 #[tokio::test]
-async fn no_cut_of_a_component_is_let_in_half() {
+async fn a_truncated_component_is_never_admitted_partly() {
     // About one in a hundred truncated components compiles. An admitted one must be complete.
     let engine = Engine::new(&limits(), None).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ async fn a_file_over_the_limit_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_pipe_is_not_waited_for() {
+async fn a_pipe_is_refused_without_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe.wasm");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -99,7 +99,7 @@ async fn a_pipe_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_compilation_has_its_time() {
+async fn a_compilation_has_a_time_limit() {
     // Many functions that each take a while to compile.
     let mut module = String::new();
     for n in 0..400 {
@@ -161,7 +161,7 @@ async fn an_unknown_function_of_an_allowed_interface_is_named() {
 }
 
 #[tokio::test]
-async fn another_version_of_the_contract_is_named_with_ours() {
+async fn another_version_of_the_contract_is_named_together_with_ours() {
     let error = refusal(Wat { contract: "0.3.0".to_owned(), ..Wat::new("future", "1") }).await;
     assert!(
         matches!(&error, AdmissionError::ContractVersion(version) if version == "0.3.0"),
@@ -239,7 +239,7 @@ async fn loops_before_around_and_after_the_exports_are_cut_off() {
 }
 
 #[tokio::test]
-async fn a_backend_that_needs_more_memory_than_there_is_or_crashes_is_not_let_in() {
+async fn a_backend_that_needs_too_much_memory_or_crashes_is_refused() {
     let failure =
         failed_in(&refusal(Wat { pages: 300, ..Wat::new("big", "1") }).await, "its start");
     assert!(

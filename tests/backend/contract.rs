@@ -54,7 +54,7 @@ fn full() -> Value {
 }
 
 #[test]
-fn what_the_schema_accepts_the_host_accepts() {
+fn the_host_accepts_descriptors_that_the_schema_accepts() {
     assert!(jsonschema::draft202012::meta::is_valid(&schema()), "the schema itself is valid");
     for sample in [
         full(),
@@ -68,7 +68,7 @@ fn what_the_schema_accepts_the_host_accepts() {
 }
 
 #[test]
-fn what_the_schema_refuses_the_host_refuses() {
+fn the_host_refuses_descriptors_that_the_schema_refuses() {
     let flag = |flag: Value| small(&json!({ "programs": [{ "name": "mini", "flags": [flag] }] }));
     for sample in [
         json!([]),

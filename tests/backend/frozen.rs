@@ -33,7 +33,7 @@ fn version() -> String {
 }
 
 #[test]
-fn the_text_changes_only_with_its_version() {
+fn the_contract_changes_only_with_its_version() {
     let version = version();
     let frozen = wit().join("frozen").join(&version);
     assert!(
@@ -50,7 +50,7 @@ fn the_text_changes_only_with_its_version() {
 }
 
 #[test]
-fn every_published_version_can_be_read_and_stands_in_the_changelog() {
+fn every_published_version_can_be_read_and_is_in_the_changelog() {
     let log = text(&wit().join("CHANGELOG.md"));
     let mut versions = Vec::new();
     for entry in fs::read_dir(wit().join("frozen")).unwrap() {
@@ -67,7 +67,7 @@ fn every_published_version_can_be_read_and_stands_in_the_changelog() {
 }
 
 #[test]
-fn the_page_of_the_contract_says_what_the_contract_says() {
+fn the_page_of_the_contract_matches_the_contract() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/contract.md");
     let page = page();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -148,7 +148,7 @@ fn a_memory_bomb_is_cut_off() {
 }
 
 #[test]
-fn memory_beyond_what_an_address_can_reach_is_an_ordinary_failure_to_the_guest() {
+fn growing_memory_beyond_the_address_space_fails_normally_for_the_guest() {
     let wat =
         evil("(if (i32.ne (memory.grow (i32.const 65536)) (i32.const -1)) (then unreachable))");
     on_one_worker(async move {
@@ -278,7 +278,7 @@ fn a_text_over_eight_mib_is_cut_off() {
 }
 
 #[test]
-fn a_long_error_is_shortened_as_it_goes_to_the_log() {
+fn a_long_error_is_shortened_for_the_log() {
     let mut wat = evil(
         "(drop (memory.grow (i32.const 150))) (i32.store (i32.const 904) (i32.const 131072)) (i32.store (i32.const 908) (i32.const 8388609)) (i32.store8 (i32.const 900) (i32.const 1)) (return (i32.const 900))",
     );
@@ -292,7 +292,7 @@ fn a_long_error_is_shortened_as_it_goes_to_the_log() {
 }
 
 #[test]
-fn an_answer_that_points_nowhere_or_is_no_text_is_a_crash() {
+fn an_answer_with_an_invalid_pointer_or_invalid_text_is_a_crash() {
     trapped(evil("(return (i32.const -4))"), "");
     trapped(evil("(i32.store8 (i32.const 900) (i32.const 7)) (return (i32.const 900))"), "");
     let bad_text =
@@ -330,7 +330,7 @@ fn loops_in_save_and_load_are_cut_off_too() {
 }
 
 #[test]
-fn an_abandoned_call_ends_the_link_and_holds_nothing_up() {
+fn an_abandoned_call_ends_the_link_and_delays_nothing() {
     on_one_worker(async {
         let (_folder, _registry, backend) = opened(&evil(LOOP)).await;
         let mut guest = backend.open().await.unwrap();
@@ -376,7 +376,7 @@ fn five_failures_within_a_minute_stop_new_links_and_a_new_version_starts_afresh(
 }
 
 #[test]
-fn many_looping_guests_at_once_leave_the_worker_to_others() {
+fn many_looping_guests_do_not_block_the_worker() {
     on_one_worker(async {
         let (_folder, _registry, backend) = opened(&evil(LOOP)).await;
         let mut loops = tokio::task::JoinSet::new();

@@ -46,7 +46,7 @@ async fn side_by_side(folder: &Path) -> Registry {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_backend_that_was_shipped_for_the_contract_before_does_what_it_did() {
+async fn every_backend_shipped_for_the_previous_contract_behaves_as_before() {
     let folder = tempfile::tempdir().unwrap();
     let registry = side_by_side(folder.path()).await;
     let mut today = registry.get("mini").unwrap().open().await.unwrap();
@@ -72,7 +72,7 @@ async fn says(guest: &mut Box<dyn Guest>, line: &str) -> Vec<Action> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_the_contract_before_has_no_word_for_is_never_told_as_more_than_was_decided() {
+async fn a_decision_unknown_to_the_previous_contract_never_grants_more_than_was_decided() {
     let folder = tempfile::tempdir().unwrap();
     let registry = side_by_side(folder.path()).await;
     let mut guest = registry.get("demo").unwrap().open().await.unwrap();
@@ -106,7 +106,7 @@ async fn a_decision_the_contract_before_has_no_word_for_is_never_told_as_more_th
 }
 
 #[tokio::test]
-async fn a_component_of_the_contract_before_says_so_when_it_is_examined() {
+async fn examining_a_component_of_the_previous_contract_names_that_contract() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("demo.wasm");
     let engine = Engine::new(&Limits::default(), None).unwrap();

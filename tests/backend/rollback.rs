@@ -26,7 +26,7 @@ fn generation(stand: &Stand) -> Generation {
 }
 
 #[tokio::test]
-async fn what_served_before_serves_again_and_twice_goes_back_twice() {
+async fn a_rollback_restores_the_previous_component_and_a_second_one_the_one_before() {
     let mut stand = third().await;
     let from = generation(&stand);
     let back = stand.registry.roll_back("mini", &from).await.unwrap();
@@ -59,7 +59,7 @@ async fn what_served_before_serves_again_and_twice_goes_back_twice() {
 }
 
 #[tokio::test]
-async fn a_generation_that_serves_no_longer_is_not_rolled_back() {
+async fn a_generation_that_no_longer_serves_is_not_rolled_back() {
     let stand = third().await;
     let old = Generation { number: 2, digest: digest(&answering("mini", "2")) };
     let refused = stand.registry.roll_back("mini", &old).await.unwrap_err();
@@ -73,7 +73,7 @@ async fn a_generation_that_serves_no_longer_is_not_rolled_back() {
 }
 
 #[tokio::test]
-async fn a_restart_forgets_nothing_and_a_damaged_copy_does_not_count() {
+async fn kept_components_survive_a_restart_and_a_damaged_copy_is_skipped() {
     let stand = third().await;
     let folder = stand.end();
     let kept = folder.path().join("config/state/components/mini");
@@ -85,7 +85,7 @@ async fn a_restart_forgets_nothing_and_a_damaged_copy_does_not_count() {
 }
 
 #[tokio::test]
-async fn an_earlier_component_that_may_not_serve_is_not_put_back() {
+async fn an_earlier_component_that_may_not_serve_is_not_restored() {
     let mut stand = third().await;
     // The kept file contains another backend, as if somebody had copied it there.
     let other = Wat::new("other", "2").build();
@@ -104,7 +104,7 @@ async fn an_earlier_component_that_may_not_serve_is_not_put_back() {
 }
 
 #[tokio::test]
-async fn a_kept_component_is_put_back_where_nothing_serves() {
+async fn a_kept_component_can_be_restored_if_none_serves() {
     let stand = third().await;
     let folder = stand.end();
     fs::remove_file(folder.path().join("backends/mini.wasm")).unwrap();
@@ -116,7 +116,7 @@ async fn a_kept_component_is_put_back_where_nothing_serves() {
 }
 
 #[tokio::test]
-async fn of_several_files_the_one_that_serves_goes_back_and_must_be_the_choice_then() {
+async fn a_rollback_changes_the_serving_file_and_only_if_it_would_then_be_chosen() {
     let made = |version: &str, understands: &str| {
         Wat {
             descriptor: serde_json::json!({ "understands": [understands] }),
@@ -156,7 +156,7 @@ async fn of_several_files_the_one_that_serves_goes_back_and_must_be_the_choice_t
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_named_and_a_store_that_cannot_harms_nothing() {
+async fn an_unwritable_folder_is_named_and_an_unwritable_store_does_no_harm() {
     let stand = third().await;
     if rustix::process::geteuid().is_root() {
         // Permissions do not apply to root, but a folder in place of the target file prevents the

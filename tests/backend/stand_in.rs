@@ -32,7 +32,7 @@ fn stands_in(stand: &Stand) -> bool {
 }
 
 #[tokio::test]
-async fn a_kept_component_serves_in_place_of_a_damaged_file_until_a_sound_one_comes() {
+async fn a_kept_component_serves_in_place_of_a_damaged_file_until_a_valid_one_arrives() {
     let mut stand = restarted(&[], damage).await;
     assert!(
         matches!(&stand.reports[..], [LoadReport::Refused { .. }, LoadReport::Loaded { .. }]),
@@ -56,7 +56,7 @@ async fn a_kept_component_serves_in_place_of_a_damaged_file_until_a_sound_one_co
 }
 
 #[tokio::test]
-async fn the_same_component_in_a_sound_file_ends_the_stand_in() {
+async fn the_same_component_in_a_valid_file_ends_the_stand_in() {
     let stand = restarted(&[], damage).await;
     assert!(stands_in(&stand));
     stand.put("mini.wasm", &answering("mini", "2"));
@@ -69,7 +69,7 @@ async fn the_same_component_in_a_sound_file_ends_the_stand_in() {
 }
 
 #[tokio::test]
-async fn a_damaged_kept_component_gives_way_to_the_one_before() {
+async fn a_damaged_kept_component_is_skipped_for_the_previous_one() {
     let stand = restarted(&[], |folder| {
         damage(folder);
         let kept = folder.join("config/state/components/mini");
@@ -99,7 +99,7 @@ async fn a_kept_component_that_is_not_trusted_does_not_stand_in() {
 }
 
 #[tokio::test]
-async fn a_rollback_without_a_generation_writes_the_stand_in_into_the_file() {
+async fn a_rollback_without_a_generation_writes_the_stand_in_to_the_file() {
     let stand = restarted(&[], damage).await;
     let before = stand.registry.component("mini").unwrap().generation().clone();
     assert_eq!(stand.registry.put_back("mini", None).await.unwrap(), before);
@@ -109,7 +109,7 @@ async fn a_rollback_without_a_generation_writes_the_stand_in_into_the_file() {
 }
 
 #[tokio::test]
-async fn a_rollback_from_the_stand_in_goes_back_one_further() {
+async fn a_rollback_from_the_stand_in_restores_the_component_before_it() {
     let stand = restarted(&[], damage).await;
     let from = stand.registry.component("mini").unwrap().generation().clone();
     stand.registry.roll_back("mini", &from).await.unwrap();

@@ -43,7 +43,7 @@ fn sign(keys: &KeyPair, bytes: &[u8], comment: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_component_without_a_pin_waits_for_it_and_loads_without_being_touched() {
+async fn a_component_without_a_pin_loads_once_its_pin_is_added() {
     let one = answering("mini", "1");
     let mut stand = Stand::new(&PINNED, &[("mini.wasm", &one)]).await;
     assert_eq!(*distrust(&stand.reports[0]), Distrust::NotPinned(digest(&one)));
@@ -77,7 +77,7 @@ async fn a_pin_is_for_one_backend() {
 }
 
 #[tokio::test]
-async fn a_pin_is_followed_without_a_word() {
+async fn a_new_pin_takes_effect_without_a_rescan() {
     let one = answering("mini", "1");
     let mut stand = Stand::new(&PINNED, &[("mini.wasm", &one)]).await;
     pin(&stand, "mini", &one);
@@ -86,7 +86,7 @@ async fn a_pin_is_followed_without_a_word() {
 }
 
 #[tokio::test]
-async fn only_what_a_known_key_signed_serves_and_a_late_signature_is_enough() {
+async fn only_components_signed_by_a_known_key_serve_and_the_signature_may_come_later() {
     let (ours, theirs) = (
         KeyPair::generate_unencrypted_keypair().unwrap(),
         KeyPair::generate_unencrypted_keypair().unwrap(),
@@ -138,7 +138,7 @@ async fn only_what_a_known_key_signed_serves_and_a_late_signature_is_enough() {
 }
 
 #[tokio::test]
-async fn a_signature_that_no_event_told_of_is_found_by_a_look_at_everything() {
+async fn a_signature_without_a_file_event_is_found_by_a_rescan() {
     let ours = KeyPair::generate_unencrypted_keypair().unwrap();
     let one = answering("mini", "1");
     let settings = [("BACKEND_TRUST", "signed"), ("BACKEND_SIGNERS", &*ours.pk.to_base64())];
@@ -155,7 +155,7 @@ async fn a_signature_that_no_event_told_of_is_found_by_a_look_at_everything() {
 }
 
 #[tokio::test]
-async fn a_rollback_asks_for_trust_again_and_brings_the_signature_along() {
+async fn a_rollback_checks_trust_again_and_restores_the_signature() {
     let ours = KeyPair::generate_unencrypted_keypair().unwrap();
     let settings = [("BACKEND_TRUST", "signed"), ("BACKEND_SIGNERS", &*ours.pk.to_base64())];
     let (one, two) = (answering("mini", "1"), answering("mini", "2"));
@@ -193,7 +193,7 @@ async fn a_rollback_asks_for_trust_again_and_brings_the_signature_along() {
 }
 
 #[tokio::test]
-async fn compiled_code_is_never_loaded_under_any_name() {
+async fn precompiled_code_is_not_loaded_under_any_name() {
     let compiled =
         wasmtime::Engine::default().precompile_component(&answering("mini", "1")).unwrap();
     let mut stand = Stand::new(&[], &[("mini.cwasm", &compiled)]).await;

@@ -15,7 +15,7 @@ fn made_for(name: &str, version: &str, understands: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn the_component_made_for_the_installed_agent_serves_and_is_said_why() {
+async fn the_component_for_the_installed_agent_serves_with_a_reason() {
     let files: [(&str, &[u8]); 2] = [
         ("old.wasm", &made_for("mini", "1.0.0", "^1")),
         ("new.wasm", &made_for("mini", "2.0.0", "^2")),
@@ -68,7 +68,7 @@ async fn a_running_link_keeps_its_component_when_the_choice_changes() {
 }
 
 #[tokio::test]
-async fn a_file_that_comes_later_serves_or_stands_by_as_it_fits() {
+async fn a_later_file_serves_or_waits_depending_on_the_agents_version() {
     let mut stand = Stand::new(&[], &[("a.wasm", &made_for("mini", "1.0.0", "^1"))]).await;
     assert!(!stand.registry.agent_is("mini", "1.1.0").await, "there is nothing to choose");
     assert_eq!(stand.registry.chosen("mini").unwrap().why, None);
@@ -128,7 +128,7 @@ async fn a_broken_file_leaves_the_choice_as_it_was() {
 }
 
 #[tokio::test]
-async fn without_a_word_about_agent_versions_a_second_file_is_refused() {
+async fn a_second_file_without_agent_versions_is_refused() {
     for (first, second) in [
         (answering("mini", "1"), made_for("mini", "2", "^2")),
         (made_for("mini", "1", "^1"), answering("mini", "2")),
@@ -146,7 +146,7 @@ async fn without_a_word_about_agent_versions_a_second_file_is_refused() {
 }
 
 #[tokio::test]
-async fn of_two_files_that_cannot_stand_side_by_side_the_same_one_serves_after_a_restart() {
+async fn the_same_one_of_two_conflicting_files_serves_after_a_restart() {
     let plain = |version: &str| Wat::new("mini", version).build();
     let mut stand = Stand::new(&[], &[("b.wasm", &plain("1.0.0"))]).await;
     stand.serves("mini", "1.0.0").await;
@@ -175,7 +175,7 @@ async fn of_two_files_that_cannot_stand_side_by_side_the_same_one_serves_after_a
 }
 
 #[tokio::test]
-async fn of_files_that_replace_each_other_while_one_is_loaded_the_newest_serves() {
+async fn the_newest_of_files_that_replace_each_other_during_a_load_serves() {
     let stand = Stand::new(&[], &[("mini.wasm", &Wat::new("mini", "0").build())]).await;
     stand.serves("mini", "0").await;
     let all: Vec<Vec<u8>> =

@@ -64,7 +64,7 @@ async fn opened(wat: Wat) -> (tempfile::TempDir, Box<dyn Guest>) {
 }
 
 #[tokio::test]
-async fn what_a_crashing_guest_printed_is_part_of_the_failure_and_harmless() {
+async fn output_of_a_crashing_guest_is_part_of_the_failure_and_made_harmless() {
     let print =
         "(call $write (call $stderr) (i32.const 800) (i32.const 26) (i32.const 700)) unreachable";
     let (_folder, mut guest) = opened(guest("import wasi:cli/stderr@0.2.0;", STDERR, print)).await;
@@ -74,7 +74,7 @@ async fn what_a_crashing_guest_printed_is_part_of_the_failure_and_harmless() {
 }
 
 #[tokio::test]
-async fn endless_printing_fills_nothing_and_is_cut_off() {
+async fn endless_printing_uses_no_space_and_is_cut_off() {
     let print = "(loop $more (call $write (call $stderr) (i32.const 800) (i32.const 26) (i32.const 700)) (br $more))";
     let (_folder, mut guest) = opened(guest("import wasi:cli/stderr@0.2.0;", STDERR, print)).await;
     let (failure, _) = provoke(&mut *guest).await;
@@ -91,7 +91,7 @@ async fn endless_printing_fills_nothing_and_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_guest_that_exits_crashed() {
+async fn a_guest_that_exits_counts_as_crashed() {
     let module = r#"(import "wasi:cli/exit@0.2.0" "exit" (func $exit (param i32)))"#;
     let (_folder, mut guest) =
         opened(guest("import wasi:cli/exit@0.2.0;", module, "(call $exit (i32.const 1))")).await;
@@ -145,7 +145,7 @@ async fn sockets_link_and_trap() {
 }
 
 #[tokio::test]
-async fn sockets_of_an_older_wasi_hide_nothing_else_of_it() {
+async fn sockets_of_an_older_wasi_hide_none_of_its_other_interfaces() {
     let module = r#"(import "wasi:sockets/tcp-create-socket@0.2.0" "create" (func $create))
         (import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))"#;
     let imports = "import wasi:sockets/tcp-create-socket@0.2.0; import wasi:random/random@0.2.0;";
@@ -154,7 +154,7 @@ async fn sockets_of_an_older_wasi_hide_nothing_else_of_it() {
 }
 
 #[tokio::test]
-async fn a_newer_wasi_links_beside_the_one_that_is_used_and_traps_when_it_is_used_itself() {
+async fn a_newer_wasi_links_beside_the_used_one_and_traps_when_called() {
     let newer = "package wasi:clocks@0.3.0 { interface monotonic-clock { now: func() -> u64; } }
         package wasi:filesystem@0.3.0 { interface types { resource descriptor { sync-data: func(); } } }";
     let module = r#"(import "wasi:random/random@0.2.0" "get-random-u64" (func $random (result i64)))

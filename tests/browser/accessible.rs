@@ -47,7 +47,7 @@ fn axe() -> String {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
+async fn no_page_has_accessibility_problems_idle_busy_or_on_a_phone() {
     let axe = axe();
     let desk = Desk::with(|installation| {
         let agents = format!(
@@ -119,7 +119,7 @@ async fn there_is_no_barrier_on_any_page_idle_or_busy_or_on_a_phone() {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn there_is_no_barrier_for_whoever_is_not_signed_in() {
+async fn pages_before_the_sign_in_have_no_accessibility_problems() {
     let axe = axe();
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;

@@ -44,19 +44,19 @@ async fn clicks_twice_on_everything(chrome: Chrome) {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn two_clicks_do_once_what_one_does() {
+async fn a_double_click_has_the_effect_of_one() {
     clicks_twice_on_everything(Chrome::start().await).await;
 }
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn two_clicks_do_once_what_one_does_also_without_script() {
+async fn a_double_click_has_the_effect_of_one_without_script() {
     clicks_twice_on_everything(Chrome::without_script().await).await;
 }
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn whoever_goes_back_sees_what_is_and_not_what_was() {
+async fn going_back_in_the_browser_shows_the_current_state() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     let base = desk.sign_in(&chrome, ANN).await;
@@ -77,7 +77,7 @@ async fn whoever_goes_back_sees_what_is_and_not_what_was() {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn what_is_answered_in_one_tab_is_gone_in_the_other() {
+async fn a_question_answered_in_one_tab_disappears_in_the_other() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     let base = desk.sign_in(&chrome, ANN).await;

@@ -30,7 +30,7 @@ fn with_long_files(installation: Installation) -> Installation {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn nothing_is_wider_than_a_phone_or_than_a_page_at_four_times_its_size() {
+async fn nothing_is_wider_than_a_phone_or_a_page_at_four_times_zoom() {
     let desk = Desk::with(with_long_files).await;
     // At 200 % and 400 %, 1280 pixels become 640 and 320. The font size alone may also be doubled.
     for (letters, widths) in [(16, &[320, 640][..]), (32, &[640, 1280])] {
@@ -62,7 +62,7 @@ async fn nothing_is_wider_than_a_phone_or_than_a_page_at_four_times_its_size() {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn a_name_from_right_to_left_turns_nothing_round_but_itself() {
+async fn a_right_to_left_name_does_not_change_the_order_of_other_text() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, NOOR).await;

@@ -32,7 +32,7 @@ async fn tab_to(chrome: &Chrome, wanted: &str) {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn everything_is_reached_seen_and_done_with_keys_alone() {
+async fn everything_can_be_reached_seen_and_done_with_the_keyboard() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     let link = crate::support::browser::link(&desk.local, CHANNEL, ANN).await;
@@ -68,7 +68,7 @@ async fn everything_is_reached_seen_and_done_with_keys_alone() {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn words_and_focus_stay_where_they_are_while_the_page_changes() {
+async fn typed_text_and_focus_stay_while_the_page_changes() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, ANN).await;
@@ -113,7 +113,7 @@ async fn words_and_focus_stay_where_they_are_while_the_page_changes() {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn whoever_reads_further_up_stays_there_while_the_text_grows() {
+async fn the_scroll_position_stays_while_the_text_grows() {
     let desk = Desk::with(|installation| installation.with("DEMO_AGENT_DELAY_MS", "60")).await;
     let chrome = Chrome::start().await;
     chrome.view(320, 800).await;

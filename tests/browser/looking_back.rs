@@ -6,7 +6,7 @@ use crate::support::discord::{ANN, CHANNEL, OWNER};
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn a_turn_is_found_and_read_and_shared_with_somebody_who_is_not_signed_in() {
+async fn a_turn_is_found_and_read_and_shared_with_a_person_who_is_not_signed_in() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     let base = desk.sign_in(&chrome, ANN).await;
@@ -49,7 +49,7 @@ async fn a_turn_is_found_and_read_and_shared_with_somebody_who_is_not_signed_in(
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn a_running_turn_grows_on_a_page_of_its_own_and_stands_there_when_it_has_ended() {
+async fn a_running_turn_grows_on_its_own_page_and_stays_there_after_its_end() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, ANN).await;

@@ -43,7 +43,7 @@ fn small(picture: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn every_page_has_its_picture() {
+async fn every_page_has_a_screenshot() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images");
     let update = std::env::var_os("UPDATE_SCREENSHOTS").is_some();
     let desk = Desk::with(|installation| {

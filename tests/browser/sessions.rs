@@ -10,7 +10,7 @@ use crate::support::discord::{ANN, BOB, CHANNEL};
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn an_open_page_says_so_when_its_session_is_revoked_or_its_user_may_not_be_there_any_more() {
+async fn an_open_page_reports_that_its_session_was_revoked_or_its_user_lost_access() {
     let desk = Desk::open().await;
     let (chrome, bobs) = (Chrome::start().await, Chrome::start().await);
     desk.sign_in(&chrome, ANN).await;
@@ -29,7 +29,7 @@ async fn an_open_page_says_so_when_its_session_is_revoked_or_its_user_may_not_be
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn an_open_page_says_when_the_gateway_is_gone_and_goes_on_signed_in_when_it_is_back() {
+async fn an_open_page_reports_a_stopped_gateway_and_continues_signed_in_when_it_returns() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, ANN).await;
@@ -47,7 +47,7 @@ async fn an_open_page_says_when_the_gateway_is_gone_and_goes_on_signed_in_when_i
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn while_discord_says_nothing_a_page_tries_again_until_it_does() {
+async fn a_page_retries_while_discord_does_not_answer() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, ANN).await;
@@ -67,7 +67,7 @@ const WINDOWS: usize = 8;
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn more_windows_than_a_browser_has_connections_follow_and_can_be_used() {
+async fn more_windows_than_browser_connections_are_updated_and_can_be_used() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     let base = desk.sign_in(&chrome, ANN).await;

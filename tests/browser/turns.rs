@@ -6,7 +6,7 @@ use crate::support::discord::{ANN, BOB, CHANNEL};
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn a_turn_is_seen_to_grow_without_a_reload_and_is_stopped_and_nobody_else_is_asked() {
+async fn a_turn_grows_without_a_reload_and_is_stopped_and_no_other_host_is_contacted() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     let base = desk.sign_in(&chrome, ANN).await;
@@ -31,7 +31,7 @@ async fn a_turn_is_seen_to_grow_without_a_reload_and_is_stopped_and_nobody_else_
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn questions_are_answered_with_buttons_and_fields_and_discord_shows_who() {
+async fn questions_are_answered_with_buttons_and_fields_and_discord_shows_the_person() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, ANN).await;
@@ -59,7 +59,7 @@ async fn questions_are_answered_with_buttons_and_fields_and_discord_shows_who() 
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn an_agent_is_told_something_and_it_stands_in_discord() {
+async fn a_message_to_a_running_agent_is_shown_in_discord() {
     let desk = Desk::open().await;
     let chrome = Chrome::start().await;
     desk.sign_in(&chrome, ANN).await;

@@ -6,7 +6,7 @@ use crate::support::discord::{ANN, BOB, CHANNEL};
 
 #[tokio::test]
 #[ignore = "needs Chromium: make test-browser"]
-async fn everything_works_and_a_page_loads_itself_again_only_when_somebody_wants_it() {
+async fn everything_works_without_script_and_a_page_reloads_only_on_request() {
     let desk = Desk::open().await;
     let chrome = Chrome::without_script().await;
     let base = desk.sign_in(&chrome, ANN).await;

@@ -17,7 +17,7 @@ async fn one(node: &Cluster) -> Handover {
 }
 
 #[tokio::test]
-async fn of_two_nodes_one_takes_over_what_a_dead_one_left_and_the_dead_one_writes_nothing_more() {
+async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     ann.settled().await.unwrap();
@@ -89,7 +89,7 @@ async fn of_two_nodes_one_takes_over_what_a_dead_one_left_and_the_dead_one_write
 }
 
 #[tokio::test]
-async fn a_node_that_comes_back_before_it_is_taken_over_keeps_all() {
+async fn a_node_that_returns_before_it_is_taken_over_keeps_everything() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     ann.settled().await.unwrap();
@@ -104,7 +104,7 @@ async fn a_node_that_comes_back_before_it_is_taken_over_keeps_all() {
 }
 
 #[tokio::test]
-async fn a_dead_node_is_taken_over_while_it_comes_back_or_not_at_all() {
+async fn a_returning_node_is_either_taken_over_or_keeps_everything() {
     let postgres = Postgres::start();
     let bob = node(&postgres, "bob").await;
     for _ in 0..20 {
@@ -127,7 +127,7 @@ async fn a_dead_node_is_taken_over_while_it_comes_back_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn what_a_node_had_not_taken_in_when_it_died_goes_on_to_the_next_oldest_first() {
+async fn handovers_that_a_dead_node_had_not_imported_pass_to_the_next_one_oldest_first() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     ann.lines().append("of ann\n").await.unwrap();
@@ -156,7 +156,7 @@ async fn what_a_node_had_not_taken_in_when_it_died_goes_on_to_the_next_oldest_fi
 }
 
 #[tokio::test]
-async fn a_lane_that_is_held_and_handed_over_is_served_by_the_other_node_from_where_it_was() {
+async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     ann.claim(&["channel:1".to_owned(), "channel:2".to_owned()]).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_lane_that_is_held_and_handed_over_is_served_by_the_other_node_from_wh
 }
 
 #[tokio::test]
-async fn a_lane_is_handed_to_a_node_with_its_label_and_never_to_one_that_drains() {
+async fn a_lane_is_handed_over_to_a_node_with_its_label_and_never_to_a_draining_one() {
     let postgres = Postgres::start();
     let ann = labelled(&postgres, "ann", "cuda").await;
     ann.post(&["channel:1", "channel:2"].map(|root| pinned(root, "x", "cuda"))).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_lane_is_handed_to_a_node_with_its_label_and_never_to_one_that_drains(
 }
 
 #[tokio::test]
-async fn a_node_hears_with_its_renewals_that_another_one_is_gone_and_what_was_left_to_it() {
+async fn renewals_report_dead_nodes_and_pending_handovers() {
     let postgres = Postgres::start();
     let options = super::options("bob", "bob", std::time::Duration::from_secs(2));
     let bob = Cluster::join(&postgres.url(), options).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_node_hears_with_its_renewals_that_another_one_is_gone_and_what_was_le
 }
 
 #[tokio::test]
-async fn nothing_is_taken_over_before_nodes_had_time_to_come_back_after_the_database() {
+async fn after_a_database_outage_nodes_have_time_to_return_before_a_takeover() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     ann.claim(&["channel:1".to_owned()]).await.unwrap();

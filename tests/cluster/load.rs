@@ -82,7 +82,7 @@ async fn post(cluster: Cluster, lanes: std::ops::Range<usize>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_thousand_letters_are_done_once_and_in_order_although_a_node_dies() {
+async fn twenty_thousand_messages_are_handled_once_and_in_order_although_a_node_dies() {
     let postgres = Arc::new(Postgres::start());
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let (hears, other) = (node(&postgres, "hears").await, node(&postgres, "other").await);

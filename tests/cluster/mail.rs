@@ -8,7 +8,7 @@ use super::{bodies, dies, given, labelled, letter, node, node_of, numbers, pinne
 use crate::support::postgres::Postgres;
 
 #[tokio::test]
-async fn letters_of_two_posters_come_in_one_order_and_none_is_skipped() {
+async fn messages_of_two_posters_arrive_in_one_order_and_none_is_skipped() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
@@ -43,7 +43,7 @@ async fn letters_of_two_posters_come_in_one_order_and_none_is_skipped() {
 }
 
 #[tokio::test]
-async fn a_letter_whose_key_is_known_is_left_out() {
+async fn a_message_with_a_known_key_is_ignored() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     let keyed = |key: &str, body: &str| Letter { key: key.to_owned(), ..letter("channel:1", body) };
@@ -64,7 +64,7 @@ async fn a_letter_whose_key_is_known_is_left_out() {
 }
 
 #[tokio::test]
-async fn keys_of_letters_that_were_checked_off_are_known_for_a_day_and_what_they_said_is_not() {
+async fn keys_of_acknowledged_messages_are_kept_for_a_day_without_their_bodies() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     ann.post(&[letter("channel:1", "a secret"), letter("channel:1", "another")]).await.unwrap();
@@ -84,7 +84,7 @@ async fn keys_of_letters_that_were_checked_off_are_known_for_a_day_and_what_they
 }
 
 #[tokio::test]
-async fn letters_that_were_not_checked_off_come_again_to_the_next_process() {
+async fn unacknowledged_messages_are_redelivered_to_the_next_process() {
     let postgres = Postgres::start();
     let before = node(&postgres, "ann").await;
     before.settled().await.unwrap();
@@ -105,7 +105,7 @@ async fn letters_that_were_not_checked_off_come_again_to_the_next_process() {
 }
 
 #[tokio::test]
-async fn whatever_a_letter_says_comes_as_it_is() {
+async fn any_message_body_arrives_unchanged() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     let hostile =
@@ -122,7 +122,7 @@ async fn whatever_a_letter_says_comes_as_it_is() {
 }
 
 #[tokio::test]
-async fn hundreds_of_letters_of_new_lanes_are_spread_over_the_nodes_by_room() {
+async fn hundreds_of_new_lanes_are_distributed_by_the_free_slots_of_nodes() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let cyd = node(&postgres, "cyd").await;
@@ -146,7 +146,7 @@ async fn hundreds_of_letters_of_new_lanes_are_spread_over_the_nodes_by_room() {
 }
 
 #[tokio::test]
-async fn a_pinned_lane_goes_to_a_node_with_its_label_if_one_lives() {
+async fn a_pinned_lane_goes_to_a_node_with_its_label_if_one_is_alive() {
     let postgres = Postgres::start();
     let gpu = labelled(&postgres, "gpu", "cuda").await;
     let ann = node(&postgres, "ann").await;
@@ -168,7 +168,7 @@ async fn a_pinned_lane_goes_to_a_node_with_its_label_if_one_lives() {
 }
 
 #[tokio::test]
-async fn a_node_that_drains_gets_new_lanes_only_where_no_other_lives() {
+async fn a_draining_node_gets_new_lanes_only_if_no_other_is_alive() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     assert_eq!(Cluster::want_drain(&postgres.url(), "ann", true).await, Ok(true));
@@ -184,7 +184,7 @@ async fn a_node_that_drains_gets_new_lanes_only_where_no_other_lives() {
 }
 
 #[tokio::test]
-async fn a_wish_to_drain_is_heard_outlives_a_crash_and_ends_with_leaving() {
+async fn a_request_to_drain_survives_a_crash_and_ends_when_the_node_leaves() {
     let postgres = Postgres::start();
     let short = |name| super::options(name, name, std::time::Duration::from_secs(2));
     let ann = Cluster::join(&postgres.url(), short("ann")).await.unwrap();
@@ -202,7 +202,7 @@ async fn a_wish_to_drain_is_heard_outlives_a_crash_and_ends_with_leaving() {
 }
 
 #[tokio::test]
-async fn a_letter_to_all_comes_to_each_node_that_lives_in_its_place_among_the_others() {
+async fn a_message_to_all_reaches_each_living_node_in_order() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let _cyd = node(&postgres, "cyd").await;
@@ -222,7 +222,7 @@ async fn a_letter_to_all_comes_to_each_node_that_lives_in_its_place_among_the_ot
 }
 
 #[tokio::test]
-async fn letters_come_although_nothing_is_heard_of_them() {
+async fn messages_arrive_although_their_notifications_are_lost() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     let mut inbox = ann.inbox();
@@ -244,7 +244,7 @@ async fn letters_come_although_nothing_is_heard_of_them() {
 }
 
 #[tokio::test]
-async fn a_node_knows_which_lanes_it_has_and_the_database_which_thread_is_whose() {
+async fn a_node_knows_its_lanes_and_the_database_knows_the_lane_of_each_thread() {
     let postgres = Postgres::start();
     let short = super::options("ann", "ann", std::time::Duration::from_secs(2));
     let (ann, bob) =
@@ -274,7 +274,7 @@ async fn a_node_knows_which_lanes_it_has_and_the_database_which_thread_is_whose(
 }
 
 #[tokio::test]
-async fn a_load_goes_out_with_the_next_renewal_and_all_is_seen_from_outside() {
+async fn a_load_is_written_with_the_next_renewal_and_can_be_read_from_outside() {
     let postgres = Postgres::start();
     let short = super::options("ann", "ann", std::time::Duration::from_secs(2));
     let ann = Cluster::join(&postgres.url(), short).await.unwrap();

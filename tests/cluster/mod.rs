@@ -112,7 +112,7 @@ async fn each_node_has_a_journal_and_files_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_node_that_starts_again_keeps_what_it_has_and_its_earlier_life_writes_nothing_more() {
+async fn a_restarted_node_keeps_its_lanes_and_its_previous_process_can_write_nothing_more() {
     let postgres = Postgres::start();
     let before = node(&postgres, "ann").await;
     assert_eq!(before.joined(), Joined::First);
@@ -146,7 +146,7 @@ async fn a_node_that_starts_again_keeps_what_it_has_and_its_earlier_life_writes_
 }
 
 #[tokio::test]
-async fn a_node_comes_for_the_first_time_until_it_has_settled() {
+async fn a_node_counts_as_new_until_it_has_settled() {
     let postgres = Postgres::start();
     assert_eq!(node(&postgres, "ann").await.joined(), Joined::First);
     let again = node(&postgres, "ann").await;
@@ -165,7 +165,7 @@ async fn two_machines_cannot_have_one_name() {
 }
 
 #[tokio::test]
-async fn another_machine_that_comes_under_the_name_of_one_that_is_gone_takes_over_what_that_had() {
+async fn a_machine_with_the_name_of_a_dead_one_takes_over_its_lanes() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     ann.settled().await.unwrap();
@@ -185,7 +185,7 @@ async fn another_machine_that_comes_under_the_name_of_one_that_is_gone_takes_ove
 }
 
 #[tokio::test]
-async fn a_node_counts_itself_out_before_others_may_follow_when_the_database_is_away() {
+async fn without_the_database_a_node_stops_before_others_may_take_over() {
     let mut postgres = Postgres::start();
     let lease = Duration::from_secs(3);
     // On a machine that stalls for longer than the lease, the node is fenced before its first line.
@@ -211,7 +211,7 @@ async fn a_node_counts_itself_out_before_others_may_follow_when_the_database_is_
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_and_comes_back_in_time_is_only_waited_for() {
+async fn a_killed_server_that_returns_in_time_only_causes_a_delay() {
     let mut postgres = Postgres::start();
     // Long enough even if the machine restarts the server slowly.
     let ann = joined(&postgres, options("ann", "ann", Duration::from_secs(60))).await;
@@ -233,7 +233,7 @@ async fn a_server_that_is_killed_and_comes_back_in_time_is_only_waited_for() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_cut_while_it_was_idle_is_made_anew_and_nothing_fails() {
+async fn a_connection_lost_while_idle_is_replaced_without_a_failure() {
     let postgres = Postgres::start();
     let folder = tempfile::Builder::new().prefix("link").tempdir_in("/tmp").unwrap();
     let link = Link::to_postgres(folder.path(), postgres.folder());
@@ -265,7 +265,7 @@ async fn a_command_before_the_first_start_of_a_node_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_read_only_server_is_away_and_not_a_refusal() {
+async fn a_read_only_server_counts_as_unreachable() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     postgres.read_only(true);
@@ -279,7 +279,7 @@ async fn a_read_only_server_is_away_and_not_a_refusal() {
 }
 
 #[tokio::test]
-async fn every_node_knows_whose_a_channel_is() {
+async fn every_node_knows_which_node_has_a_channel() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     assert_eq!(ann.owner_of(1).await, Ok(Owner::Nobody("channel:1".to_owned())));
@@ -303,7 +303,7 @@ async fn every_node_knows_whose_a_channel_is() {
 }
 
 #[tokio::test]
-async fn channels_that_come_at_once_are_spread_though_reports_of_room_are_late() {
+async fn simultaneous_new_channels_are_distributed_although_load_reports_are_late() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     let _others = (node(&postgres, "bob").await, node(&postgres, "cyd").await);
@@ -317,7 +317,7 @@ async fn channels_that_come_at_once_are_spread_though_reports_of_room_are_late()
 }
 
 #[tokio::test]
-async fn tables_of_a_newer_program_are_used_while_they_may_be_and_never_changed() {
+async fn tables_of_a_newer_program_are_used_if_compatible_and_never_changed() {
     let postgres = Postgres::start();
     drop(node(&postgres, "ann").await);
     postgres.ask("update aetheel.form set version = 7, since = 1");
@@ -330,7 +330,7 @@ async fn tables_of_a_newer_program_are_used_while_they_may_be_and_never_changed(
 }
 
 #[tokio::test]
-async fn many_nodes_make_the_tables_at_the_same_time_and_one_of_them_has_the_seat() {
+async fn many_nodes_create_the_tables_at_the_same_time_and_one_becomes_the_leader() {
     let postgres = Postgres::start();
     let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
     let joining = names.iter().map(|name| {
@@ -363,7 +363,7 @@ async fn many_nodes_make_the_tables_at_the_same_time_and_one_of_them_has_the_sea
 }
 
 #[tokio::test]
-async fn logins_and_files_of_the_seat_are_those_of_whoever_has_it() {
+async fn logins_and_files_of_the_leader_are_for_the_current_leader_only() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let now = jiff::Timestamp::now().as_millisecond();

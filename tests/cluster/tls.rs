@@ -79,6 +79,6 @@ async fn a_server_that_refuses_tls_learns_neither_user_nor_password() {
 }
 
 #[tokio::test]
-async fn a_server_whose_certificate_nobody_vouches_for_learns_neither_user_nor_password() {
+async fn a_server_with_an_untrusted_certificate_learns_neither_user_nor_password() {
     assert_eq!(learned_of_a_node(Some(unknown_certificate())).await, "");
 }

@@ -64,7 +64,7 @@ async fn taken_over(postgres: &Postgres) -> (Cluster, Cluster) {
 }
 
 #[tokio::test]
-async fn a_node_goes_on_where_it_was_when_the_database_is_back_after_its_lease() {
+async fn a_node_continues_when_the_database_returns_after_its_lease() {
     let postgres = Postgres::start();
     let (ann, link, _folder) = linked(&postgres, with_turns("ann", SHORT_LEASE)).await;
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_node_goes_on_where_it_was_when_the_database_is_back_after_its_lease()
 }
 
 #[tokio::test]
-async fn a_call_while_the_lease_has_run_out_for_a_moment_is_to_be_repeated() {
+async fn a_call_during_a_short_lapse_of_the_lease_can_be_repeated() {
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     ann.lease().set(1);
@@ -106,7 +106,7 @@ async fn a_call_while_the_lease_has_run_out_for_a_moment_is_to_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_node_that_was_taken_over_while_the_database_was_away_for_it_is_out() {
+async fn a_node_that_was_taken_over_while_it_had_no_database_is_fenced() {
     let postgres = Postgres::start();
     let (ann, link, _folder) = linked(&postgres, with_turns("ann", SHORT_LEASE)).await;
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_node_that_was_taken_over_while_the_database_was_away_for_it_is_out() 
 }
 
 #[tokio::test]
-async fn a_lane_with_a_begun_turn_is_opened_when_the_lease_for_turns_is_over() {
+async fn a_lane_with_a_begun_turn_is_opened_when_the_turn_lease_has_expired() {
     let postgres = Postgres::start();
     let (_ann, bob) = taken_over(&postgres).await;
     bob.post(&[letter("channel:1", "waits"), letter("channel:2", "does not")]).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_other_machine_reports_its_e
 }
 
 #[tokio::test]
-async fn a_lane_that_waits_for_one_machine_goes_on_waiting_for_it_at_the_next_node() {
+async fn a_lane_that_waits_for_a_machine_still_waits_for_it_on_the_next_node() {
     let postgres = Postgres::start();
     let (_ann, _bob) = taken_over(&postgres).await;
     let cyd = node(&postgres, "cyd").await;
@@ -173,7 +173,7 @@ async fn a_lane_that_waits_for_one_machine_goes_on_waiting_for_it_at_the_next_no
 }
 
 #[tokio::test]
-async fn a_node_learns_that_another_one_took_its_seat() {
+async fn a_node_learns_that_another_one_became_the_leader() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     ann.take_seat().await.unwrap();

@@ -27,7 +27,7 @@ fn writes(local: &LocalDiscord, channel: u64) -> usize {
 }
 
 #[tokio::test]
-async fn an_answer_grows_by_edits_and_ends_as_exactly_the_agents_text() {
+async fn an_answer_grows_by_edits_and_ends_with_the_agents_exact_text() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, message) = asked(&local).await;
     turn.say("Hello");
@@ -47,7 +47,7 @@ async fn an_answer_grows_by_edits_and_ends_as_exactly_the_agents_text() {
 }
 
 #[tokio::test]
-async fn edits_keep_their_distance_however_fast_the_agent_talks() {
+async fn edits_are_spaced_out_however_fast_the_agent_prints() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;
     let mut text = String::new();
@@ -103,7 +103,7 @@ async fn a_long_code_block_is_drafted_and_delivered_in_the_same_pieces() {
 }
 
 #[tokio::test]
-async fn drafts_that_turn_out_superfluous_are_deleted() {
+async fn superfluous_draft_messages_are_deleted() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;
     turn.say(&"many words ".repeat(400));
@@ -116,7 +116,7 @@ async fn drafts_that_turn_out_superfluous_are_deleted() {
 }
 
 #[tokio::test]
-async fn a_draft_that_somebody_deleted_is_posted_again_in_order() {
+async fn a_deleted_draft_message_is_posted_again_in_order() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;
     let text = "many words ".repeat(250);
@@ -129,7 +129,7 @@ async fn a_draft_that_somebody_deleted_is_posted_again_in_order() {
 }
 
 #[tokio::test]
-async fn typing_is_kept_up_and_ends_with_the_answer() {
+async fn typing_is_shown_until_the_answer_is_complete() {
     let local = LocalDiscord::start().await;
     let (_bot, turn, _) = asked(&local).await;
     local.wait_for("more typing", |local| (local.typing(CHANNEL).len() >= 2).then_some(())).await;
@@ -168,7 +168,7 @@ async fn typing_begins_within_a_second_of_the_message() {
 }
 
 #[tokio::test]
-async fn what_the_agent_does_is_shown_while_it_does_it() {
+async fn running_tools_are_shown_in_the_draft() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;
     turn.say("Let me look.");
@@ -181,7 +181,7 @@ async fn what_the_agent_does_is_shown_while_it_does_it() {
 }
 
 #[tokio::test]
-async fn failures_notices_and_an_empty_answer_are_said() {
+async fn failures_notices_and_an_empty_answer_are_posted() {
     let local = LocalDiscord::start().await;
     let (bot, turn, _) = asked(&local).await;
     let mut failed = answer("Half an");
@@ -198,7 +198,7 @@ async fn failures_notices_and_an_empty_answer_are_said() {
 }
 
 #[tokio::test]
-async fn a_turn_that_vanishes_leaves_no_sign_of_work_behind() {
+async fn a_dropped_turn_removes_its_progress_line() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;
     turn.say("Half");
@@ -209,7 +209,7 @@ async fn a_turn_that_vanishes_leaves_no_sign_of_work_behind() {
 }
 
 #[tokio::test]
-async fn twelve_messages_go_out_without_running_into_the_rate_limit() {
+async fn twelve_messages_are_posted_without_reaching_the_rate_limit() {
     let local = LocalDiscord::start().await;
     local.faults().limit("POST messages", 5, Duration::from_secs(2));
     let (_bot, turn, _) = asked(&local).await;
@@ -220,7 +220,7 @@ async fn twelve_messages_go_out_without_running_into_the_rate_limit() {
 }
 
 #[tokio::test]
-async fn a_429_is_waited_out_and_a_global_one_stops_other_channels_too() {
+async fn a_429_delays_its_channel_and_a_global_one_all_channels() {
     let local = LocalDiscord::start().await;
     let (bot, turn, _) = asked(&local).await;
     local.mention(OTHER, ANN, "other");
@@ -257,7 +257,7 @@ async fn a_429_is_waited_out_and_a_global_one_stops_other_channels_too() {
 }
 
 #[tokio::test]
-async fn a_429_of_one_channel_does_not_hold_up_another() {
+async fn a_429_of_one_channel_does_not_delay_another() {
     let local = LocalDiscord::start().await;
     let (bot, turn, _) = asked(&local).await;
     local.mention(OTHER, ANN, "other");
@@ -279,7 +279,7 @@ async fn a_429_of_one_channel_does_not_hold_up_another() {
 }
 
 #[tokio::test]
-async fn secrets_are_blanked_in_drafts_and_answers() {
+async fn secrets_are_redacted_in_drafts_and_answers() {
     let local = LocalDiscord::start().await;
     let home = Home::with(|home| {
         home.redactor = Redactor::new(&["sk-canary-value".to_owned().into()]);
@@ -296,7 +296,7 @@ async fn secrets_are_blanked_in_drafts_and_answers() {
 }
 
 #[tokio::test]
-async fn a_commands_token_that_discord_refuses_loses_neither_the_answer_nor_the_bot() {
+async fn a_refused_interaction_token_loses_neither_the_answer_nor_the_bot() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.slash(CHANNEL, ANN, "ask", Some("first"));
@@ -310,7 +310,7 @@ async fn a_commands_token_that_discord_refuses_loses_neither_the_answer_nor_the_
 }
 
 #[tokio::test]
-async fn broken_answers_of_discord_are_tried_again_without_posting_twice() {
+async fn requests_with_broken_responses_are_retried_without_posting_twice() {
     let local = LocalDiscord::start().await;
     let (_bot, turn, _) = asked(&local).await;
     let path = format!("{CHANNEL}/messages");
@@ -323,7 +323,7 @@ async fn broken_answers_of_discord_are_tried_again_without_posting_twice() {
 }
 
 #[tokio::test]
-async fn a_draft_whose_creation_was_lost_is_found_again() {
+async fn a_draft_whose_creation_response_was_lost_is_found() {
     let local = LocalDiscord::start().await;
     let (_bot, mut turn, _) = asked(&local).await;
     // More failures than a draft is retried for.
@@ -367,7 +367,7 @@ async fn a_command_is_answered_even_where_the_bot_may_not_post() {
 }
 
 #[tokio::test]
-async fn when_a_commands_token_runs_out_the_answer_goes_on_as_ordinary_messages() {
+async fn when_an_interaction_token_expires_the_answer_continues_as_ordinary_messages() {
     let local = LocalDiscord::start().await;
     let bot =
         Bot::with_windows(&local, Windows::default().interaction(Duration::from_secs(3))).await;

@@ -85,7 +85,7 @@ fn answered(decision: Decision) -> Settlement {
 }
 
 #[tokio::test]
-async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
+async fn a_question_is_posted_below_the_draft_and_typing_stops_while_it_waits() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let question = permission(Some("Always for make"));
@@ -132,7 +132,7 @@ async fn a_question_stands_below_the_draft_and_nobody_types_while_it_waits() {
 }
 
 #[tokio::test]
-async fn a_question_calls_whoever_asked_below_what_they_asked() {
+async fn a_question_pings_the_asker_once_in_a_reply_to_the_prompt() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let prompt = local.mention(CHANNEL, ANN, "go");
@@ -161,7 +161,7 @@ async fn a_question_calls_whoever_asked_below_what_they_asked() {
 }
 
 #[tokio::test]
-async fn a_word_answers_a_question_and_is_no_prompt() {
+async fn a_typed_word_answers_a_question_and_is_not_a_prompt() {
     let local = LocalDiscord::start().await;
     let (bot, turn, _, _) = asked(&local, &permission(None)).await;
     let refused = local.mention(CHANNEL, BOB, "allow");
@@ -181,7 +181,7 @@ async fn a_word_answers_a_question_and_is_no_prompt() {
 }
 
 #[tokio::test]
-async fn every_button_is_its_decision_and_words_come_from_a_window() {
+async fn every_button_makes_its_decision_and_texts_come_from_a_modal() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let all = [
@@ -208,7 +208,7 @@ async fn every_button_is_its_decision_and_words_come_from_a_window() {
 }
 
 #[tokio::test]
-async fn owners_approvers_and_people_in_direct_messages_are_known() {
+async fn owners_approvers_and_people_in_direct_messages_may_answer() {
     let local = LocalDiscord::start().await;
     // Approvers can be everybody with a role, or every member of the guild.
     for (approvers, presses, by) in
@@ -234,7 +234,7 @@ async fn owners_approvers_and_people_in_direct_messages_are_known() {
 }
 
 #[tokio::test]
-async fn who_may_not_answer_is_told_so_alone_and_gets_no_window() {
+async fn people_who_may_not_answer_get_a_private_refusal_and_no_modal() {
     let local = LocalDiscord::start().await;
     let (bot, turn, _, message) = asked(&local, &permission(None)).await;
     for label in ["Allow once", "Deny and say why…"] {
@@ -247,7 +247,7 @@ async fn who_may_not_answer_is_told_so_alone_and_gets_no_window() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_told_alone_and_the_question_stays() {
+async fn an_invalid_answer_is_refused_privately_and_the_question_stays_open() {
     let local = LocalDiscord::start().await;
     let number = Question { form: AnswerForm::Whole, ..which("number", &[], false, true) };
     let (bot, turn, _, message) = asked(&local, &questions(vec![number])).await;
@@ -305,7 +305,7 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
 }
 
 #[tokio::test]
-async fn a_plan_is_shown_whole_and_an_address_to_sign_in_is_a_link() {
+async fn a_plan_is_shown_completely_and_a_sign_in_address_is_a_link() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
@@ -339,7 +339,7 @@ async fn a_plan_is_shown_whole_and_an_address_to_sign_in_is_a_link() {
 }
 
 #[tokio::test]
-async fn what_is_over_without_an_answer_says_so_and_a_late_click_changes_nothing() {
+async fn an_unanswered_question_is_marked_as_closed_and_a_late_click_changes_nothing() {
     for (how, says) in [
         (Settlement::Expired, "⌛ Nobody answered in time"),
         (Settlement::Withdrawn, "⏹️ The agent withdrew the question"),
@@ -433,7 +433,7 @@ async fn a_question_that_cannot_be_posted_is_dismissed() {
 }
 
 #[tokio::test]
-async fn a_question_whose_channel_nobody_has_is_dismissed() {
+async fn a_question_without_a_channel_is_dismissed() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
@@ -448,7 +448,7 @@ async fn a_question_whose_channel_nobody_has_is_dismissed() {
 }
 
 #[tokio::test]
-async fn a_turn_that_vanishes_leaves_no_buttons_behind() {
+async fn a_dropped_turn_removes_its_buttons() {
     let local = LocalDiscord::start().await;
     let (bot, turn, question, message) = asked(&local, &permission(None)).await;
     local.wait_for("the note", |_| bot.home.is_noted(&question).then_some(())).await;
@@ -460,7 +460,7 @@ async fn a_turn_that_vanishes_leaves_no_buttons_behind() {
 }
 
 #[tokio::test]
-async fn a_message_for_the_running_turn_is_handed_on_and_its_fate_told() {
+async fn a_message_for_the_running_turn_is_passed_on_and_its_outcome_shown() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     bot.home.busy.send_replace(true);
@@ -480,7 +480,7 @@ async fn a_message_for_the_running_turn_is_handed_on_and_its_fate_told() {
 }
 
 #[tokio::test]
-async fn a_press_is_acknowledged_in_time_while_discord_is_slow_with_everything_else() {
+async fn a_press_is_acknowledged_in_time_while_other_requests_are_slow() {
     let local = LocalDiscord::start().await;
     let (bot, turn, _, message) = asked(&local, &permission(None)).await;
     local.faults().next("POST", "/typing", Fault::Slow(Duration::from_secs(10)), 100);
@@ -510,7 +510,7 @@ async fn continued(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
 }
 
 #[tokio::test]
-async fn a_question_whose_turn_goes_on_keeps_its_message() {
+async fn a_question_whose_turn_continues_keeps_its_message() {
     let local = LocalDiscord::start().await;
     let (bot, question, message) = continued(&local).await;
     let press = local.press(message.id, ANN, "Allow once");
@@ -529,7 +529,7 @@ async fn a_question_whose_turn_goes_on_keeps_its_message() {
 }
 
 #[tokio::test]
-async fn a_question_whose_message_is_gone_is_posted_anew() {
+async fn a_question_whose_message_was_deleted_is_posted_again() {
     let local = LocalDiscord::start().await;
     let (bot, question, message) = continued(&local).await;
     local.delete(message.id);
@@ -541,7 +541,7 @@ async fn a_question_whose_message_is_gone_is_posted_anew() {
 }
 
 #[tokio::test]
-async fn a_question_whose_turn_cannot_go_on_after_all_is_closed() {
+async fn a_question_whose_turn_cannot_continue_is_closed() {
     let local = LocalDiscord::start().await;
     let (bot, question, message) = continued(&local).await;
     bot.discord.close_question(&question.id);

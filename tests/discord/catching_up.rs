@@ -37,7 +37,7 @@ fn count(local: &LocalDiscord, path: &str) -> usize {
 }
 
 #[tokio::test]
-async fn all_that_members_wrote_is_taken_in_order_whatever_strangers_wrote_between() {
+async fn missed_messages_of_members_are_handled_in_order_between_those_of_strangers() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let home = home(&local, [CHANNEL]).await;
@@ -63,7 +63,7 @@ async fn all_that_members_wrote_is_taken_in_order_whatever_strangers_wrote_betwe
 }
 
 #[tokio::test]
-async fn one_person_is_looked_up_once_in_however_many_channels() {
+async fn a_person_is_looked_up_once_for_all_channels() {
     let local = LocalDiscord::start().await;
     let channels: Vec<u64> = (0..60).map(room).collect();
     let home = home(&local, channels.iter().copied()).await;
@@ -87,8 +87,7 @@ async fn one_person_is_looked_up_once_in_however_many_channels() {
 }
 
 #[tokio::test]
-async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messages_keep_their_order()
- {
+async fn an_unreadable_channel_delays_no_other_and_keeps_its_order() {
     let local = LocalDiscord::start().await;
     let channels: Vec<u64> = (0..20).map(room).chain([CHANNEL, OTHER]).collect();
     let home = home(&local, channels).await;
@@ -121,7 +120,7 @@ async fn while_one_channel_cannot_be_read_others_are_answered_and_its_own_messag
 }
 
 #[tokio::test]
-async fn of_what_is_too_old_the_newest_is_answered_in_words_and_the_ones_before_get_a_mark() {
+async fn the_newest_outdated_message_gets_a_reply_and_earlier_ones_a_reaction() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
     let eleven = Duration::from_secs(11 * 60);
@@ -137,7 +136,7 @@ async fn of_what_is_too_old_the_newest_is_answered_in_words_and_the_ones_before_
 }
 
 #[tokio::test]
-async fn what_is_too_old_is_counted_and_told_once() {
+async fn outdated_messages_are_counted_and_reported_once() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let home = Home::with(|home| home.kept = true).await;
@@ -166,7 +165,7 @@ async fn what_is_too_old_is_counted_and_told_once() {
 }
 
 #[tokio::test]
-async fn a_life_goes_on_where_the_last_one_died_in_the_middle_of_catching_up() {
+async fn a_restart_continues_an_interrupted_catch_up() {
     let local = LocalDiscord::start().await;
     let home = Home::with(|home| home.kept = true).await;
     home.busy.send_replace(true);
@@ -195,7 +194,7 @@ async fn a_life_goes_on_where_the_last_one_died_in_the_middle_of_catching_up() {
 }
 
 #[tokio::test]
-async fn who_wrote_more_than_two_minutes_before_it_was_taken_is_told_so() {
+async fn authors_learn_that_their_message_was_handled_more_than_two_minutes_late() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
     home.workspace.discord_notes().note(CHANNEL, 1);

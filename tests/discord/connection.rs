@@ -13,7 +13,7 @@ fn impatient() -> Windows {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_resumed_without_loss_or_doubling() {
+async fn a_lost_connection_is_resumed_without_loss_or_duplicates() {
     for way in ["drop", "reset", "op 7", "op 9"] {
         let local = LocalDiscord::start().await;
         let bot = Bot::start(&local).await;
@@ -37,7 +37,7 @@ async fn a_lost_connection_is_resumed_without_loss_or_doubling() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_replaced_and_what_was_missed_is_caught_up_with() {
+async fn an_invalid_session_is_replaced_and_missed_messages_are_read() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "before");
@@ -98,7 +98,7 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
 }
 
 #[tokio::test]
-async fn what_was_written_while_the_program_was_down_is_answered_at_start() {
+async fn messages_written_while_the_program_was_down_are_answered_at_the_start() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
     let old = local.mention(CHANNEL, ANN, "answered before");
@@ -115,7 +115,7 @@ async fn what_was_written_while_the_program_was_down_is_answered_at_start() {
 }
 
 #[tokio::test]
-async fn closing_says_goodbye_to_discord() {
+async fn closing_sends_a_close_frame_and_disconnects() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let began = Instant::now();
@@ -144,7 +144,7 @@ async fn closing_in_the_middle_of_a_reconnect_ends_in_five_seconds() {
 }
 
 #[tokio::test]
-async fn giving_up_while_discord_cannot_be_reached_leaves_nothing_behind() {
+async fn a_start_aborted_while_discord_is_unreachable_stops_logging_in() {
     let local = LocalDiscord::start().await;
     local.faults().refuse_gateway(true);
     let home = Home::new().await;

@@ -57,7 +57,7 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
 }
 
 #[tokio::test]
-async fn new_says_what_to_do_where_no_thread_can_be_opened() {
+async fn new_explains_what_to_do_if_no_thread_can_be_opened() {
     let local = LocalDiscord::start().await;
     let bot = Bot::at(&local, &Home::with(|home| home.prompt_limit = 8).await).await;
     for place in [DIRECT, THREAD] {
@@ -86,7 +86,7 @@ async fn new_says_what_to_do_where_no_thread_can_be_opened() {
 }
 
 #[tokio::test]
-async fn inside_its_threads_the_bot_needs_no_mention_and_leaves_talk_among_others_alone() {
+async fn in_its_threads_the_bot_needs_no_mention_and_ignores_talk_among_others() {
     let local = LocalDiscord::start().await;
     local.let_read();
     let (log, _guard) = Log::start();
@@ -124,7 +124,7 @@ async fn inside_its_threads_the_bot_needs_no_mention_and_leaves_talk_among_other
 }
 
 #[tokio::test]
-async fn a_bot_that_may_not_read_everything_hears_in_threads_what_names_it() {
+async fn without_the_message_content_intent_mentions_in_threads_are_prompts() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(THREAD, ANN, "a thread of the bot's");
@@ -142,7 +142,7 @@ async fn a_bot_that_may_not_read_everything_hears_in_threads_what_names_it() {
 }
 
 #[tokio::test]
-async fn an_archived_thread_is_brought_back_by_the_answer() {
+async fn an_archived_thread_is_reopened_by_the_answer() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(THREAD, ANN, "go");
@@ -155,7 +155,7 @@ async fn an_archived_thread_is_brought_back_by_the_answer() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_waits_shows_its_place_until_its_turn_begins() {
+async fn a_waiting_prompt_shows_its_position_until_its_turn_begins() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     bot.home.busy.send_replace(true);
@@ -182,7 +182,7 @@ async fn a_prompt_that_waits_shows_its_place_until_its_turn_begins() {
 }
 
 #[tokio::test]
-async fn what_waits_for_the_next_life_shows_no_place_any_more() {
+async fn prompts_that_wait_for_the_next_start_show_no_position() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     bot.home.busy.send_replace(true);
@@ -199,7 +199,7 @@ async fn what_waits_for_the_next_life_shows_no_place_any_more() {
 }
 
 #[tokio::test]
-async fn a_message_in_a_thread_waits_until_discord_can_say_whose_thread_it_is() {
+async fn a_message_in_a_thread_waits_until_the_threads_owner_is_known() {
     let local = LocalDiscord::start().await;
     let bot = reader(&local).await;
     local.slash(CHANNEL, ANN, "new", Some("begin"));
@@ -214,7 +214,7 @@ async fn a_message_in_a_thread_waits_until_discord_can_say_whose_thread_it_is() 
 }
 
 #[tokio::test]
-async fn a_waiting_message_can_be_edited_and_deleted_and_a_preview_is_neither() {
+async fn a_waiting_message_can_be_edited_and_deleted_and_a_link_preview_is_no_edit() {
     let local = LocalDiscord::start().await;
     let bot = Bot::at(&local, &Home::with(|home| home.prompt_limit = 24).await).await;
     bot.home.busy.send_replace(true);
@@ -249,7 +249,7 @@ async fn a_waiting_message_can_be_edited_and_deleted_and_a_preview_is_neither() 
 }
 
 #[test]
-fn a_prompt_whose_turn_began_meanwhile_shows_no_place() {
+fn a_prompt_whose_turn_has_begun_shows_no_position() {
     Barrier::around(async |barrier| {
         let local = LocalDiscord::start().await;
         let bot = Bot::start(&local).await;

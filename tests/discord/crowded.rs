@@ -6,7 +6,7 @@ use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, LocalDiscord, room};
 
 #[tokio::test]
-async fn a_draft_without_room_beside_other_requests_is_shown_later() {
+async fn a_draft_beyond_the_request_budget_is_shown_later() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Windows::default());
     // Three of the four are available to drafts and typing indicators.

@@ -24,7 +24,7 @@ fn long() -> String {
 }
 
 #[tokio::test]
-async fn files_come_with_the_prompt_and_alone_are_one_too() {
+async fn attached_files_belong_to_the_prompt_and_need_no_text() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let url = local.keep_file("cat.png", 200, Some(3), b"cat");
@@ -55,7 +55,7 @@ async fn files_come_with_the_prompt_and_alone_are_one_too() {
 }
 
 #[tokio::test]
-async fn a_file_is_fetched_from_discord_within_its_limit_or_the_reason_is_told() {
+async fn a_file_is_downloaded_within_its_limit_or_the_reason_is_reported() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let reason = async |source: String| {
@@ -87,7 +87,7 @@ async fn a_file_is_fetched_from_discord_within_its_limit_or_the_reason_is_told()
 }
 
 #[tokio::test]
-async fn a_long_answer_is_begun_in_a_message_and_attached_whole() {
+async fn a_long_answer_begins_in_a_message_and_is_attached_completely() {
     let local = LocalDiscord::start().await;
     let bot = attaching(&local).await;
     local.mention(CHANNEL, ANN, "go");
@@ -118,7 +118,7 @@ async fn a_long_answer_is_begun_in_a_message_and_attached_whole() {
 }
 
 #[tokio::test]
-async fn what_the_agent_made_is_posted_once_below_its_answer() {
+async fn files_of_the_agent_are_posted_once_below_its_answer() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "draw");
@@ -146,7 +146,7 @@ async fn what_the_agent_made_is_posted_once_below_its_answer() {
 }
 
 #[tokio::test]
-async fn where_nothing_may_be_attached_a_long_answer_goes_out_as_messages() {
+async fn without_permission_to_attach_files_a_long_answer_is_posted_as_messages() {
     let local = LocalDiscord::start().await;
     let bot = attaching(&local).await;
     local.slash(CHANNEL, ANN, "ask", Some("go"));
@@ -157,7 +157,7 @@ async fn where_nothing_may_be_attached_a_long_answer_goes_out_as_messages() {
 }
 
 #[tokio::test]
-async fn what_a_question_is_about_is_attached_where_it_is_longer_than_is_shown() {
+async fn a_long_subject_of_a_question_is_attached() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
@@ -196,7 +196,7 @@ async fn what_a_question_is_about_is_attached_where_it_is_longer_than_is_shown()
 }
 
 #[tokio::test]
-async fn a_footer_stands_below_the_answer_where_the_operator_wants_one() {
+async fn a_configured_footer_is_below_the_answer() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Windows::default());
     options.footer = vec![

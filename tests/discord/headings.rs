@@ -10,7 +10,7 @@ use super::bot::{Bot, Home, Turn};
 use crate::support::discord::{ANN, BOB, BOT, CHANNEL, LocalDiscord};
 
 #[tokio::test]
-async fn the_prompt_of_a_command_stands_above_its_answer_from_the_first_draft_to_the_last_word() {
+async fn the_prompt_of_a_command_is_above_its_answer_from_the_first_draft_on() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let id = local.slash(
@@ -38,7 +38,7 @@ async fn the_prompt_of_a_command_stands_above_its_answer_from_the_first_draft_to
 }
 
 #[tokio::test]
-async fn a_failure_without_a_word_and_an_answer_as_a_file_have_the_prompt_above_too() {
+async fn the_prompt_is_also_above_a_failure_without_text_and_an_attached_answer() {
     let local = LocalDiscord::start().await;
     let mut options = super::bot::options(&local, Windows::default());
     options.long_answer = Some(3_000);
@@ -62,7 +62,7 @@ async fn a_failure_without_a_word_and_an_answer_as_a_file_have_the_prompt_above_
 }
 
 #[tokio::test]
-async fn what_follows_below_something_else_has_it_once_and_a_later_life_has_it_too() {
+async fn the_prompt_is_shown_once_and_also_without_the_interaction_token() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.slash(CHANNEL, ANN, "ask", Some("go"));
@@ -87,7 +87,7 @@ async fn what_follows_below_something_else_has_it_once_and_a_later_life_has_it_t
 }
 
 #[tokio::test]
-async fn a_reply_to_such_an_answer_does_not_tell_the_agent_its_prompt_again() {
+async fn a_reply_to_such_an_answer_does_not_repeat_the_prompt_to_the_agent() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.slash(CHANNEL, ANN, "ask", Some("what is tea?"));
@@ -100,7 +100,7 @@ async fn a_reply_to_such_an_answer_does_not_tell_the_agent_its_prompt_again() {
 }
 
 #[tokio::test]
-async fn no_piece_of_a_secret_stands_in_it() {
+async fn the_shown_prompt_contains_no_part_of_a_secret() {
     let local = LocalDiscord::start().await;
     let mut options =
         super::bot::options(&local, Windows::default().interaction(Duration::from_secs(60)));

@@ -73,7 +73,7 @@ async fn delivered(delivery: Delivery) {
 }
 
 #[tokio::test]
-async fn an_answer_outlasts_150_seconds_without_discord_and_goes_out_when_it_is_back() {
+async fn an_answer_survives_150_seconds_without_discord_and_is_posted_afterwards() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, clock) = patient(&local).await;
@@ -95,7 +95,7 @@ async fn an_answer_outlasts_150_seconds_without_discord_and_goes_out_when_it_is_
 }
 
 #[tokio::test]
-async fn a_question_outlasts_150_seconds_without_discord_and_is_answered_when_it_is_back() {
+async fn a_question_survives_150_seconds_without_discord_and_is_answered_afterwards() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, clock) = patient(&local).await;
@@ -130,7 +130,7 @@ async fn a_question_that_is_over_before_discord_is_back_is_never_posted() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_off_in_the_middle_says_so_until_the_rest_is_there() {
+async fn a_partly_posted_answer_is_marked_until_the_rest_is_posted() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     local.faults().limit("POST messages", 2, Duration::from_secs(150));
@@ -162,7 +162,7 @@ async fn an_answer_that_is_cut_off_in_the_middle_says_so_until_the_rest_is_there
 }
 
 #[tokio::test]
-async fn a_message_that_was_made_before_a_long_outage_is_found_although_its_nonce_is_forgotten() {
+async fn a_message_posted_before_a_long_outage_is_found_without_its_nonce() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, clock) = patient(&local).await;
@@ -189,7 +189,7 @@ async fn a_message_that_was_made_before_a_long_outage_is_found_although_its_nonc
 }
 
 #[tokio::test]
-async fn a_retry_after_of_130_seconds_is_waited_out_also_a_global_one() {
+async fn a_retry_after_of_130_seconds_is_respected_also_a_global_one() {
     for global in [false, true] {
         let (log, _guard) = Log::start();
         let local = LocalDiscord::start().await;
@@ -214,7 +214,7 @@ async fn a_retry_after_of_130_seconds_is_waited_out_also_a_global_one() {
 }
 
 #[tokio::test]
-async fn an_answer_waits_for_a_permission_and_goes_out_when_it_is_back() {
+async fn an_answer_waits_for_a_permission_and_is_posted_when_it_returns() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, _clock) = patient(&local).await;
@@ -229,7 +229,7 @@ async fn an_answer_waits_for_a_permission_and_goes_out_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_permission_that_comes_back_unseen_is_noticed_by_trying_now_and_then() {
+async fn a_permission_that_returns_without_an_event_is_noticed_by_retries() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, clock) = patient(&local).await;
@@ -243,7 +243,7 @@ async fn a_permission_that_comes_back_unseen_is_noticed_by_trying_now_and_then()
 }
 
 #[tokio::test]
-async fn later_answers_of_a_channel_stay_behind_the_one_that_is_held_up_and_others_do_not() {
+async fn a_delayed_answer_delays_only_later_answers_of_its_channel() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, _clock) = patient(&local).await;
@@ -266,7 +266,7 @@ async fn later_answers_of_a_channel_stay_behind_the_one_that_is_held_up_and_othe
 }
 
 #[tokio::test]
-async fn a_draft_does_not_overtake_an_answer_that_is_held_up() {
+async fn a_draft_does_not_overtake_a_delayed_answer() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, clock) = patient(&local).await;
@@ -290,7 +290,7 @@ async fn a_draft_does_not_overtake_an_answer_that_is_held_up() {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_gone_ends_it_and_is_told() {
+async fn a_deleted_channel_ends_the_delivery_and_is_reported() {
     let local = LocalDiscord::start().await;
     let (bot, _clock) = patient(&local).await;
     let turn = asked(&local, &bot, "go").await;
@@ -303,7 +303,7 @@ async fn a_channel_that_is_gone_ends_it_and_is_told() {
 }
 
 #[tokio::test]
-async fn without_the_right_to_read_what_it_replies_to_an_answer_is_posted_without_that() {
+async fn without_access_to_the_prompt_an_answer_is_not_posted_as_a_reply() {
     let (log, _guard) = Log::start();
     let local = LocalDiscord::start().await;
     let (bot, _clock) = patient(&local).await;
@@ -342,7 +342,7 @@ async fn without_the_right_to_read_what_it_replies_to_an_answer_is_posted_withou
 }
 
 #[tokio::test]
-async fn a_flood_of_two_hundred_meets_no_limit_of_discords_and_reactions_give_way_to_answers() {
+async fn two_hundred_prompts_stay_within_discords_limits_and_answers_precede_reactions() {
     let local = LocalDiscord::start().await;
     // Discord's own limit is lower. The margin is for a machine that also runs other tests.
     local.faults().most_per_second(50);
@@ -381,7 +381,7 @@ async fn a_flood_of_two_hundred_meets_no_limit_of_discords_and_reactions_give_wa
 }
 
 #[tokio::test]
-async fn an_answer_that_becomes_a_file_deletes_nothing_of_what_it_showed() {
+async fn an_answer_that_becomes_a_file_deletes_no_shown_message() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Windows::default());
     options.long_answer = Some(16_000);
@@ -409,7 +409,7 @@ async fn an_answer_that_becomes_a_file_deletes_nothing_of_what_it_showed() {
 }
 
 #[tokio::test]
-async fn what_is_said_after_a_person_steered_stands_below_it_also_in_the_next_life() {
+async fn text_after_a_steering_message_is_posted_below_it_also_after_a_restart() {
     let local = LocalDiscord::start().await;
     let (bot, _clock) = patient(&local).await;
     let noted = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -442,7 +442,7 @@ async fn what_is_said_after_a_person_steered_stands_below_it_also_in_the_next_li
 }
 
 #[tokio::test]
-async fn the_button_of_a_running_answer_stops_it_and_goes_when_it_is_done() {
+async fn the_stop_button_of_an_answer_works_and_disappears_at_its_end() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
     let options = Options { allowed, ..options(&local, Windows::default()) };

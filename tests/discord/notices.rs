@@ -43,7 +43,7 @@ async fn told(local: &LocalDiscord, text: &str) {
 }
 
 #[tokio::test]
-async fn a_pressed_offer_loses_its_button_and_says_who_pressed() {
+async fn a_pressed_offer_loses_its_button_and_names_the_person() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let about = local.mention(CHANNEL, ANN, "go");
@@ -72,7 +72,7 @@ async fn a_pressed_offer_loses_its_button_and_says_who_pressed() {
 }
 
 #[tokio::test]
-async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that_worked() {
+async fn a_retryable_failure_has_a_button_until_the_retry_succeeds() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let offer = Some(Offer {
@@ -135,7 +135,7 @@ async fn a_failure_that_can_be_tried_again_has_its_button_and_loses_it_when_that
 }
 
 #[tokio::test]
-async fn somebody_else_is_told_in_private_and_a_stale_offer_loses_its_button() {
+async fn other_people_are_refused_privately_and_a_stale_offer_loses_its_button() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     bot.discord.notify(notice()).await.unwrap();
@@ -153,7 +153,7 @@ async fn somebody_else_is_told_in_private_and_a_stale_offer_loses_its_button() {
 }
 
 #[tokio::test]
-async fn a_notice_for_nobody_in_particular_goes_to_the_operators_channel() {
+async fn a_notice_without_a_recipient_goes_to_the_operators_channel() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Default::default());
     options.output_channel = Some(OTHER);
@@ -181,7 +181,7 @@ fn traces(posted: &[u64], resumed: bool) -> (PriorDelivery, Arc<Mutex<Vec<u64>>>
 }
 
 #[tokio::test]
-async fn a_reply_of_an_earlier_life_is_gone_on_with_and_not_posted_again() {
+async fn a_reply_of_the_previous_process_is_continued_and_not_posted_again() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
@@ -203,7 +203,7 @@ async fn a_reply_of_an_earlier_life_is_gone_on_with_and_not_posted_again() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_command_is_whole_after_a_restart() {
+async fn an_answer_to_a_command_is_complete_after_a_restart() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.slash(CHANNEL, ANN, "ask", Some("go"));
@@ -245,7 +245,7 @@ async fn an_answer_to_a_command_is_whole_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_message_that_was_not_noted_any_more_is_found_by_its_nonce() {
+async fn a_message_whose_id_was_not_saved_is_found_by_its_nonce() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");

@@ -28,7 +28,7 @@ async fn chosen(bot: &Bot) -> Vec<(Setting, String)> {
 }
 
 #[tokio::test]
-async fn what_only_shows_is_for_whoever_asked_and_what_changes_is_for_all() {
+async fn commands_that_only_show_answer_privately_and_changes_are_public() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     for name in ["status", "queue", "sessions", "settings", "model", "help"] {
@@ -56,7 +56,7 @@ async fn what_only_shows_is_for_whoever_asked_and_what_changes_is_for_all() {
 }
 
 #[tokio::test]
-async fn a_status_has_no_directory_for_others_than_owners_and_words_stay_words() {
+async fn a_status_shows_the_directory_to_owners_only_and_escapes_texts() {
     let local = LocalDiscord::start().await;
     let _bot = Bot::start(&local).await;
     let (seen, _) = used(&local, ANN, "status", None).await;
@@ -87,7 +87,7 @@ async fn a_long_queue_is_one_message() {
 }
 
 #[tokio::test]
-async fn what_takes_long_is_announced_in_time_and_told_later() {
+async fn a_slow_command_is_acknowledged_in_time_and_answered_later() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     bot.home.slow.send_replace(true);
@@ -110,7 +110,7 @@ async fn what_takes_long_is_announced_in_time_and_told_later() {
 }
 
 #[tokio::test]
-async fn what_changed_is_told_also_when_the_command_could_not_be_answered() {
+async fn a_change_is_reported_even_if_the_command_cannot_be_answered() {
     let local = LocalDiscord::start().await;
     let _bot = Bot::start(&local).await;
     local.faults().next("POST", "/callback", Fault::Status(500), 20);
@@ -120,7 +120,7 @@ async fn what_changed_is_told_also_when_the_command_could_not_be_answered() {
 }
 
 #[tokio::test]
-async fn settings_are_menus_of_what_the_backend_supports_and_a_choice_is_told_to_all() {
+async fn options_are_menus_of_supported_values_and_a_choice_is_public() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let (menus, _) = used(&local, ANN, "settings", None).await;
@@ -168,7 +168,7 @@ async fn thinking_that_is_on_or_off_is_a_button() {
 }
 
 #[tokio::test]
-async fn a_choice_that_does_not_count_is_told_in_private_and_the_menu_stays() {
+async fn an_invalid_choice_is_refused_privately_and_the_menu_stays() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let (menus, _) = used(&local, ANN, "settings", None).await;
@@ -211,7 +211,7 @@ async fn menus_work_after_a_restart() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_gets_neither_answers_nor_menus_nor_suggestions() {
+async fn people_without_access_get_neither_answers_nor_menus_nor_suggestions() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
     let bot = Bot::for_these(&local, allowed).await;
@@ -231,7 +231,7 @@ async fn who_is_not_let_in_gets_neither_answers_nor_menus_nor_suggestions() {
 }
 
 #[tokio::test]
-async fn suggestions_are_what_fits_to_what_was_typed() {
+async fn suggestions_match_the_typed_text() {
     let local = LocalDiscord::start().await;
     // A thread is allowed if its channel is.
     let allowed = AllowLists { channels: vec![CHANNEL, OTHER], ..everybody() };
@@ -250,7 +250,7 @@ async fn suggestions_are_what_fits_to_what_was_typed() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_chosen_by_its_words_and_goes_on_for_all_to_see() {
+async fn a_conversation_is_chosen_by_its_title_and_resumed_publicly() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     for (prompt, session) in [("fix the build", "s-1"), ("paint", "s-2")] {
@@ -277,7 +277,7 @@ async fn a_conversation_is_chosen_by_its_words_and_goes_on_for_all_to_see() {
 }
 
 #[tokio::test]
-async fn what_is_for_owners_is_marked_and_refused_to_others() {
+async fn commands_for_owners_are_marked_and_refused_to_others() {
     let local = LocalDiscord::start().await;
     let _bot = Bot::for_these(&local, AllowLists::default()).await;
     let registered = local.commands();
@@ -301,7 +301,7 @@ async fn what_is_for_owners_is_marked_and_refused_to_others() {
 }
 
 #[tokio::test]
-async fn help_tells_of_what_the_backend_can_and_of_nothing_else() {
+async fn help_lists_only_what_the_backend_supports() {
     let local = LocalDiscord::start().await;
     let _bot = Bot::start(&local).await;
     let (help, _) = used(&local, ANN, "help", None).await;

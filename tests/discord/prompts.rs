@@ -13,7 +13,7 @@ use crate::support::discord::{
 };
 
 #[tokio::test]
-async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
+async fn the_mention_is_removed_from_a_prompt_and_other_mentions_are_readable() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists {
         guilds: vec![GUILD],
@@ -38,7 +38,7 @@ async fn a_mention_is_a_prompt_without_it_and_other_mentions_are_readable() {
 }
 
 #[tokio::test]
-async fn direct_messages_replies_and_threads_are_heard() {
+async fn direct_messages_replies_and_messages_in_threads_are_prompts() {
     let local = LocalDiscord::start().await;
     // A thread is allowed if its channel is. A direct message has no channel.
     let bot = Bot::for_these(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
@@ -66,7 +66,7 @@ async fn direct_messages_replies_and_threads_are_heard() {
 }
 
 #[tokio::test]
-async fn what_a_message_replies_to_or_forwards_comes_along() {
+async fn replied_to_and_forwarded_messages_are_part_of_the_prompt() {
     let local = LocalDiscord::start().await;
     local.let_read();
     let bot = Bot::start(&local).await;
@@ -120,7 +120,7 @@ async fn the_bots_own_role_names_the_bot_and_other_roles_do_not() {
 }
 
 #[tokio::test]
-async fn where_the_operator_says_so_the_bot_need_not_be_named() {
+async fn in_configured_channels_the_bot_needs_no_mention() {
     let local = LocalDiscord::start().await;
     local.let_read();
     let bot = Bot::start(&local).await;
@@ -135,7 +135,7 @@ async fn where_the_operator_says_so_the_bot_need_not_be_named() {
 }
 
 #[tokio::test]
-async fn bots_webhooks_itself_and_talk_among_others_are_ignored() {
+async fn messages_of_bots_of_webhooks_of_itself_and_among_others_are_ignored() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, OTHER_BOT, "I am a bot");
@@ -165,7 +165,7 @@ async fn a_mention_without_words_gets_a_hint() {
 }
 
 #[tokio::test]
-async fn a_message_told_twice_is_one_prompt_and_order_is_kept() {
+async fn a_message_received_twice_is_one_prompt_and_order_is_kept() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let first = local.mention(CHANNEL, ANN, "0");
@@ -179,7 +179,7 @@ async fn a_message_told_twice_is_one_prompt_and_order_is_kept() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_gets_silence_for_a_message_and_a_private_word_for_a_command() {
+async fn people_without_access_are_ignored_but_their_commands_are_refused_privately() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists { users: vec![OWNER], ..AllowLists::default() };
     let bot = Bot::for_these(&local, allowed).await;
@@ -193,7 +193,7 @@ async fn who_is_not_let_in_gets_silence_for_a_message_and_a_private_word_for_a_c
 }
 
 #[tokio::test]
-async fn who_may_not_write_in_private_is_told_so_there() {
+async fn people_who_may_not_use_direct_messages_are_informed_there() {
     let local = LocalDiscord::start().await;
     let bot = Bot::for_these(&local, AllowLists::default()).await;
     let asked = local.say(DIRECT, ANN, "psst");
@@ -231,7 +231,7 @@ async fn every_refused_prompt_is_answered_or_marked() {
 }
 
 #[tokio::test]
-async fn messages_are_left_to_the_next_life_and_commands_turned_away_while_shutting_down() {
+async fn during_a_shutdown_messages_wait_for_the_next_start_and_commands_are_refused() {
     let local = LocalDiscord::start().await;
     let bot = Bot::at(&local, &Home::with(|home| home.kept = true).await).await;
     bot.listening.stop_intake(false);
@@ -332,7 +332,7 @@ async fn a_command_is_acknowledged_in_time_while_discord_is_slow() {
 }
 
 #[test]
-fn a_command_is_acknowledged_only_once_it_is_taken() {
+fn a_command_is_acknowledged_only_once_it_is_accepted() {
     Barrier::around(async |barrier| {
         let local = LocalDiscord::start().await;
         let bot = Bot::start(&local).await;
@@ -358,7 +358,7 @@ fn a_command_is_acknowledged_only_once_it_is_taken() {
 }
 
 #[tokio::test]
-async fn what_a_command_does_is_done_when_it_is_answered() {
+async fn a_command_has_taken_effect_when_it_is_answered() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "begin");
@@ -383,7 +383,7 @@ async fn what_a_command_does_is_done_when_it_is_answered() {
 }
 
 #[tokio::test]
-async fn what_was_done_is_told_in_the_channel_when_the_command_cannot_be_answered_any_more() {
+async fn the_effect_of_a_command_is_posted_in_the_channel_if_it_can_no_longer_be_answered() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "begin");
@@ -396,7 +396,7 @@ async fn what_was_done_is_told_in_the_channel_when_the_command_cannot_be_answere
 }
 
 #[tokio::test]
-async fn a_refusal_is_kept_before_it_is_told() {
+async fn a_refusal_is_saved_before_it_is_posted() {
     let local = LocalDiscord::start().await;
     let home = Home::with(|home| (home.kept, home.prompt_limit) = (true, 8)).await;
     let _bot = Bot::at(&local, &home).await;
@@ -407,7 +407,7 @@ async fn a_refusal_is_kept_before_it_is_told() {
 }
 
 #[tokio::test]
-async fn an_acknowledgement_that_came_too_late_still_brings_an_answer() {
+async fn a_late_acknowledgement_still_leads_to_an_answer() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.faults().next("POST", "/callback", Fault::Status(500), 20);
@@ -417,7 +417,7 @@ async fn an_acknowledgement_that_came_too_late_still_brings_an_answer() {
 }
 
 #[tokio::test]
-async fn messages_in_a_form_serenity_does_not_know_are_read_all_the_same() {
+async fn messages_that_serenity_cannot_parse_are_read() {
     let local = LocalDiscord::start().await;
     local.faults().strange_messages();
     let bot = Bot::start(&local).await;

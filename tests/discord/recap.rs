@@ -10,7 +10,7 @@ fn by(author: &str, text: &str) -> Said {
 }
 
 #[tokio::test]
-async fn a_recap_has_what_people_and_we_wrote_before_a_prompt_and_nothing_of_programs() {
+async fn a_recap_contains_messages_of_people_and_of_the_bot_but_not_of_programs() {
     let local = LocalDiscord::start().await;
     local.let_read();
     let bot = Bot::start(&local).await;
@@ -32,7 +32,7 @@ async fn a_recap_has_what_people_and_we_wrote_before_a_prompt_and_nothing_of_pro
 }
 
 #[tokio::test]
-async fn a_recap_has_the_last_thirty_messages_and_none_where_discord_does_not_hand_them_out() {
+async fn a_recap_contains_the_last_thirty_messages_or_none_if_discord_refuses_them() {
     let local = LocalDiscord::start().await;
     local.let_read();
     let bot = Bot::start(&local).await;

@@ -36,7 +36,7 @@ async fn refused_intents_are_explained() {
 }
 
 #[tokio::test]
-async fn a_token_revoked_in_the_middle_stops_everything() {
+async fn a_token_revoked_while_connected_stops_everything() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.faults().refuse_token(true);

@@ -30,7 +30,7 @@ fn all(count: u64) -> Vec<(u64, u64)> {
 }
 
 #[tokio::test]
-async fn each_shard_logs_in_at_discords_pace_and_each_message_is_taken_once() {
+async fn each_shard_logs_in_at_discords_pace_and_each_message_is_handled_once() {
     for (count, at_once) in [(1, 1), (2, 1), (4, 4), (4, 2)] {
         let local = LocalDiscord::start().await;
         local.faults().shards(count, at_once, ASKED);
@@ -57,7 +57,7 @@ async fn each_shard_logs_in_at_discords_pace_and_each_message_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_shard_that_lost_its_session_logs_in_anew_alone_and_is_caught_up_with() {
+async fn a_shard_that_lost_its_session_logs_in_again_alone_and_catches_up() {
     let local = LocalDiscord::start().await;
     local.faults().shards(4, 4, ASKED);
     let bot = start(&local, None).await;
@@ -78,7 +78,7 @@ async fn a_shard_that_lost_its_session_logs_in_anew_alone_and_is_caught_up_with(
 }
 
 #[tokio::test]
-async fn all_shards_resume_after_a_cut_and_none_logs_in_anew() {
+async fn all_shards_resume_after_a_disconnect_without_a_new_login() {
     let local = LocalDiscord::start().await;
     local.faults().shards(4, 4, ASKED);
     let bot = start(&local, None).await;
@@ -92,7 +92,7 @@ async fn all_shards_resume_after_a_cut_and_none_logs_in_anew() {
 }
 
 #[tokio::test]
-async fn sessions_that_are_all_gone_are_replaced_at_discords_pace() {
+async fn invalid_sessions_of_all_shards_are_replaced_at_discords_pace() {
     let local = LocalDiscord::start().await;
     local.faults().shards(3, 1, ASKED);
     let bot = start(&local, None).await;
@@ -106,7 +106,7 @@ async fn sessions_that_are_all_gone_are_replaced_at_discords_pace() {
 }
 
 #[tokio::test]
-async fn where_discord_recommends_more_shards_all_log_in_anew_with_the_next_login() {
+async fn a_higher_recommended_number_of_shards_applies_to_all_at_the_next_login() {
     let local = LocalDiscord::start().await;
     local.faults().shards(1, 4, ASKED);
     let bot = start(&local, None).await;
@@ -126,7 +126,7 @@ async fn where_discord_recommends_more_shards_all_log_in_anew_with_the_next_logi
 }
 
 #[tokio::test]
-async fn a_number_of_shards_that_was_set_holds_whatever_discord_recommends() {
+async fn a_configured_number_of_shards_overrides_the_recommendation() {
     let local = LocalDiscord::start().await;
     local.faults().shards(1, 4, ASKED);
     let bot = start(&local, Some(2)).await;

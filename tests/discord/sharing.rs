@@ -138,7 +138,7 @@ async fn two(local: &LocalDiscord) -> (Arc<Carrier>, Bot, Bot) {
 }
 
 #[tokio::test]
-async fn what_one_node_hears_the_node_that_has_the_channel_answers() {
+async fn events_are_answered_by_the_node_that_has_the_channel() {
     let local = LocalDiscord::start().await;
     let (carrier, first, second) = two(&local).await;
     assert!(first.discord.has_login() && !second.discord.has_login());
@@ -171,7 +171,7 @@ async fn what_one_node_hears_the_node_that_has_the_channel_answers() {
 }
 
 #[tokio::test]
-async fn commands_menus_and_suggestions_are_answered_by_the_node_that_hears_nothing_itself() {
+async fn commands_menus_and_suggestions_are_answered_by_a_node_without_a_login() {
     let local = LocalDiscord::start().await;
     let (carrier, first, second) = two(&local).await;
     let asked = local.slash(OTHER, ANN, "ask", Some("by command"));
@@ -209,7 +209,7 @@ async fn commands_menus_and_suggestions_are_answered_by_the_node_that_hears_noth
 }
 
 #[tokio::test]
-async fn edits_and_deletions_find_the_node_where_the_message_waits() {
+async fn edits_and_deletions_reach_the_node_where_the_message_waits() {
     let local = LocalDiscord::start().await;
     let (carrier, first, second) = two(&local).await;
     second.home.busy.send_replace(true);
@@ -233,7 +233,7 @@ async fn edits_and_deletions_find_the_node_where_the_message_waits() {
 }
 
 #[tokio::test]
-async fn a_button_is_answered_by_whoever_asked_also_where_another_node_has_the_channel_by_now() {
+async fn a_button_is_answered_by_the_node_that_asked_even_after_the_channel_moved() {
     let local = LocalDiscord::start().await;
     let (carrier, first, second) = two(&local).await;
     let (_turn, question) = second.asked(&local, (OTHER, ANN, "go"), &permission(None)).await;
@@ -268,7 +268,7 @@ async fn with_buttons_in(local: &LocalDiscord, channel: u64) -> u64 {
 }
 
 #[test]
-fn a_receipt_comes_when_a_message_is_kept_and_not_before() {
+fn a_receipt_is_sent_when_a_message_is_saved_and_not_before() {
     Barrier::around(async |barrier| {
         let local = LocalDiscord::start().await;
         let (carrier, _first, second) = two(&local).await;
@@ -288,7 +288,7 @@ fn a_receipt_comes_when_a_message_is_kept_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_node_that_ends_leaves_what_it_does_not_take_to_its_next_life() {
+async fn a_stopping_node_leaves_unaccepted_events_to_its_next_start() {
     let local = LocalDiscord::start().await;
     let (carrier, _first, second) = two(&local).await;
     second.listening.stop_intake(false);
@@ -301,7 +301,7 @@ async fn a_node_that_ends_leaves_what_it_does_not_take_to_its_next_life() {
 }
 
 #[tokio::test]
-async fn where_the_seat_goes_the_login_goes_and_every_node_catches_up_with_its_channels() {
+async fn the_login_follows_the_leader_and_every_node_catches_up_with_its_channels() {
     let local = LocalDiscord::start().await;
     let (carrier, first, second) = two(&local).await;
     for (bot, channel) in [(&first, CHANNEL), (&second, OTHER)] {
@@ -331,7 +331,7 @@ async fn where_the_seat_goes_the_login_goes_and_every_node_catches_up_with_its_c
 }
 
 #[tokio::test]
-async fn a_node_without_the_seat_never_logs_in_and_closes_at_once() {
+async fn a_node_that_is_not_the_leader_never_logs_in_and_closes_at_once() {
     let local = LocalDiscord::start().await;
     let carrier = Carrier::new(&[]);
     let bot = carrier.node(&local, &Home::new().await).await;
@@ -341,7 +341,7 @@ async fn a_node_without_the_seat_never_logs_in_and_closes_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_noted_of_channels_moves_and_what_nobody_heard_is_caught_up_with() {
+async fn saved_positions_move_with_their_channels_and_missed_messages_are_read() {
     let local = LocalDiscord::start().await;
     let (carrier, first, second) = two(&local).await;
     for channel in [CHANNEL, CROWD] {
@@ -381,7 +381,7 @@ async fn what_is_noted_of_channels_moves_and_what_nobody_heard_is_caught_up_with
 }
 
 #[tokio::test]
-async fn a_question_that_a_dead_node_left_open_is_closed_by_the_one_that_takes_over() {
+async fn an_open_question_of_a_dead_node_is_closed_by_the_node_that_takes_over() {
     let local = LocalDiscord::start().await;
     let (_carrier, first, second) = two(&local).await;
     let (_turn, question) = first.asked(&local, (CHANNEL, ANN, "go"), &permission(None)).await;
@@ -394,7 +394,7 @@ async fn a_question_that_a_dead_node_left_open_is_closed_by_the_one_that_takes_o
 }
 
 #[tokio::test]
-async fn a_thread_tells_where_it_belongs() {
+async fn the_root_of_a_thread_is_its_parent_channel() {
     let local = LocalDiscord::start().await;
     let bot = Bot::at(&local, &Home::new().await).await;
     assert_eq!(bot.discord.root_of(THREAD).await, Ok(CHANNEL));
@@ -407,7 +407,7 @@ async fn a_thread_tells_where_it_belongs() {
 }
 
 #[tokio::test]
-async fn the_seat_takes_all_shards_along_also_while_discord_is_away() {
+async fn all_shards_follow_the_leader_also_while_discord_is_unreachable() {
     let local = LocalDiscord::start().await;
     local.faults().shards(4, 4, Duration::ZERO);
     let (carrier, first, second) = two(&local).await;

@@ -7,7 +7,7 @@ use super::bot::Bot;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
 
 #[tokio::test]
-async fn a_tool_that_runs_long_shows_since_when_and_its_last_lines_until_it_ends() {
+async fn a_long_running_tool_shows_its_start_and_its_last_lines_until_it_ends() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "build it");
@@ -36,7 +36,7 @@ async fn a_tool_that_runs_long_shows_since_when_and_its_last_lines_until_it_ends
 }
 
 #[tokio::test]
-async fn a_question_says_once_what_would_run() {
+async fn a_question_shows_its_command_once() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let mut question = permission(Some("make"));

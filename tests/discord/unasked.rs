@@ -22,7 +22,7 @@ async fn drafts_are_due(local: &LocalDiscord, bot: &Bot) {
 }
 
 #[tokio::test]
-async fn a_heartbeat_that_has_nothing_to_say_leaves_no_trace() {
+async fn a_heartbeat_without_news_posts_nothing() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     for nothing in ["HEARTBEAT_OK", ""] {
@@ -46,7 +46,7 @@ async fn a_heartbeat_that_has_nothing_to_say_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn what_a_heartbeat_finds_is_posted_once_and_whole() {
+async fn the_answer_of_a_heartbeat_is_posted_once_and_completely() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let mut turn = Turn::of(&bot, &heartbeat());
@@ -59,7 +59,7 @@ async fn what_a_heartbeat_finds_is_posted_once_and_whole() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_that_fails_says_so() {
+async fn a_failed_heartbeat_is_reported() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     let failed = Answer {

@@ -12,7 +12,7 @@ use super::bot::Bot;
 use crate::support::discord::{LIMIT, LocalDiscord};
 
 #[test]
-fn a_panic_in_reception_is_missed_by_name() {
+fn a_panic_in_reception_is_noticed_with_the_tasks_name() {
     let child = "discord::watched::a_bot_whose_reception_panics";
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", child, "--nocapture"])
@@ -22,7 +22,7 @@ fn a_panic_in_reception_is_missed_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a process of its own; run by a_panic_in_reception_is_missed_by_name"]
+#[ignore = "needs a process of its own; run by a_panic_in_reception_is_noticed_with_the_tasks_name"]
 async fn a_bot_whose_reception_panics() {
     let _watch = vigil::keep();
     let local = LocalDiscord::start().await;

@@ -226,7 +226,7 @@ async fn sees_to_it(node: &Node, start: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dead_node_left_becomes_what_a_restart_makes_of_it() {
+async fn imported_events_are_treated_as_after_a_restart() {
     let text = left_behind(5).await;
     // The dead node itself, without its hook's event, and a node that knows nothing about these
     // events.
@@ -250,7 +250,7 @@ async fn what_a_dead_node_left_becomes_what_a_restart_makes_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn absorbed_twice_it_is_done_once_whatever_dies_in_between() {
+async fn events_imported_twice_run_once_whatever_dies_in_between() {
     let text = left_behind(5).await;
     let node = Node::begin(2, "", quick()).await;
     // The node dies before anything begins.
@@ -266,7 +266,7 @@ async fn absorbed_twice_it_is_done_once_whatever_dies_in_between() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_taken_here_already_under_another_number_is_not_done_again() {
+async fn events_accepted_here_under_another_number_do_not_run_again() {
     let text = left_behind(5).await;
     let node = Node::begin(2, "", quick()).await;
     node.ask(11, "ran").await;
@@ -277,7 +277,7 @@ async fn what_was_taken_here_already_under_another_number_is_not_done_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_events_come_behind_those_that_another_node_left() {
+async fn new_events_wait_behind_imported_ones() {
     let (gate, launcher) = behind_a_gate(false);
     let node = Node::begin(2, "", launcher).await;
     let first = node.ask(20, "mine").await;
@@ -296,7 +296,7 @@ async fn new_events_come_behind_those_that_another_node_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_written_is_not_taken_over() {
+async fn events_that_cannot_be_written_are_not_imported() {
     let text = left_behind(5).await;
     let node = Node::begin(2, "", quick()).await;
     node.lines.full.store(true, Ordering::SeqCst);
@@ -309,7 +309,7 @@ async fn what_cannot_be_written_is_not_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lane_is_idle_once_nothing_of_it_is_in_hand() {
+async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     let (gate, launcher) = behind_a_gate(false);
     let node = Node::begin(2, "", launcher).await;
     let seven = |lane: &Lane| *lane == Lane::Channel(7);
@@ -338,7 +338,7 @@ async fn a_lane_is_idle_once_nothing_of_it_is_in_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lane_that_moves_takes_its_offers_along_and_comes_back_with_them() {
+async fn a_lane_keeps_its_offers_when_it_moves_and_returns() {
     let (one, two) = (Node::begin(2, "", quick()).await, Node::begin(3, "", quick()).await);
     one.absorb(&left_behind(1).await, 0).await;
     one.collected.notices(1).await;
@@ -360,7 +360,7 @@ async fn a_lane_that_moves_takes_its_offers_along_and_comes_back_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_served_alone_gets_numbers_of_its_own_block() {
+async fn a_machine_that_served_alone_gets_its_own_block_of_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let alone = old_journal(folder.path()).await;
     let node = Node::begin(4, &alone, quick()).await;
@@ -414,7 +414,7 @@ async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_dead_nodes_journal_nothing_is_taken_over_that_another_node_has() {
+async fn events_that_another_node_has_are_not_imported() {
     let text = left_behind(5).await;
     let node = Node::begin_shared(6, "", quick()).await;
     let lanes = node.dispatcher.lanes_of(&text);
@@ -428,7 +428,7 @@ async fn of_a_dead_nodes_journal_nothing_is_taken_over_that_another_node_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_begins_no_turn_before_others_can_know_of_it() {
+async fn a_turn_begins_only_after_other_nodes_can_know_of_it() {
     let launcher = quick();
     let node = Node::begin_shared(6, "", launcher.clone()).await;
     " started".clone_into(&mut node.lines.refused.lock().unwrap());

@@ -203,7 +203,7 @@ async fn every_decision_reaches_the_agent_and_is_shown_with_who_made_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agents_own_answers_are_offered_with_how_long_they_hold_and_reach_it_by_their_id() {
+async fn the_agents_own_options_are_shown_with_their_duration_and_sent_by_id() {
     let (desk, question) = asked("options").await;
     let words: Vec<_> =
         question.choices().into_iter().map(|(word, label, _)| (word, label)).collect();
@@ -227,7 +227,7 @@ async fn the_agents_own_answers_are_offered_with_how_long_they_hold_and_reach_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_input_is_taken_only_where_it_can_be_and_only_as_an_object() {
+async fn a_changed_input_is_accepted_only_if_allowed_and_only_as_an_object() {
     let (desk, question) = asked("change").await;
     let change = |input: &str| {
         desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowChanged(input.to_owned()))
@@ -245,7 +245,7 @@ async fn another_input_is_taken_only_where_it_can_be_and_only_as_an_object() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_of_the_kind_a_question_wants_and_secret_ones_are_shown_and_recorded_nowhere() {
+async fn answers_match_the_kind_of_question_and_secret_ones_are_neither_shown_nor_recorded() {
     let (desk, question) = asked("typed").await;
     let Subject::Questions(shown) = &question.subject else { panic!("{question:?}") };
     assert_eq!(
@@ -283,7 +283,7 @@ async fn answers_are_of_the_kind_a_question_wants_and_secret_ones_are_shown_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn to_decline_is_another_answer_than_to_say_nothing() {
+async fn declining_differs_from_an_empty_answer() {
     let (desk, question) = asked("questions").await;
     desk.dispatcher.answer(&question.id, &user(ANN), Decision::Declined).unwrap();
     assert_eq!(desk.collected.answers(1).await[0].1.notices[0], r#""declined""#);
@@ -293,7 +293,7 @@ async fn to_decline_is_another_answer_than_to_say_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_word_decides_the_latest_question_of_its_lane() {
+async fn a_typed_word_answers_the_latest_question_of_its_lane() {
     let (desk, question) = asked("ls").await;
     let said = |lane: u64, words: &str, person| {
         desk.dispatcher.answer_in_words(&Lane::Channel(lane), &person, words)
@@ -338,7 +338,7 @@ async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_asked_for_is_for_the_owner_and_approvers_and_the_terminal_has_its_own() {
+async fn questions_without_an_asker_are_for_owners_and_the_terminal_answers_its_own() {
     let desk = Desk::new(obedient(), wishes()).await;
     let submit = |lane, prompt: &str| {
         desk.dispatcher
@@ -366,7 +366,7 @@ async fn what_nobody_asked_for_is_for_the_owner_and_approvers_and_the_terminal_h
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_decisions_at_once_exactly_one_wins() {
+async fn exactly_one_of_many_simultaneous_decisions_wins() {
     let (desk, question) = asked("ls").await;
     let tries: Vec<_> = (0..16)
         .map(|number| {
@@ -394,7 +394,7 @@ async fn of_many_decisions_at_once_exactly_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_that_does_not_fit_leaves_the_question_open() {
+async fn an_invalid_decision_leaves_the_question_open() {
     let answers = |values: &[(&str, &[&str])]| {
         let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
         Decision::Answers(
@@ -430,7 +430,7 @@ async fn a_decision_that_does_not_fit_leaves_the_question_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stop_ends_a_turn_that_waits_and_its_question_with_it() {
+async fn stop_ends_a_waiting_turn_and_its_question() {
     let (desk, question) = asked("ls").await;
     assert!(desk.dispatcher.stop(&Lane::Channel(7)));
     let answer = desk.collected.answers(1).await.remove(0).1;
@@ -482,7 +482,7 @@ async fn a_question_that_nobody_can_see_is_dismissed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_is_shown_after_what_was_said_and_without_secrets() {
+async fn a_question_is_shown_after_the_text_before_it_and_without_secrets() {
     let (desk, question) = asked("curl -H sk-canary-1").await;
     let Subject::Permission { about: Some(about), .. } = &question.subject else {
         panic!("{question:?}")
@@ -499,7 +499,7 @@ async fn what_is_asked_is_shown_after_what_was_said_and_without_secrets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_the_operator_did_not_list_is_refused_and_nobody_is_asked() {
+async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
     let only =
         |names: &[&str]| AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect());
     let desk =
@@ -520,7 +520,7 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_and_nobody_is_asked() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_no_tool_is_allowed_an_agent_that_cannot_be_kept_from_its_own_is_not_started() {
+async fn without_allowed_tools_an_agent_that_cannot_be_limited_is_not_started() {
     let launcher = obedient();
     let desk = Desk::new(
         launcher.clone(),
@@ -538,7 +538,7 @@ async fn where_no_tool_is_allowed_an_agent_that_cannot_be_kept_from_its_own_is_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_an_agent_says_moves_a_cursor_hides_or_reorders_what_people_read() {
+async fn output_of_an_agent_cannot_move_the_cursor_or_hide_or_reorder_text() {
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
         agent.say(&["text a\u{1b}]52;c;Y29weQ==\u{7}b\u{1b}[2Jc\u{202e}d\u{0}e", "done"]).await;
         agent.exit(Exit::Code(0), "").await;

@@ -84,7 +84,7 @@ fn with(prompt: &str, attached: Vec<Attached>) -> NewEvent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_reaches_an_agent_that_takes_images_in_bytes_and_no_recording() {
+async fn an_image_reaches_an_agent_that_accepts_images_and_no_recording() {
     let (desk, found) = desk(Some("images"), &[("a", PNG), ("b", b"not an image")]).await;
     desk.dispatcher
         .submit(with("look", vec![file("../../evil\n--name.exe", "a"), file("claims.png", "b")]))
@@ -122,7 +122,7 @@ async fn an_image_reaches_an_agent_that_takes_images_in_bytes_and_no_recording()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_takes_files_gets_them_as_such_and_another_one_is_told_where_they_are() {
+async fn an_agent_that_accepts_files_gets_them_and_another_one_gets_their_paths() {
     let big = vec![b'x'; 70 << 10];
     let files: &[(&str, &[u8])] =
         &[("pdf", b"%PDF-1.7\0"), ("big", &big), ("png", PNG), ("text", b"@/etc/passwd")];
@@ -181,7 +181,7 @@ async fn too_many_and_too_large_files_are_refused_before_anything_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_fetched_or_lied_about_its_size_is_named_and_the_rest_goes_on() {
+async fn files_that_fail_or_have_a_wrong_size_are_named_and_the_turn_continues() {
     let lie = vec![0; (10 << 20) + 1];
     let (desk, found) = desk(None, &[("lie", &lie), ("good", b"good words")]).await;
     desk.dispatcher

@@ -82,7 +82,7 @@ async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (Answer, u
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_never_draws_breath_is_held_to_the_turns_time() {
+async fn an_agent_that_prints_without_a_pause_is_stopped_at_the_time_limit() {
     // If the clock were not checked while lines arrive, another limit would end the turn, or none.
     let (answer, _) = ask(|_| "tool the same".to_owned(), Duration::from_millis(500)).await;
     assert!(
@@ -94,7 +94,7 @@ async fn an_agent_that_never_draws_breath_is_held_to_the_turns_time() {
 /// Runs on one thread, so that nothing happens in parallel and the count does not depend on the
 /// speed of the machine.
 #[tokio::test]
-async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
+async fn a_turn_processes_a_limited_number_of_lines_between_clock_checks() {
     const LIMIT: Duration = Duration::from_millis(300);
     let late = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&late);
@@ -126,7 +126,7 @@ async fn between_two_looks_at_the_clock_a_turn_hears_so_much_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_with_too_many_tools_is_stopped_and_says_so() {
+async fn a_turn_with_too_many_tools_is_stopped_with_a_reason() {
     let (answer, shown) = ask(|number| format!("tool {number}"), Duration::from_secs(3600)).await;
     assert!(
         answer
@@ -180,7 +180,7 @@ async fn four_tools_of(feature: Option<&'static str>) -> (Answer, usize, Option<
 }
 
 #[tokio::test]
-async fn an_agent_without_a_limit_of_rounds_is_stopped_at_the_operators() {
+async fn an_agent_without_a_round_limit_is_stopped_at_the_operators_limit() {
     let (answer, shown, given) = four_tools_of(None).await;
     assert!(
         answer.failure.as_deref().is_some_and(|failure| failure.contains("more than 3 tool uses")),
@@ -190,7 +190,7 @@ async fn an_agent_without_a_limit_of_rounds_is_stopped_at_the_operators() {
 }
 
 #[tokio::test]
-async fn an_agent_with_a_limit_of_rounds_gets_the_operators_and_is_left_to_keep_it() {
+async fn an_agent_with_a_round_limit_gets_the_operators_limit_and_enforces_it() {
     let (answer, shown, given) = four_tools_of(Some("max-turns")).await;
     assert_eq!(answer.failure, None, "{answer:?}");
     assert_eq!((shown, given), (4, Some(ROUNDS)));

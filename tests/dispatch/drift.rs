@@ -144,7 +144,7 @@ fn narrow(number: u32, digest: &str) -> Arc<ScriptedBackend> {
 }
 
 #[tokio::test]
-async fn something_unknown_is_told_while_the_turn_runs_and_once_also_after_a_restart() {
+async fn unknown_output_is_reported_once_during_the_turn_and_not_again_after_a_restart() {
     let folder = TempDir::new().unwrap();
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.ask("huh event foo;huh event foo;huh item `bar`;wait;text Hello;done");
@@ -192,7 +192,7 @@ async fn something_unknown_is_told_while_the_turn_runs_and_once_also_after_a_res
 }
 
 #[tokio::test]
-async fn another_version_of_the_agent_is_told_of_again() {
+async fn unknown_output_is_reported_again_for_another_version_of_the_agent() {
     let folder = TempDir::new().unwrap();
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.answer("huh event foo;text Hello;done").await;
@@ -205,7 +205,7 @@ async fn another_version_of_the_agent_is_told_of_again() {
 }
 
 #[tokio::test]
-async fn output_without_anything_readable_is_a_failure_of_its_own_and_stands_in_the_recording() {
+async fn unreadable_output_is_a_failure_of_its_own_kind_and_is_recorded() {
     let folder = TempDir::new().unwrap();
     let mut scene = Scene::new(folder.path(), one(narrow(1, "a")), true).await;
     let (text, failure) = scene.answer("text Hello;done").await;
@@ -246,7 +246,7 @@ async fn output_without_anything_readable_is_a_failure_of_its_own_and_stands_in_
 }
 
 #[tokio::test]
-async fn a_generation_that_reads_worse_is_taken_back_once_and_the_operator_is_told() {
+async fn a_generation_that_reads_worse_is_rolled_back_once_and_the_operator_is_notified() {
     let folder = TempDir::new().unwrap();
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     for _ in 0..3 {
@@ -281,7 +281,7 @@ async fn a_generation_that_reads_worse_is_taken_back_once_and_the_operator_is_to
 }
 
 #[tokio::test]
-async fn a_new_version_of_the_agent_is_no_reason_to_take_a_backend_back() {
+async fn a_new_version_of_the_agent_does_not_cause_a_rollback() {
     let folder = TempDir::new().unwrap();
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     for _ in 0..5 {
@@ -300,7 +300,7 @@ async fn a_new_version_of_the_agent_is_no_reason_to_take_a_backend_back() {
 }
 
 #[tokio::test]
-async fn where_nothing_is_taken_back_the_operator_learns_why_and_what_to_do() {
+async fn without_a_rollback_the_operator_learns_why_and_what_to_do() {
     for (rollback, refusal, expected) in [
         (
             true,
@@ -333,7 +333,7 @@ async fn where_nothing_is_taken_back_the_operator_learns_why_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn owners_see_in_the_status_what_the_backend_does_not_know() {
+async fn the_status_shows_unknown_output_to_owners() {
     let folder = TempDir::new().unwrap();
     let mut scene = Scene::new(folder.path(), one(wide()), true).await;
     scene.answer("huh event foo;huh event foo;text Hello;done").await;

@@ -40,7 +40,7 @@ async fn dispatcher(sharing: &str, folder: &std::path::Path) -> Dispatcher {
 }
 
 #[tokio::test]
-async fn a_live_backend_is_asked_itself_and_a_one_shot_one_is_looked_at() {
+async fn a_live_backend_reports_its_own_health_and_a_one_shot_one_is_checked() {
     let folder = tempfile::tempdir().unwrap();
     let live = dispatcher("link", folder.path()).await;
     assert_eq!(live.ping("lasting").await, Ok("lasting is ready: it does not run yet".to_owned()));
@@ -56,7 +56,7 @@ async fn a_live_backend_is_asked_itself_and_a_one_shot_one_is_looked_at() {
 }
 
 #[tokio::test]
-async fn a_backend_that_cannot_work_is_neither_well_nor_chosen() {
+async fn an_unavailable_backend_is_neither_healthy_nor_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let dispatcher = dispatcher("link", folder.path()).await;
     let why = Err("locked cannot be used here: it is not signed in.".to_owned());

@@ -37,7 +37,7 @@ fn steerable() -> Understanding {
 }
 
 #[test]
-fn a_message_that_a_running_turn_took_in_is_over_with_that_turn_and_not_before() {
+fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     let folder = tempfile::tempdir().unwrap();
     let note = |text: &str| NewEvent { key: Some(format!("test:{text}")), ..message(7, text) };
     let (go, _) = watch::channel(false);
@@ -69,7 +69,7 @@ fn a_message_that_a_running_turn_took_in_is_over_with_that_turn_and_not_before()
 }
 
 #[test]
-fn a_message_that_a_turn_took_in_is_told_of_and_runs_not_where_that_turn_is_not_simply_repeated() {
+fn a_steered_message_is_named_in_the_offer_to_repeat_its_turn_and_does_not_run_alone() {
     let folder = tempfile::tempdir().unwrap();
     let note = |text: &str| NewEvent { key: Some(format!("test:{text}")), ..message(7, text) };
     let (steers, tools) = (steerable(), with_tools());

@@ -56,7 +56,7 @@ async fn obliging(agent: Agent) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_run_before_and_after_every_turn_in_its_lane_and_begin_afresh() {
+async fn hooks_run_before_and_after_every_turn_in_its_lane_with_new_sessions() {
     let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "ignore the rules");
@@ -85,7 +85,7 @@ async fn hooks_run_before_and_after_every_turn_in_its_lane_and_begin_afresh() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_the_hook_after_the_turn_but_the_lane_does() {
+async fn the_hook_after_a_turn_delays_its_lane_but_not_the_answer() {
     let (release, gate) = watch::channel(false);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
         let mut gate = gate.clone();
@@ -135,7 +135,7 @@ async fn hooks_of_several_lanes_run_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_that_fails_or_takes_too_long_costs_no_answer() {
+async fn a_hook_that_fails_or_takes_too_long_does_not_prevent_the_answer() {
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         match what(&agent.prompt) {
             "begin" => agent.exit(Exit::Code(1), "no such thing").await,
@@ -167,7 +167,7 @@ async fn a_hook_that_fails_or_takes_too_long_costs_no_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_turn_of_a_hook_fires_no_hooks_and_the_file_counts_as_it_is_then() {
+async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
     let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     let startup = NewEvent::new(
@@ -199,7 +199,7 @@ async fn the_turn_of_a_hook_fires_no_hooks_and_the_file_counts_as_it_is_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_hook_says_goes_to_its_channel_and_its_memory_to_the_file() {
+async fn the_answer_of_a_hook_goes_to_its_channel_and_its_memory_to_the_file() {
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
         match what(&agent.prompt) {
             "begin" => {
@@ -237,7 +237,7 @@ async fn what_a_hook_says_goes_to_its_channel_and_its_memory_to_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_ends_the_hook_that_runs_and_a_prompt_stopped_before_it_began_is_not_asked() {
+async fn a_stop_ends_a_running_hook_and_a_prompt_stopped_before_it_began_does_not_run() {
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         if matches!(what(&agent.prompt), "begin" | "stop") {
             // The agent works until it is stopped.
@@ -262,7 +262,7 @@ async fn a_stop_ends_the_hook_that_runs_and_a_prompt_stopped_before_it_began_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shutdown_stops_the_hook_that_runs_and_fires_none_after_it() {
+async fn a_shutdown_stops_a_running_hook_and_starts_no_other() {
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.commands.recv().await;
         agent.exit(Exit::Signal(15), "").await;
@@ -278,7 +278,7 @@ async fn a_shutdown_stops_the_hook_that_runs_and_fires_none_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_agent_of_a_hook_is_kept_and_its_questions_are_dismissed() {
+async fn the_agent_of_a_hook_is_not_kept_and_its_questions_are_dismissed() {
     for sharing in ["session", "link"] {
         let folder = tempfile::tempdir().unwrap();
         let (tell, mut told) = mpsc::unbounded_channel();

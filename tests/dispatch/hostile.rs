@@ -54,7 +54,7 @@ async fn endless_output_is_stopped_at_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_beyond_the_limit_and_bytes_that_are_no_text_do_no_harm() {
+async fn an_overlong_line_and_invalid_utf_8_do_no_harm() {
     let script =
         "head -c 4000000 /dev/zero | tr '\\0' x; echo; printf 'text caf\\351 \\377\\n'; echo done";
     let (answer, _) = ask(script, LONG).await;
@@ -80,7 +80,7 @@ async fn a_silent_agent_is_timed_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grandchild_that_holds_the_pipe_delays_the_answer_hardly() {
+async fn a_grandchild_that_holds_the_pipe_hardly_delays_the_answer() {
     let (answer, took) =
         ask("echo 'text quick'; setsid sh -c 'trap \"\" TERM; sleep 1000' & echo done", LONG).await;
     assert_eq!((answer.text.as_str(), answer.failure), ("quick", None));

@@ -179,7 +179,7 @@ fn person(id: u64) -> Person {
 }
 
 #[test]
-fn what_waited_runs_after_a_restart_in_its_order_and_before_anything_new() {
+fn waiting_prompts_run_after_a_restart_in_order_and_before_new_ones() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
     assert_eq!(["one", "two", "three"].map(|prompt| first.ask(prompt)), [1, 2, 3]);
@@ -200,7 +200,7 @@ fn what_waited_runs_after_a_restart_in_its_order_and_before_anything_new() {
 }
 
 #[test]
-fn what_ran_without_a_tool_runs_again_and_finds_its_messages() {
+fn a_turn_without_tools_runs_again_and_finds_its_messages() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), stuck(&["text half"]), 1);
     first.ask("one");
@@ -224,7 +224,7 @@ fn what_ran_without_a_tool_runs_again_and_finds_its_messages() {
 }
 
 #[test]
-fn what_had_used_a_tool_is_offered_and_done_again_once() {
+fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &with_tools(), stuck(&["tool"]), 1);
     first.ask("one");
@@ -259,7 +259,7 @@ fn what_had_used_a_tool_is_offered_and_done_again_once() {
 }
 
 #[test]
-fn what_was_answered_and_perhaps_not_delivered_is_delivered_and_not_asked_again() {
+fn a_perhaps_undelivered_answer_is_delivered_without_another_turn() {
     let folder = tempfile::tempdir().unwrap();
     // The first process dies when its answer is in the journal, before the delivery.
     let first = Life::begin(folder.path(), &plain(), quick(), 1);
@@ -279,7 +279,7 @@ fn what_was_answered_and_perhaps_not_delivered_is_delivered_and_not_asked_again(
 }
 
 #[test]
-fn what_ran_at_three_deaths_is_set_aside_and_reported() {
+fn a_prompt_that_ran_at_three_crashes_is_set_aside_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     for life in 1..=3 {
         let life_of = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
@@ -310,7 +310,7 @@ fn what_ran_at_three_deaths_is_set_aside_and_reported() {
 }
 
 #[test]
-fn a_shutdown_keeps_what_was_not_visibly_refused() {
+fn a_shutdown_keeps_prompts_that_were_not_visibly_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (told, stopped) = watch::channel(0);
     let told = Mutex::new(told);
@@ -338,7 +338,7 @@ fn a_shutdown_keeps_what_was_not_visibly_refused() {
 }
 
 #[test]
-fn of_the_gateways_own_life_only_what_has_a_key_is_promised_and_taken_up_again() {
+fn a_stopped_hook_runs_again_after_a_restart_only_if_it_has_a_key() {
     for (key, prompts) in [(None, vec![]), (Some("boot:1".to_owned()), vec!["hello".to_owned()])] {
         let folder = tempfile::tempdir().unwrap();
         let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
@@ -366,7 +366,7 @@ fn of_the_gateways_own_life_only_what_has_a_key_is_promised_and_taken_up_again()
 }
 
 #[test]
-fn what_somebody_stopped_does_not_come_back() {
+fn a_stopped_prompt_does_not_return() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
     first.ask("running");
@@ -384,7 +384,7 @@ fn what_somebody_stopped_does_not_come_back() {
 }
 
 #[test]
-fn what_was_changed_or_taken_back_while_it_waited_stays_so_over_the_death_of_the_program() {
+fn edits_and_withdrawals_of_waiting_prompts_survive_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
     for prompt in ["one", "tpyo", "never mind"] {
@@ -409,8 +409,7 @@ fn shut_down(life: &Life) {
 }
 
 #[test]
-fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash_and_goes_on_in_its_messages()
- {
+fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["text half", "tool"]).await;
@@ -450,7 +449,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash_and_g
 }
 
 #[test]
-fn a_refusal_is_told_once_and_never_carried_out_whatever_dies_when() {
+fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), quick(), 1);
     let refused =
@@ -491,7 +490,7 @@ fn a_refusal_is_told_once_and_never_carried_out_whatever_dies_when() {
 }
 
 #[test]
-fn what_was_stopped_for_good_does_not_come_back_although_the_gateway_dies_before_its_turn_ends() {
+fn a_stopped_turn_does_not_return_if_the_gateway_dies_before_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
     first.ask("running");
@@ -512,7 +511,7 @@ fn what_was_stopped_for_good_does_not_come_back_although_the_gateway_dies_before
 }
 
 #[test]
-fn a_turn_that_panics_asks_its_people_at_once_and_frees_its_lane() {
+fn a_turn_that_panics_is_offered_at_once_and_frees_its_lane() {
     let folder = tempfile::tempdir().unwrap();
     let life = Life::begin(folder.path(), &plain(), quick(), 1);
     life.ask("panic");
@@ -530,7 +529,7 @@ fn a_turn_that_panics_asks_its_people_at_once_and_frees_its_lane() {
 }
 
 #[test]
-fn nobody_sees_a_tool_before_it_is_on_disk_that_there_was_one() {
+fn a_tool_is_shown_only_after_its_use_is_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["tool"]).await;
@@ -568,7 +567,7 @@ fn nobody_sees_a_tool_before_it_is_on_disk_that_there_was_one() {
 }
 
 #[test]
-fn a_thread_is_opened_once_and_its_prompt_runs_once_whatever_dies_when() {
+fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() {
     let folder = tempfile::tempdir().unwrap();
     let first = Life::begin(folder.path(), &plain(), quick(), 1);
     let origin = Origin::Interaction { channel: 7, interaction: 50, pass: None };
@@ -617,7 +616,7 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whatever_dies_when() {
 }
 
 #[test]
-fn a_thread_that_cannot_be_opened_is_told_and_over() {
+fn a_thread_that_cannot_be_opened_is_reported_and_ends_the_event() {
     let folder = tempfile::tempdir().unwrap();
     let life =
         Life::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here.".to_owned())));

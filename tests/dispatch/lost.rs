@@ -216,7 +216,7 @@ fn one_lost(folder: &Path) -> (Life, LostTurn) {
 }
 
 #[test]
-fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
+fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
     // If a part of the answer was shown, the reply is not lost.
     let protocol = || {
         Ok(vec![event(text_event("half")), done(Outcome::Failed(failure(FailureKind::Protocol)))])
@@ -298,7 +298,7 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_another_try() {
 }
 
 #[test]
-fn what_was_never_said_or_failed_for_another_reason_is_not_lost() {
+fn missing_answers_and_other_failures_do_not_count_as_lost_replies() {
     let plain_words = plain();
     let at_once: Understanding = Arc::new(|_, _| Err(GuestFailure::Trapped("at once".to_owned())));
     let signed_out: Understanding = Arc::new(move |state, input| match input {
@@ -323,7 +323,7 @@ fn what_was_never_said_or_failed_for_another_reason_is_not_lost() {
 }
 
 #[test]
-fn an_agent_whose_guest_failed_is_heard_to_its_end() {
+fn the_output_of_an_agent_whose_guest_failed_is_read_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["riddle one "]).await;
@@ -350,7 +350,7 @@ fn an_agent_whose_guest_failed_is_heard_to_its_end() {
 }
 
 #[test]
-fn an_agent_whose_guest_failed_is_held_to_the_turns_clock_and_to_peoples_wish() {
+fn an_agent_whose_guest_failed_obeys_the_time_limit_and_a_stop() {
     for (timeout, kind) in
         [(Duration::from_millis(300), "(backend crashed, "), (Duration::from_secs(60), "Stopped.")]
     {
@@ -389,7 +389,7 @@ fn an_agent_whose_guest_failed_is_held_to_the_turns_clock_and_to_peoples_wish() 
 }
 
 #[test]
-fn a_newer_generation_is_told_of_once_and_delivers_all_for_an_operator() {
+fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
     let folder = tempfile::tempdir().unwrap();
     let (life, _) = one_lost(folder.path());
     life.ask("three");
@@ -433,7 +433,7 @@ fn a_newer_generation_is_told_of_once_and_delivers_all_for_an_operator() {
 }
 
 #[test]
-fn a_reply_waits_for_the_turn_of_its_lane_and_no_stop_takes_it_away() {
+fn a_recovered_reply_waits_for_its_lanes_turn_and_survives_a_stop() {
     let folder = tempfile::tempdir().unwrap();
     let (first, lost) = one_lost(folder.path());
     first.die();
@@ -465,7 +465,7 @@ fn a_reply_waits_for_the_turn_of_its_lane_and_no_stop_takes_it_away() {
 }
 
 #[test]
-fn of_a_recording_that_was_cut_at_its_budget_no_end_is_made_up() {
+fn a_recording_truncated_at_its_size_limit_gets_no_invented_end() {
     let folder = tempfile::tempdir().unwrap();
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
         agent.say(&["session s-1", "riddle the beginning"]).await;
@@ -528,7 +528,7 @@ fn button_and_command_together_deliver_once() {
 
 /// All states that the files can have when the gateway dies: the reply is delivered exactly once.
 #[test]
-fn a_reply_is_delivered_once_whatever_dies_when() {
+fn a_reply_is_delivered_once_whenever_the_gateway_dies() {
     let folder = tempfile::tempdir().unwrap();
     let (life, lost) = one_lost(folder.path());
     let state = folder.path().join("config/state");
@@ -614,7 +614,7 @@ fn a_reply_is_delivered_once_whatever_dies_when() {
 }
 
 #[test]
-fn the_conversation_goes_on_where_the_recovered_turn_left_it_unless_it_went_elsewhere() {
+fn a_recovered_turn_sets_the_session_unless_another_turn_has_set_one() {
     let s = |id: &str| Some(SessionId::new(id).unwrap());
     // The session before the reply is recovered, and afterwards.
     for (now, then) in [(None, s("s-9")), (s("s-5"), s("s-5"))] {
@@ -640,7 +640,7 @@ fn the_conversation_goes_on_where_the_recovered_turn_left_it_unless_it_went_else
 }
 
 #[test]
-fn an_event_that_runs_again_outdoes_what_its_earlier_attempt_lost() {
+fn an_event_that_runs_again_supersedes_its_lost_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let (life, lost) = one_lost(folder.path());
     life.die();
@@ -662,7 +662,7 @@ fn an_event_that_runs_again_outdoes_what_its_earlier_attempt_lost() {
 }
 
 #[test]
-fn the_terminal_recovers_what_was_asked_there_and_a_gateway_leaves_it_alone() {
+fn the_terminal_recovers_its_own_lost_turns_and_a_gateway_ignores_them() {
     let folder = tempfile::tempdir().unwrap();
     let old = Arc::new(ScriptedBackend::new(trapping()));
     let life = Life::with(

@@ -47,7 +47,7 @@ fn of(channel: u64, id: u64, name: &str, words: &str) -> NewEvent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_member_has_remembered_reaches_no_other_channel_no_webhook_and_no_operator() {
+async fn a_members_memory_reaches_no_other_channel_no_webhook_and_no_operator() {
     let (desk, prompts) = remembering().await;
     std::fs::write(desk.folder.path().join("config/memory.md"), "# Memory\n\n- kept for all\n")
         .unwrap();
@@ -95,7 +95,7 @@ async fn what_a_member_has_remembered_reaches_no_other_channel_no_webhook_and_no
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn channels_of_a_project_share_a_memory_and_the_operator_says_otherwise() {
+async fn channels_of_a_project_share_a_memory_unless_the_operator_separates_them() {
     let (desk, prompts) = remembering().await;
     let channels = "## project site\n- mode: build\n\n## channel 1\n- project: site\n\n## channel 2\n- project: site\n\n\
         ## channel 3\n- project: site\n- memory: own\n\n## channel 4\n- memory: shared\n\n## channel 5\n- memory: none\n";

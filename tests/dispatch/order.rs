@@ -87,7 +87,7 @@ async fn lanes_keep_their_order_and_never_run_two_turns_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_channel_is_told_that_all_is_busy_while_a_busy_one_may_wait() {
+async fn a_new_channel_is_refused_while_all_slots_are_taken_but_a_busy_one_may_wait() {
     let (release, launcher) = gated();
     let desk = Desk::new(launcher, Wishes { slots: 2, depth: 3, ..Wishes::default() }).await;
     desk.ask(1, "a");
@@ -110,7 +110,7 @@ async fn a_new_channel_is_told_that_all_is_busy_while_a_busy_one_may_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shutdown_waits_for_what_was_accepted() {
+async fn shutdown_waits_for_accepted_events() {
     let (release, launcher) = gated();
     let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
     desk.ask(1, "running");
@@ -129,7 +129,7 @@ async fn shutdown_waits_for_what_was_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shutdown_stops_what_outlasts_its_grace_and_says_so() {
+async fn shutdown_stops_turns_after_its_grace_period_with_a_reason() {
     let (_closed_gate, launcher) = gated();
     let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
     desk.ask(1, "running");
@@ -144,7 +144,7 @@ async fn shutdown_stops_what_outlasts_its_grace_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn even_a_panic_of_ours_frees_lane_and_slot() {
+async fn a_panic_of_the_host_frees_lane_and_slot() {
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
         let line = format!("text {}", agent.prompt);
         agent.say(&[&line, "done"]).await;
@@ -168,7 +168,7 @@ async fn even_a_panic_of_ours_frees_lane_and_slot() {
 }
 
 #[test]
-fn a_runtime_that_goes_away_with_much_waiting_ends_quietly() {
+fn a_runtime_with_many_waiting_events_is_dropped_without_a_stack_overflow() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (_release, launcher) = gated();

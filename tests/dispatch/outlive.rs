@@ -146,7 +146,7 @@ fn recording(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_turn_goes_on_where_the_gateway_died_and_its_agent_is_asked_once() {
+fn a_turn_continues_where_the_gateway_died_and_its_agent_is_asked_once() {
     let (folder, shelf, agents) = dead_halfway();
     let second = Life::begin(folder.path(), &shelf, Wish::of(plain()));
     assert_eq!(second.answer(), ("one, two".to_owned(), None));
@@ -184,7 +184,7 @@ fn the_duration_of_a_turn_includes_the_absence_of_the_gateway() {
 }
 
 #[test]
-fn a_turn_that_dies_many_times_is_answered_once() {
+fn a_turn_interrupted_by_many_crashes_is_answered_once() {
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents.clone());
     let mut life = Life::begin(folder.path(), &shelf, Wish::of(plain()));
@@ -200,7 +200,7 @@ fn a_turn_that_dies_many_times_is_answered_once() {
 }
 
 #[test]
-fn a_recording_cut_anywhere_brings_the_whole_answer_and_nothing_twice() {
+fn a_recording_truncated_anywhere_leads_to_the_complete_answer_once() {
     let (folder, shelf, agents) = dead_halfway();
     shelf.wait_for_exits();
     let (path, queue) = (recording(folder.path()), folder.path().join("config/state/queue.md"));
@@ -327,7 +327,7 @@ fn a_question_stays_open_however_often_the_gateway_dies() {
 }
 
 #[test]
-fn what_was_answered_before_a_death_is_not_asked_again_and_not_told_twice() {
+fn a_question_answered_before_a_crash_is_neither_asked_nor_answered_again() {
     let (folder, (mut told, leave, agents)) = (folder(), curious());
     let shelf = Shelf::new(agents.clone());
     let first = Life::begin(folder.path(), &shelf, Wish::of(asking()));
@@ -345,7 +345,7 @@ fn what_was_answered_before_a_death_is_not_asked_again_and_not_told_twice() {
 }
 
 #[test]
-fn a_turn_does_not_keep_a_level_of_safety_that_was_taken_back() {
+fn a_continued_turn_does_not_keep_a_revoked_safety_level() {
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents.clone());
     let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
@@ -383,7 +383,7 @@ fn other(capitals: bool) -> Understanding {
 }
 
 #[test]
-fn a_running_turn_moves_to_a_generation_that_agrees_and_to_no_other() {
+fn a_running_turn_moves_only_to_a_generation_whose_replay_agrees() {
     for agrees in [true, false] {
         let (folder, (leave, agents)) = (folder(), in_two_halves());
         let shelf = Shelf::new(agents.clone());
@@ -413,8 +413,7 @@ fn a_running_turn_moves_to_a_generation_that_agrees_and_to_no_other() {
 }
 
 #[test]
-fn a_component_replaced_between_death_and_start_goes_on_if_it_agrees_and_else_the_turn_is_recovered()
- {
+fn a_component_replaced_while_down_continues_the_turn_only_if_its_replay_agrees() {
     for agrees in [true, false] {
         let (folder, (leave, agents)) = (folder(), in_two_halves());
         let shelf = Shelf::new(agents.clone());

@@ -135,7 +135,7 @@ async fn prompts_for_a_paused_backend_wait_in_order_and_are_answered_once() {
 }
 
 #[tokio::test]
-async fn another_component_answers_what_waits() {
+async fn another_component_answers_the_waiting_prompts() {
     let place = Place::with(Pausable::new(1, true)).await;
     place.ask(7, "hello");
     place.collected.notices(1).await;
@@ -144,7 +144,7 @@ async fn another_component_answers_what_waits() {
 }
 
 #[tokio::test]
-async fn a_turn_that_meets_the_pause_when_it_begins_waits_too() {
+async fn a_turn_that_finds_its_backend_paused_waits_too() {
     let backend = Pausable::new(1, false);
     backend.shut.store(2, Ordering::SeqCst);
     let place = Place::with(backend).await;
@@ -155,7 +155,7 @@ async fn a_turn_that_meets_the_pause_when_it_begins_waits_too() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_paused_backend_can_be_stopped() {
+async fn prompts_that_wait_for_a_paused_backend_can_be_stopped() {
     let backend = Pausable::new(1, true);
     let place = Place::with(backend.clone()).await;
     place.ask(7, "hello");

@@ -96,7 +96,7 @@ fn ann() -> Person {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_something_is_refused_with_a_word_to_the_agent_and_to_people() {
+async fn changes_are_refused_with_a_reason_for_the_agent_and_for_people() {
     // This also holds for an agent without a mode for it.
     for feature in [Some("plan"), None] {
         let asks =
@@ -116,7 +116,7 @@ async fn what_changes_something_is_refused_with_a_word_to_the_agent_and_to_peopl
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn looking_is_asked_for_and_after_a_person_agreed_to_the_plan_so_is_the_rest() {
+async fn reading_may_be_allowed_and_so_may_changes_once_a_person_approved_the_plan() {
     let desk = planning(&["file_read /etc/x", "plan", "bash make"], Mode::Plan, Some("plan")).await;
     for (number, decision) in
         [(1, Decision::Deny(None)), (2, Decision::AllowOnce), (3, Decision::AllowOnce)]
@@ -139,7 +139,7 @@ async fn looking_is_asked_for_and_after_a_person_agreed_to_the_plan_so_is_the_re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_only_plan_is_asked() {
+async fn outside_plan_mode_people_are_asked() {
     let desk = planning(&["bash make"], Mode::Build, Some("plan")).await;
     let question = desk.collected.questions(1).await.remove(0);
     desk.dispatcher.answer(&question.id, &ann(), Decision::AllowOnce).unwrap();
@@ -148,7 +148,7 @@ async fn who_does_not_only_plan_is_asked() {
 
 /// Every recorded permission request of any agent changes something, and gets the refusal for it.
 #[test]
-fn of_every_backend_what_was_recorded_asking_leave_is_held_back() {
+fn every_recorded_permission_request_of_every_backend_is_refused() {
     let mut held: BTreeMap<&str, usize> = BTreeMap::new();
     for backend in ["acp", "claude", "codex", "droid", "gemini", "opencode"] {
         for case in cases(backend) {

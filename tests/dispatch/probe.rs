@@ -18,7 +18,7 @@ async fn comes_through(desk: &Desk) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_probe_comes_through_while_nothing_runs_while_all_slots_are_held_and_after_the_end() {
+async fn a_probe_passes_while_idle_while_all_slots_are_taken_and_after_the_end() {
     let (release, gate) = watch::channel(false);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
         let mut gate = gate.clone();

@@ -58,7 +58,7 @@ fn said() -> Vec<Said> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_begins_anew_is_told_what_was_said_once_and_people_that_it_does() {
+async fn a_new_session_receives_the_earlier_messages_once_and_people_are_informed() {
     let (desk, workspace) = desk(said(), &["session here", "text ok", "done"]).await;
     assert!(workspace.bindings().get(&Lane::Channel(7), "scripted").await.moved);
     // Importing the same files again does not change that.
@@ -87,7 +87,7 @@ async fn an_agent_that_begins_anew_is_told_what_was_said_once_and_people_that_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_without_a_session_does_not_spend_it_and_who_begins_anew_is_told_nothing() {
+async fn a_turn_without_a_session_does_not_use_up_the_recap_but_a_reset_does() {
     let (desk, workspace) = desk(said(), &["text ok", "done"]).await;
     let lane = Lane::Channel(7);
     for prompt in ["one", "two"] {
@@ -106,7 +106,7 @@ async fn a_turn_without_a_session_does_not_spend_it_and_who_begins_anew_is_told_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lane_that_stays_on_its_node_is_not_taken_over() {
+async fn bindings_of_lanes_that_stay_on_their_node_are_not_imported() {
     let (_desk, workspace) = desk(vec![], &[]).await;
     assert!(!workspace.bindings().knows(&Lane::Hook("startup".to_owned())).await);
     assert!(!workspace.bindings().knows(&Lane::Channel(8)).await);

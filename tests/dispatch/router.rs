@@ -37,7 +37,7 @@ impl Router for Other {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_goes_to_the_node_that_has_its_lane_and_is_whole_there() {
+async fn an_event_goes_unchanged_to_the_node_that_has_its_lane() {
     let other = Arc::new(Other { lanes: [Lane::Channel(8)].into(), ..Other::default() });
     let (_gate, launcher) = behind_a_gate(true);
     let desk =
@@ -57,7 +57,7 @@ async fn an_event_goes_to_the_node_that_has_its_lane_and_is_whole_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_sent_is_refused() {
+async fn an_event_that_cannot_be_sent_is_refused() {
     let other =
         Arc::new(Other { lanes: [Lane::Channel(8)].into(), away: true, ..Other::default() });
     let (_gate, launcher) = behind_a_gate(true);
@@ -67,7 +67,7 @@ async fn what_cannot_be_sent_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_what_comes_round_from_another_node_none_waits_behind_the_one_before() {
+async fn a_forwarded_heartbeat_is_dropped_while_the_previous_one_waits() {
     let (gate, launcher) = behind_a_gate(false);
     let desk = Desk::new(launcher, Wishes::default()).await;
     let tick = |prompt: &str| {

@@ -86,7 +86,7 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn a_conversation_that_was_put_away_is_taken_up_again_also_after_a_restart() {
+async fn a_conversation_that_was_put_away_is_resumed_also_after_a_restart() {
     let first = fresh().await;
     first.turn(7, "fix\n the build").await;
     let id = first.session(&SEVEN).await.expect("a session");
@@ -113,7 +113,7 @@ async fn a_conversation_that_was_put_away_is_taken_up_again_also_after_a_restart
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_forgotten_lets_go_of_its_agent_at_once() {
+async fn forgetting_a_conversation_releases_its_agent_at_once() {
     let opened: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&opened);
     let launcher = ScriptedLauncher::new(move |agent: Agent| echoing(agent, Arc::clone(&told)));
@@ -132,7 +132,7 @@ async fn a_conversation_that_is_forgotten_lets_go_of_its_agent_at_once() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_taken_back_is_said_to_stay_where_a_conversation_may_keep_it() {
+async fn resetting_the_model_warns_that_a_running_conversation_may_keep_it() {
     let desk = fresh().await;
     let choose =
         async |value| desk.dispatcher.choose(&SEVEN, Setting::Model, Some(value)).await.unwrap();
@@ -155,7 +155,7 @@ async fn a_model_that_is_taken_back_is_said_to_stay_where_a_conversation_may_kee
 }
 
 #[tokio::test]
-async fn nobody_sees_or_takes_the_conversation_of_another_channel() {
+async fn conversations_of_another_channel_can_be_neither_seen_nor_resumed() {
     let desk = fresh().await;
     desk.turn(7, "mine").await;
     desk.turn(8, "theirs").await;
@@ -176,7 +176,7 @@ async fn nobody_sees_or_takes_the_conversation_of_another_channel() {
 }
 
 #[tokio::test]
-async fn what_was_begun_at_the_agents_own_terminal_in_this_directory_is_for_owners() {
+async fn sessions_begun_in_the_agents_own_terminal_are_for_owners() {
     let desk = fresh().await;
     desk.turn(7, "mine").await;
     assert_eq!(desk.titles(&SEVEN, false).await, ["mine*"]);
@@ -192,7 +192,7 @@ async fn what_was_begun_at_the_agents_own_terminal_in_this_directory_is_for_owne
 }
 
 #[tokio::test]
-async fn an_open_conversation_is_shortened_and_goes_on_under_its_new_id() {
+async fn an_open_conversation_is_shortened_and_continues_under_its_new_id() {
     let desk = fresh().await;
     let why = desk.dispatcher.compact(&SEVEN).await.unwrap_err();
     assert!(why.contains("no conversation here yet"), "{why}");
@@ -235,7 +235,7 @@ async fn nothing_is_shortened_while_the_agent_works() {
 }
 
 #[tokio::test]
-async fn models_the_agent_tells_of_are_listed_and_it_is_not_asked_for_every_key() {
+async fn models_that_the_agent_reports_are_listed_and_not_requested_for_every_key() {
     let desk = fresh().await;
     desk.turn(7, "hello").await;
     for _ in 0..3 {

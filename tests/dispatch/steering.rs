@@ -68,7 +68,7 @@ async fn steer(desk: &Desk, text: &str) -> Result<Steered, Refusal> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_reaches_the_running_turn_inert_and_with_its_author() {
+async fn a_message_reaches_the_running_turn_escaped_and_with_its_author() {
     for (outcome, told) in [
         (SteerOutcome::Injected, Steered::Injected),
         (SteerOutcome::Queued, Steered::Queued),
@@ -85,7 +85,7 @@ async fn a_message_reaches_the_running_turn_inert_and_with_its_author() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
+async fn a_message_that_the_turn_cannot_accept_becomes_the_next_prompt() {
     for (outcome, feature, told) in [
         (Some(SteerOutcome::NotNow), Some("steer"), Steered::NotNow),
         // The turn ends without an outcome for the message.
@@ -108,7 +108,7 @@ async fn a_message_that_cannot_be_taken_in_becomes_the_next_prompt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nothing_runs_a_message_is_a_prompt() {
+async fn without_a_running_turn_a_message_is_a_prompt() {
     let desk = Desk::new(listening(), Wishes { feature: Some("steer"), ..Wishes::default() }).await;
     assert_eq!(steer(&desk, "hello").await, Ok(Steered::Prompt));
     assert_eq!(Steered::Prompt.message(), None);
@@ -118,7 +118,7 @@ async fn where_nothing_runs_a_message_is_a_prompt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_stopped_with_its_turn_is_refused_and_becomes_no_prompt() {
+async fn a_message_stopped_with_its_turn_is_refused_and_does_not_become_a_prompt() {
     // Its backend reports nothing about the message while the turn runs.
     let deaf: Understanding = {
         let usual = plain();

@@ -117,7 +117,7 @@ async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_in_a_thread_sees_its_channels_settings_once_the_thread_is_known_as_one() {
+async fn a_command_in_a_thread_sees_its_channels_settings_once_the_parent_is_known() {
     let launcher = ScriptedLauncher::new(|agent: Agent| agent.exit(Exit::Code(0), ""));
     let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
     std::fs::write(

@@ -45,7 +45,7 @@ async fn a_prompt_becomes_one_answer_and_its_session_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_people_write_is_made_inert_and_never_an_argument() {
+async fn prompts_are_escaped_and_are_never_arguments() {
     let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
     desk.ask(7, "/clear --danger");
     desk.collected.answers(1).await;
@@ -95,7 +95,7 @@ async fn a_guest_that_ends_twice_gives_one_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guest_that_never_ends_the_turn_loses_it_when_the_agent_exits() {
+async fn a_turn_that_its_guest_never_ends_fails_when_the_agent_exits() {
     let guest = except(|input| {
         matches!(input, Input::Line(line) if line.text == "done").then(|| Ok(vec![]))
     });
@@ -202,7 +202,7 @@ async fn the_danger_flag_passes_at_the_danger_level_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_takes_too_long_times_out_through_the_whole_ladder() {
+async fn a_turn_that_takes_too_long_goes_through_every_step_of_the_timeout() {
     // The agent ignores the interrupt, and ends only at the terminate signal.
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["text half an ans"]).await;
@@ -230,7 +230,7 @@ async fn a_turn_that_takes_too_long_times_out_through_the_whole_ladder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stop_interrupts_the_turn_and_refuses_what_waits_behind_it() {
+async fn stop_interrupts_the_turn_and_refuses_the_prompts_behind_it() {
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
         agent.say(&["text working"]).await;
         agent.commands.recv().await;
@@ -255,7 +255,7 @@ async fn stop_interrupts_the_turn_and_refuses_what_waits_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_session_is_forgotten_and_said() {
+async fn an_unknown_session_is_forgotten_and_reported() {
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
         if agent.launch.arguments.is_empty() {
             agent.say(&["session s-1", "text ok", "done"]).await;
@@ -323,7 +323,7 @@ async fn a_memory_block_is_on_disk_before_the_answer_is_shown_without_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_turn_reads_the_files_as_they_are_then() {
+async fn every_turn_reads_the_current_files() {
     let prompts = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = prompts.clone();
     let guest = except(move |input| {
@@ -376,7 +376,7 @@ async fn secrets_reach_neither_answers_nor_recordings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recording_gives_the_same_actions_again() {
+async fn replaying_a_recording_yields_the_same_actions() {
     let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
     desk.ask(7, "abc");
     desk.collected.answers(1).await;
@@ -409,7 +409,7 @@ async fn a_recording_gives_the_same_actions_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_done_is_answered_so_that_no_guest_waits_for_ever() {
+async fn impossible_requests_are_answered_so_that_no_guest_waits_forever() {
     use aetheel::agent::{Ask, AskKind, Decision, HttpRequest, OpenStream};
     let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
     let notes = heard.clone();
@@ -463,7 +463,7 @@ async fn what_cannot_be_done_is_answered_so_that_no_guest_waits_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guest_that_keeps_the_host_busy_or_talks_without_end_is_cut_off() {
+async fn a_guest_that_keeps_the_host_busy_or_reports_without_end_is_cut_off() {
     use aetheel::agent::{Chunk, HttpRequest, Write};
     // The connection is refused at once, as no process listens there.
     let asks = |_: &Input| {

@@ -26,7 +26,7 @@ fn held() -> (Arc<ScriptedLauncher>, watch::Sender<bool>) {
 }
 
 #[tokio::test]
-async fn what_runs_and_waits_is_shown_by_its_first_words_without_secrets() {
+async fn running_and_waiting_prompts_are_shown_by_their_first_words_without_secrets() {
     let (launcher, release) = held();
     let desk = Desk::new(
         launcher,
@@ -58,7 +58,7 @@ async fn what_runs_and_waits_is_shown_by_its_first_words_without_secrets() {
 }
 
 #[tokio::test]
-async fn only_what_the_backend_supports_is_on_the_panel_and_the_directory_is_for_owners() {
+async fn the_panel_shows_supported_options_only_and_the_directory_to_owners_only() {
     let (launcher, release) = held();
     release.send(true).unwrap();
     let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
@@ -98,7 +98,7 @@ async fn only_what_the_backend_supports_is_on_the_panel_and_the_directory_is_for
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_used_is_a_warning_without_its_path_for_others() {
+async fn an_unusable_directory_causes_a_warning_that_hides_its_path_from_non_owners() {
     let (launcher, _release) = held();
     let desk = Desk::new(launcher, Wishes::default()).await;
     std::fs::write(
@@ -122,7 +122,7 @@ async fn a_directory_that_cannot_be_used_is_a_warning_without_its_path_for_other
 }
 
 #[tokio::test]
-async fn a_backend_is_chosen_and_the_choice_is_taken_back() {
+async fn a_backend_is_chosen_and_the_choice_is_reset() {
     let (launcher, _release) = held();
     let desk = Desk::new(launcher, Wishes::default()).await;
     let choose = async |value| desk.dispatcher.choose(&SEVEN, Setting::Backend, value).await;
@@ -135,7 +135,7 @@ async fn a_backend_is_chosen_and_the_choice_is_taken_back() {
 }
 
 #[tokio::test]
-async fn people_read_that_an_agents_own_sandbox_cannot_work_or_hides_what_it_stops() {
+async fn a_warning_says_that_an_agents_own_sandbox_cannot_work_or_hides_refusals() {
     let warned = async |safety, works| {
         let (launcher, release) = held();
         release.send(true).unwrap();

@@ -10,7 +10,7 @@ fn keyed(channel: u64, prompt: &str) -> NewEvent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_can_be_changed_and_taken_back_and_what_runs_runs_on() {
+async fn waiting_prompts_can_be_edited_and_withdrawn_and_running_ones_continue() {
     let (release, launcher) = behind_a_gate(false);
     let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
     let dispatcher = &desk.dispatcher;

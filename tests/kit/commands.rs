@@ -12,7 +12,7 @@ fn plain() -> Bench {
 }
 
 #[test]
-fn inspect_says_what_a_component_is_and_what_it_uses() {
+fn inspect_describes_a_component_and_its_measurements() {
     let bench = plain();
     let done = bench.run(&["inspect", bench.component()]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -47,7 +47,7 @@ fn inspect_says_what_a_component_is_and_what_it_uses() {
 }
 
 #[test]
-fn replay_tells_what_the_agent_did() {
+fn replay_shows_what_the_agent_did() {
     let bench = Bench::shipped("gemini", |case| case == "tool-shell");
     let recording = bench.case("tool-shell");
     let done = bench.run(&["replay", bench.component(), recording.to_str().unwrap()]);
@@ -77,7 +77,7 @@ fn replay_tells_what_the_agent_did() {
 }
 
 #[test]
-fn replay_says_of_a_recording_that_was_cut_that_it_was_and_makes_no_end_up() {
+fn replay_reports_a_truncated_recording_and_invents_no_end() {
     let bench = Bench::shipped("gemini", |case| case == "tool-shell");
     let recording = fs::read_to_string(bench.case("tool-shell")).unwrap();
     let lines: Vec<&str> = recording.lines().collect();
@@ -123,7 +123,7 @@ fn replay_shows_where_two_components_differ() {
 }
 
 #[test]
-fn test_names_the_line_and_the_field_of_what_differs() {
+fn test_names_the_line_and_the_field_of_a_difference() {
     let bench = plain();
     let component = bench.component();
     let passed = bench.run(&["test", component, "cases"]);
@@ -173,7 +173,7 @@ fn test_names_the_line_and_the_field_of_what_differs() {
 }
 
 #[test]
-fn test_wants_to_know_what_must_come() {
+fn test_requires_the_expected_actions() {
     let bench = plain();
     fs::remove_file(bench.folder.path().join("cases/plain.actions.jsonl")).unwrap();
     let done = bench.run(&["test", bench.component(), "cases/plain.jsonl"]);
@@ -192,7 +192,7 @@ fn test_wants_to_know_what_must_come() {
 }
 
 #[test]
-fn what_is_no_recording_is_named_with_its_line() {
+fn an_invalid_recording_is_named_with_its_line() {
     let bench = plain();
     let component = bench.component();
     let path = bench.case("plain");
@@ -277,7 +277,7 @@ fn the_page_of_the_kit_has_a_row_for_every_command() {
 }
 
 #[test]
-fn what_a_component_prints_is_shown_to_whoever_tries_it() {
+fn output_of_a_component_is_shown_to_the_person_who_tests_it() {
     let bench = Bench::wat(&crate::backend::wasi::printing());
     let recording = bench.folder.path().join("timer.jsonl");
     let header = r#"{"aetheel-recording":1,"link":"l","backend":"wasi","backend-version":"1","generation":1,"digest":"","agent-version":null,"started":""}"#;
@@ -295,7 +295,7 @@ fn what_a_component_prints_is_shown_to_whoever_tries_it() {
 }
 
 #[test]
-fn a_core_module_is_pointed_to_what_makes_a_component_of_it() {
+fn a_core_module_is_refused_with_a_hint_to_make_a_component_of_it() {
     let bench = Bench::of(b"\0asm\x01\0\0\0");
     for command in ["check", "inspect"] {
         let done = bench.run(&[command, bench.component()]);
@@ -305,7 +305,7 @@ fn a_core_module_is_pointed_to_what_makes_a_component_of_it() {
 }
 
 #[test]
-fn replay_says_when_to_try_again() {
+fn replay_shows_when_a_failed_turn_can_be_retried() {
     let bench = Bench::shipped("gemini", |case| case == "plain");
     let tape = aetheel::turn::replay::Tape::read(&fs::read_to_string(bench.case("plain")).unwrap())
         .unwrap();

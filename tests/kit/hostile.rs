@@ -116,7 +116,7 @@ fn undeclared_programs_and_flags_are_found() {
 }
 
 #[test]
-fn a_guest_that_only_looks_at_the_first_input_of_a_call_is_found() {
+fn a_guest_that_reads_only_the_first_input_of_a_call_is_found() {
     let found = found(&forgetful(), "batching");
     mentions(&found, "trial", "7 inputs per call");
 }
@@ -147,7 +147,7 @@ fn a_state_that_crashes_the_next_guest_is_found() {
 }
 
 #[test]
-fn people_read_what_was_tried_and_what_to_do() {
+fn a_finding_names_the_attempt_and_a_hint_for_people() {
     let bench = Bench::wat(&forgetful());
     let done = bench.run(&["check", bench.component()]);
     assert_eq!(done.code, Some(1));
@@ -161,7 +161,7 @@ fn people_read_what_was_tried_and_what_to_do() {
 }
 
 #[test]
-fn what_cannot_be_loaded_is_refused_with_the_reason() {
+fn a_component_that_cannot_be_loaded_is_refused_with_the_reason() {
     let bench = Bench::of(b"no component");
     let done = bench.run(&["check", bench.component()]);
     assert_eq!(done.code, Some(1));

@@ -125,7 +125,7 @@ fn machine(recordings: &Path, backends: Arc<Registry>, secret: &str) -> Machine 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_recording_ends_as_its_replay_does_and_its_own_component_finds_no_difference() {
+async fn every_recording_ends_like_its_replay_and_its_own_component_finds_no_difference() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("claude.wasm"), built("claude.wasm")).unwrap();
     let registry = registry(folder.path()).await;
@@ -184,7 +184,7 @@ fn any_film() -> Arc<Film> {
 }
 
 #[test]
-fn steps_have_what_was_told_and_made_and_where_something_happened() {
+fn steps_have_their_input_actions_and_notes_and_can_be_searched() {
     let unknown = Unrecognised { what: "hologram".into(), path: None, sample: "{}".into() };
     let text = text_of([
         turn("ab12", 1, 1),
@@ -220,7 +220,7 @@ fn steps_have_what_was_told_and_made_and_where_something_happened() {
 }
 
 #[test]
-fn of_turns_that_share_an_agent_only_this_ones_part_is_told() {
+fn turns_that_share_an_agent_are_shown_without_the_parts_of_others() {
     let text = text_of([
         turn("ab12", 1, 1),
         start(1, 1),
@@ -269,7 +269,7 @@ fn of_turns_that_share_an_agent_only_this_ones_part_is_told() {
 }
 
 #[test]
-fn what_is_missing_is_said_and_the_rest_is_there() {
+fn missing_parts_of_a_recording_are_reported_and_the_rest_is_shown() {
     let whole = [turn("ab12", 1, 1), start(1, 1), line("one"), say(1, 1, "a")];
     let told = |more: Vec<What>| text_of(whole.clone().into_iter().chain(more));
     let cut = film(&told(vec![What::Cut("no room".to_owned())]), "ab12").unwrap();
@@ -292,7 +292,7 @@ fn what_is_missing_is_said_and_the_rest_is_there() {
 }
 
 #[test]
-fn of_a_recording_without_end_only_so_many_steps_are_held() {
+fn the_number_of_steps_of_an_endless_recording_is_limited() {
     let began = std::time::Instant::now();
     let steps = (0..STEPS + 500).flat_map(|step| [line("x"), say(1, 1, &format!("{step} "))]);
     let all = [turn("ab12", 1, 1), start(1, 1)].into_iter().chain(steps).chain([ending("ab12")]);
@@ -315,7 +315,7 @@ fn of_a_recording_without_end_only_so_many_steps_are_held() {
 }
 
 #[tokio::test]
-async fn a_name_leads_nowhere_else_and_words_are_found_without_secrets() {
+async fn a_name_cannot_leave_the_folder_and_a_search_does_not_find_secrets() {
     let all = tempfile::tempdir().unwrap();
     let recordings = all.path().join("recordings");
     std::fs::create_dir_all(recordings.join("2026-11-23")).unwrap();

@@ -53,7 +53,7 @@ async fn a_component_that_reads_its_recordings_as_agreed_is_loaded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_reads_them_otherwise_is_refused_with_file_line_and_reason() {
+async fn a_component_that_misreads_its_recordings_is_refused_with_file_line_and_reason() {
     let folder = folder();
     let agreed = folder.path().join("gemini.cases/plain.actions.jsonl");
     let text = fs::read_to_string(&agreed).unwrap();

@@ -126,7 +126,7 @@ fn the_exit_code_is_the_commands_and_files_are_never_overwritten() {
 }
 
 #[test]
-fn an_agent_that_lives_on_is_recorded_turn_by_turn() {
+fn a_long_lived_agent_is_recorded_turn_by_turn() {
     let bench = bench();
     let agent = "while read line; do echo \"heard $line\"; echo 'turn over'; done";
     let arguments = [
@@ -269,7 +269,7 @@ fn findings_about_a_recording_made_by_hand_are_stable_json() {
 
 /// A parser that misses the agent's answer, like one with a misspelt field name.
 #[test]
-fn an_answer_that_the_component_does_not_read_fails_the_check_and_stands_in_the_replay() {
+fn an_answer_that_the_component_does_not_read_fails_the_check_and_is_in_the_replay() {
     let bench = Bench::wat(&super::hostile::forgetful());
     let agent = bench.folder.path().join("agent");
     let said = r#"{"type":"answer","message":{"text":"The build is green again."}}"#;

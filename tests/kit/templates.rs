@@ -131,7 +131,7 @@ templates! {
 }
 
 #[test]
-fn what_a_guest_in_javascript_throws_is_told_with_its_place() {
+fn an_exception_of_a_guest_in_javascript_is_reported_with_its_location() {
     let Some(bin) = bin_of("node") else {
         println!("javascript: node is not installed; see `make languages`");
         return;
@@ -163,7 +163,7 @@ fn what_a_guest_in_javascript_throws_is_told_with_its_place() {
 }
 
 #[test]
-fn a_folder_that_is_there_is_left_alone() {
+fn an_existing_folder_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "mine").unwrap();
     let refused = new(&["my-agent"], folder.path());
@@ -173,7 +173,7 @@ fn a_folder_that_is_there_is_left_alone() {
 }
 
 #[test]
-fn a_kind_that_a_language_has_no_template_for_is_refused_with_what_to_do() {
+fn a_kind_without_a_template_in_a_language_is_refused_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let refused =
         new(&["my-agent", "--lang", "zig", "--kind", "both"], &folder.path().join("project"));
@@ -187,7 +187,7 @@ fn a_kind_that_a_language_has_no_template_for_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_name_that_no_descriptor_may_have_writes_nothing() {
+fn a_name_that_is_invalid_in_a_descriptor_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let refused = new(&["My_Agent"], &folder.path().join("project"));
     assert_eq!(refused.status.code(), Some(64));

@@ -48,7 +48,7 @@ fn run(command: &str, folder: &Path) -> String {
 }
 
 #[test]
-fn every_command_of_the_tutorial_does_what_the_page_says() {
+fn every_command_of_the_tutorial_works_as_described() {
     let page = std::fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/writing-a-backend.md"),
     )

@@ -507,12 +507,12 @@ macro_rules! languages {
     ($($lang:ident)*) => { $(
         mod $lang {
             #[test]
-            fn makes_of_every_recording_what_was_recorded_and_of_strange_ones_what_the_contract_allows() {
+            fn replays_every_recording_like_the_original_and_unusual_ones_within_the_contract() {
                 super::passes_the_kit(stringify!($lang));
             }
 
             #[tokio::test(flavor = "multi_thread")]
-            async fn begins_and_ends_turns_and_reads_garbled_output_as_the_shipped_backend_does() {
+            async fn handles_turns_and_garbled_output_like_the_shipped_backend() {
                 super::same_as_shipped(stringify!($lang)).await;
             }
 

@@ -89,7 +89,7 @@ async fn a_turn_is_answered_through_the_real_program() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_raised_stands_in_the_log_of_the_failure_with_its_place() {
+async fn an_exception_is_in_the_log_of_the_failure_with_its_location() {
     if component("python").is_none() {
         return;
     }

@@ -58,7 +58,7 @@ async fn a_decision_reaches_the_agent_once() {
 }
 
 #[tokio::test]
-async fn a_question_nobody_can_be_asked_is_dismissed() {
+async fn a_question_that_cannot_be_shown_is_dismissed() {
     let bench = Bench::new("session", |_| {}, asking);
     let mut turn = bench.begin(7, None, "may-i");
     let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
@@ -67,7 +67,7 @@ async fn a_question_nobody_can_be_asked_is_dismissed() {
 }
 
 #[tokio::test]
-async fn the_clock_stands_still_while_people_think_and_the_question_expires() {
+async fn the_time_limit_is_paused_while_a_question_is_open_and_the_question_expires() {
     let short = |host: &mut aetheel::turn::Host| {
         host.query_timeout = Duration::from_millis(300);
         host.idle_timeout = Some(Duration::from_millis(200));
@@ -97,7 +97,7 @@ async fn a_withdrawn_question_is_settled_and_a_late_answer_is_harmless() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_stopped_takes_its_question_back() {
+async fn a_stopped_turn_withdraws_its_question() {
     let bench = Bench::new("session", |_| {}, asking);
     let mut turn = bench.begin(7, None, "may-i");
     let Seen::Ask(_, _answer) = turn.sees().await else { panic!("no question") };
@@ -117,7 +117,7 @@ async fn a_turn_that_is_stopped_takes_its_question_back() {
 }
 
 #[tokio::test]
-async fn a_message_reaches_the_agent_in_the_middle_of_its_turn() {
+async fn a_message_reaches_the_agent_during_its_turn() {
     let bench = Bench::new("session", |_| {}, asking);
     let mut turn = bench.begin(7, None, "may-i");
     let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };

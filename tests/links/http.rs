@@ -276,7 +276,7 @@ async fn a_request_goes_to_the_agent_with_the_hosts_credentials() {
 }
 
 #[tokio::test]
-async fn redirects_are_not_followed_and_failures_are_told() {
+async fn redirects_are_not_followed_and_failures_are_reported() {
     let calls = vec![
         call(1, "/elsewhere", 10_000),
         call(2, "/endless", 10_000),
@@ -304,7 +304,7 @@ async fn redirects_are_not_followed_and_failures_are_told() {
 }
 
 #[tokio::test]
-async fn a_stream_is_told_event_by_event_and_its_end_once() {
+async fn a_stream_delivers_each_event_and_its_end_once() {
     let heard = hear(
         vec![Action::OpenStream(OpenStream { stream: 9, proc: 1, path: "/events".into() })],
         4,
@@ -333,7 +333,7 @@ async fn a_stream_is_told_event_by_event_and_its_end_once() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_not_there_or_is_closed_says_so() {
+async fn a_missing_or_closed_stream_is_reported() {
     let open =
         |stream, path: &str| Action::OpenStream(OpenStream { stream, proc: 1, path: path.into() });
     let heard = hear(vec![open(1, "/gone"), open(2, "/never"), Action::CloseStream(2)], 3).await;

@@ -11,7 +11,7 @@ use super::{Bench, LIMIT, Seen, native, until};
 use crate::support::lasting::{LastingBackend, Sitting, Told, echoing};
 
 #[tokio::test]
-async fn the_next_turn_of_a_conversation_finds_its_agent_warm() {
+async fn the_next_turn_of_a_conversation_uses_the_running_agent() {
     let bench = Bench::new("session", |_| {}, echoing);
     let first = bench.turn(7, None, "one").await;
     let second = bench.turn(7, Some(native(&first)), "two").await;
@@ -21,7 +21,7 @@ async fn the_next_turn_of_a_conversation_finds_its_agent_warm() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_private_folder_is_gone_takes_no_further_turn() {
+async fn an_agent_whose_private_folder_was_removed_gets_no_further_turn() {
     for sharing in ["session", "link"] {
         let bench = Bench::new(sharing, |_| {}, echoing);
         let first = bench.turn(7, None, "one").await;
@@ -38,7 +38,7 @@ async fn an_agent_whose_private_folder_is_gone_takes_no_further_turn() {
 }
 
 #[tokio::test]
-async fn a_forgotten_conversation_gets_a_fresh_agent_and_the_old_one_leaves_first() {
+async fn a_forgotten_conversation_gets_a_new_agent_after_the_old_one_has_ended() {
     let bench = Bench::new("session", |_| {}, echoing);
     bench.turn(7, None, "one").await;
     bench.turn(7, None, "two").await;
@@ -103,7 +103,7 @@ async fn a_forgotten_conversation_on_a_shared_agent_gets_another_session_there()
 }
 
 #[tokio::test]
-async fn a_turn_given_to_an_agent_that_was_leaving_is_not_its_failure() {
+async fn a_turn_given_to_an_agent_that_was_ending_counts_as_orphaned() {
     for (says, orphaned) in [(false, true), (true, false)] {
         let bench = Bench::new(
             "session",
@@ -130,7 +130,7 @@ async fn a_turn_given_to_an_agent_that_was_leaving_is_not_its_failure() {
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_loses_its_turns_and_their_sessions_go_on_with_another() {
+async fn the_turns_of_a_dead_agent_are_lost_and_their_sessions_continue_with_another() {
     let bench = Bench::new(
         "link",
         |_| {},
@@ -165,7 +165,7 @@ async fn an_agent_that_dies_loses_its_turns_and_their_sessions_go_on_with_anothe
 }
 
 #[tokio::test]
-async fn a_stopped_turn_leaves_its_agent_warm() {
+async fn a_stopped_turn_leaves_its_agent_running() {
     let bench = Bench::new(
         "session",
         |_| {},
@@ -199,7 +199,7 @@ async fn a_stopped_turn_leaves_its_agent_warm() {
 }
 
 #[tokio::test]
-async fn a_warm_agent_that_says_nothing_is_not_waited_for_longer_than_any_other() {
+async fn a_silent_agent_that_already_ran_has_the_usual_time_limit() {
     let bench = Bench::new(
         "session",
         |host| host.query_timeout = Duration::from_millis(200),
@@ -225,7 +225,7 @@ async fn a_warm_agent_that_says_nothing_is_not_waited_for_longer_than_any_other(
 }
 
 #[tokio::test]
-async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_has_another() {
+async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_gets_another() {
     let bench = Bench::new(
         "session",
         |_| {},
@@ -257,7 +257,7 @@ async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_has_anoth
 }
 
 #[tokio::test]
-async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_takes_no_more() {
+async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_gets_no_more() {
     let (release, released) = tokio::sync::watch::channel(false);
     let bench = Bench::new(
         "link",
@@ -303,7 +303,7 @@ async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_t
 }
 
 #[tokio::test]
-async fn an_idle_agent_leaves_and_only_so_many_are_kept() {
+async fn idle_agents_end_and_their_number_is_limited() {
     let bench = Bench::new("session", |host| host.links_warm = 1, echoing);
     for channel in [7, 8, 9] {
         bench.turn(channel, None, "hi").await;
@@ -386,7 +386,7 @@ async fn a_turn_that_runs_keeps_its_generation_while_others_get_the_new_one() {
 }
 
 #[tokio::test]
-async fn an_answer_of_many_turns_may_be_longer_than_the_limit_of_one() {
+async fn the_output_of_many_turns_may_exceed_the_limit_of_one() {
     let bench = Bench::new("session", |host| host.output_limit = 20_000, echoing);
     let long = "x".repeat(4_000);
     let first = bench.turn(7, None, &long).await;
@@ -435,7 +435,7 @@ async fn closing_ends_every_agent() {
 }
 
 #[tokio::test]
-async fn what_an_agent_says_by_itself_goes_to_its_lane() {
+async fn unprompted_output_of_an_agent_goes_to_its_lane() {
     let own = 0x8000_0001_u32;
     let mut bench = Bench::new(
         "session",
@@ -456,7 +456,7 @@ async fn what_an_agent_says_by_itself_goes_to_its_lane() {
 }
 
 #[tokio::test]
-async fn an_agent_that_floods_its_lane_with_turns_of_its_own_is_bounded() {
+async fn an_agent_that_floods_its_lane_with_unprompted_turns_is_limited() {
     let mut bench = Bench::new(
         "session",
         |_| {},

@@ -79,7 +79,7 @@ async fn run(agent: &Agent, model: &ModelServer, home: &Path, cwd: &Path) -> End
 
 #[tokio::test]
 #[ignore = "needs the real CLIs: make test-live"]
-async fn every_agent_answers_and_uses_its_tools_before_the_scripted_model() {
+async fn every_agent_answers_and_uses_its_tools_with_the_scripted_model() {
     for agent in agents() {
         let (home, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let made = cwd.path().join("made.txt").display().to_string();

@@ -9,7 +9,7 @@ use crate::support::model_server::{Gate, ModelServer, Reply};
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_refusing_service_is_told_by_its_kind() {
+async fn a_refusing_service_is_reported_by_its_kind() {
     for (status, error, told) in [
         (400, "invalid_request_error", "The agent, or its service, refused the request. "),
         (
@@ -49,7 +49,7 @@ async fn a_refusing_service_is_told_by_its_kind() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn what_was_answered_before_the_service_failed_is_shown_with_the_failure() {
+async fn the_partial_answer_is_shown_with_the_failure_of_the_service() {
     let gateway = LiveGateway::new(
         ModelServer::replying([
             Reply::text("Half an answer.").then_error("overloaded_error", "Overloaded")
@@ -64,7 +64,7 @@ async fn what_was_answered_before_the_service_failed_is_shown_with_the_failure()
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn the_limit_of_rounds_stops_a_model_that_goes_on_calling_tools() {
+async fn the_round_limit_stops_a_model_that_keeps_calling_tools() {
     let model = ModelServer::answering(|_| {
         Reply::text("Looking.").then_tool("toolu_1", "Glob", json!({"pattern": "*"}))
     })
@@ -77,7 +77,7 @@ async fn the_limit_of_rounds_stops_a_model_that_goes_on_calling_tools() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_silent_model_times_out_and_the_conversation_goes_on() {
+async fn a_silent_model_times_out_and_the_conversation_continues() {
     let gate = Gate::new();
     let model = ModelServer::replying([
         Reply::text("Noted."),
@@ -126,7 +126,7 @@ async fn nothing_that_a_command_started_outlives_the_turns_timeout() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_interrupt_stops_the_answer_and_the_next_prompt_goes_on() {
+async fn an_interrupt_stops_the_answer_and_the_next_prompt_continues() {
     let gate = Gate::new();
     let endless = Reply::text("One, two").then_pause_in_text(&gate).then_piece(", three");
     let gateway = LiveGateway::new(ModelServer::replying([endless, Reply::text("Four.")]).await);
@@ -156,7 +156,7 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_goes_on() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_interrupt_between_prompts_and_a_termination_amid_one_end_the_gateway_cleanly() {
+async fn an_interrupt_between_prompts_and_a_termination_during_one_end_the_gateway_cleanly() {
     let gate = Gate::new();
     let held = Reply::text("never").held_by(&gate);
     let gateway = LiveGateway::new(ModelServer::replying([Reply::text("ok"), held]).await)
@@ -178,7 +178,7 @@ async fn an_interrupt_between_prompts_and_a_termination_amid_one_end_the_gateway
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_session_the_agent_lost_is_told_and_forgotten_and_the_next_prompt_starts_a_new_one() {
+async fn a_session_the_agent_lost_is_reported_and_the_next_prompt_starts_a_new_one() {
     let gateway = LiveGateway::new(
         ModelServer::replying([Reply::text("Noted."), Reply::text("Hello.")]).await,
     );
@@ -208,7 +208,7 @@ async fn a_session_the_agent_lost_is_told_and_forgotten_and_the_next_prompt_star
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn what_is_missing_for_the_agent_is_told_at_start_all_at_once() {
+async fn everything_missing_for_the_agent_is_reported_together_at_the_start() {
     let model = ModelServer::replying([]).await;
     let gateway = LiveGateway::new(model)
         .without("ANTHROPIC_API_KEY")
@@ -276,7 +276,7 @@ async fn a_silent_agent_is_stopped_at_the_limit_of_silence() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_agent_that_is_gone_for_a_while_is_missed_for_that_while_only() {
+async fn an_agent_that_is_missing_for_a_while_fails_only_during_that_time() {
     let gateway =
         LiveGateway::new(ModelServer::replying(["One.", "Three."].map(Reply::text)).await);
     let program = gateway.path("claude");

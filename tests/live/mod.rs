@@ -146,7 +146,7 @@ async fn an_empty_or_blank_prompt_never_reaches_the_model() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_path_after_an_at_sign_is_read_unless_something_stands_between() {
+async fn a_path_after_an_at_sign_is_read_unless_text_is_in_between() {
     let claude = agreeing().await;
     let secret = claude.home.path().join("secret.txt");
     std::fs::write(&secret, "CANARY-OF-THE-FILE").unwrap();
@@ -171,7 +171,7 @@ async fn a_path_after_an_at_sign_is_read_unless_something_stands_between() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_command_is_run_unless_something_stands_before_it() {
+async fn a_command_is_run_unless_text_is_before_it() {
     let claude = agreeing().await;
     for command in ["/clear", "/compact", "/unheard-of"] {
         let ended = claude.run(&[SKIP], command).await;
@@ -221,7 +221,7 @@ async fn without_skipping_permissions_a_write_is_denied_and_reported() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn the_turn_limit_ends_a_run_that_goes_on_calling_tools() {
+async fn the_turn_limit_ends_a_run_that_keeps_calling_tools() {
     let claude = LiveClaude::new(
         ModelServer::answering(|_| {
             Reply::tool("toolu_1", "Read", json!({"file_path": "note.txt"}))
@@ -240,7 +240,7 @@ async fn the_turn_limit_ends_a_run_that_goes_on_calling_tools() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_refusing_service_is_told_by_the_result_and_retries_are_announced() {
+async fn a_refusing_service_is_reported_in_the_result_and_retries_are_announced() {
     for (status, kind, retried_for) in [
         (400, "invalid_request_error", None),
         (401, "authentication_error", Some("authentication_failed")),
@@ -277,7 +277,7 @@ async fn a_refusing_service_is_told_by_the_result_and_retries_are_announced() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_service_that_refuses_once_is_asked_again() {
+async fn a_request_that_was_refused_once_is_retried() {
     let refusal = Reply::error(429, "rate_limit_error", "slow down").retry_after(0);
     let claude = LiveClaude::new(ModelServer::replying([refusal, Reply::text("Now.")]).await);
     let ended = claude.run(&[SKIP], "Hello?").await;
@@ -286,7 +286,7 @@ async fn a_service_that_refuses_once_is_asked_again() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_answer_broken_off_inside_a_block_is_fetched_whole_without_streaming() {
+async fn an_answer_interrupted_inside_a_block_is_fetched_completely_without_streaming() {
     let half = Reply::text("Half an");
     for broken in
         [half.clone().then_cut_in_text(), half.then_error_in_text("overloaded_error", "Overloaded")]
@@ -310,7 +310,7 @@ async fn an_answer_broken_off_inside_a_block_is_fetched_whole_without_streaming(
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_answer_broken_off_between_blocks_is_kept_and_the_run_fails() {
+async fn an_answer_interrupted_between_blocks_is_kept_and_the_run_fails() {
     for (broken, told) in [
         (Reply::text("Half an answer.").then_cut(), "Connection closed mid-response"),
         (Reply::text("Half an answer.").then_error("overloaded_error", "Overloaded"), "Overloaded"),
@@ -331,7 +331,7 @@ async fn an_answer_broken_off_between_blocks_is_kept_and_the_run_fails() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_interrupt_amid_the_answer_ends_the_run_with_a_result_and_the_session_goes_on() {
+async fn an_interrupt_during_the_answer_ends_the_run_with_a_result_and_the_session_continues() {
     let gate = Gate::new();
     let endless = Reply::text("One, two").then_pause_in_text(&gate).then_piece(", three");
     let claude = LiveClaude::new(ModelServer::replying([endless, Reply::text("Three.")]).await);
@@ -359,7 +359,7 @@ async fn an_interrupt_amid_the_answer_ends_the_run_with_a_result_and_the_session
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_interrupt_before_the_model_says_anything_ends_the_run_well() {
+async fn an_interrupt_before_the_models_answer_ends_the_run_cleanly() {
     let gate = Gate::new();
     let claude = LiveClaude::new(
         ModelServer::replying([Reply::text("never").held_by(&gate), Reply::text("Here.")]).await,

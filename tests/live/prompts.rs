@@ -125,7 +125,7 @@ async fn a_memory_block_goes_into_the_file_and_the_next_system_prompt_and_is_not
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn prompts_that_look_like_flags_are_foreign_or_200_kb_long_arrive_as_they_are() {
+async fn prompts_that_look_like_flags_are_foreign_or_200_kb_long_arrive_unchanged() {
     let mut long = String::new();
     while long.len() < 200 * 1024 {
         write!(long, "word {} of a long prompt, ", long.len()).unwrap();
@@ -152,7 +152,7 @@ async fn prompts_that_look_like_flags_are_foreign_or_200_kb_long_arrive_as_they_
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn an_empty_line_is_no_prompt_and_one_of_control_characters_is_told_so() {
+async fn an_empty_line_is_ignored_and_a_line_of_control_characters_is_refused() {
     let gateway = agreeing().await;
     let said = gateway.talk(&["", "  \t ", "\u{7}\u{1b}"]).await;
     said.fails("✗ The agent, or its service, refused the request. Ask in other words, or begin a new conversation with `/reset`.\n  the prompt is empty\n");
@@ -219,7 +219,7 @@ async fn a_file_named_in_a_prompt_is_not_read() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_long_answer_is_printed_whole_and_what_steers_terminals_or_tells_the_key_is_not() {
+async fn a_long_answer_is_printed_completely_without_terminal_controls_and_the_key() {
     let long: String =
         (0..20_000).map(|number| format!("line {number} of a long answer\n")).collect();
     let pieces: Vec<&str> = long.split_inclusive("7 of").collect();
@@ -239,7 +239,7 @@ async fn a_long_answer_is_printed_whole_and_what_steers_terminals_or_tells_the_k
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn settings_may_come_from_a_file_and_the_agent_may_stand_behind_a_wrapper() {
+async fn settings_may_come_from_a_file_and_the_agent_may_have_a_wrapper() {
     let gateway = agreeing().await.without("ANTHROPIC_API_KEY").with("AGENT_WRAPPER", "nice -n 1");
     gateway.write(
         "settings.env",

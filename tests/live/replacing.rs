@@ -11,7 +11,7 @@ fn changed(component: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_backend_replaced_amid_a_turn_serves_the_next_one_and_the_conversation_goes_on() {
+async fn a_backend_replaced_during_a_turn_serves_the_next_one_in_the_same_conversation() {
     let gate = Gate::new();
     let slow = Reply::text("One, ").then_pause_in_text(&gate).then_piece("two.");
     let gateway = LiveGateway::new(ModelServer::replying([slow, Reply::text("Three.")]).await);

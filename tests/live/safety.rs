@@ -27,7 +27,7 @@ async fn the_allowed_tools_are_all_the_model_is_offered_although_permissions_are
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn a_tool_that_is_not_offered_does_not_run_when_the_model_calls_it_all_the_same() {
+async fn a_tool_that_is_not_offered_does_not_run_even_if_the_model_calls_it() {
     let call = Reply::tool("toolu_1", "Bash", json!({"command": "touch made"}));
     let gateway = LiveGateway::new(ModelServer::replying([call, Reply::text("I cannot.")]).await);
     gateway.talk(&["Make a file."]).await.answers("I cannot.\n");
@@ -36,7 +36,7 @@ async fn a_tool_that_is_not_offered_does_not_run_when_the_model_calls_it_all_the
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn the_chosen_model_is_asked() {
+async fn the_chosen_model_is_used() {
     let gateway = LiveGateway::new(ModelServer::answering(|_| Reply::text("ok")).await)
         .with("BACKEND_MODEL", "claude-haiku-4-5");
     gateway.talk(&["Hello"]).await.answers("ok\n");
@@ -100,7 +100,7 @@ async fn write_in(mode: &str, tools: &str, place: &str) -> (LiveGateway, String)
 
 #[tokio::test]
 #[ignore = "needs the real CLI: make test-live"]
-async fn each_permission_mode_is_taken_by_the_agent_and_means_what_it_says() {
+async fn each_permission_mode_is_accepted_and_enforced_by_the_agent() {
     for (mode, flags, written) in [
         ("bypassPermissions", &["--dangerously-skip-permissions"][..], true),
         ("acceptEdits", &["--permission-mode", "acceptEdits"], true),

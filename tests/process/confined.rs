@@ -158,7 +158,7 @@ async fn an_agent_works_in_its_folder_its_state_and_its_temporary_folder() {
 }
 
 #[tokio::test]
-async fn an_agent_reads_and_writes_nothing_of_the_gateways_its_neighbours_or_its_users() {
+async fn an_agent_cannot_access_the_files_of_the_gateway_other_projects_or_its_user() {
     let tries = [
         "cat $M/.env",
         "cat ../../.env",
@@ -213,7 +213,7 @@ async fn an_agent_reads_and_writes_nothing_of_the_gateways_its_neighbours_or_its
 }
 
 #[tokio::test]
-async fn whoever_writes_to_tmp_all_the_same_does_so_where_nobody_else_sees_it() {
+async fn writes_to_tmp_are_invisible_to_others() {
     for custody in confining() {
         let machine = Machine::new();
         let mark = format!(
@@ -321,7 +321,7 @@ async fn calls_that_reach_other_processes_are_refused_with_eperm() {
 }
 
 #[tokio::test]
-async fn programs_set_their_own_limits_and_priorities_as_ever() {
+async fn programs_can_still_set_their_own_limits_and_priorities() {
     let tries = [
         "ulimit -n 64 && ulimit -c 0",
         "prlimit --nofile=64:64 true",
@@ -368,7 +368,7 @@ async fn a_process_that_names_itself_by_its_number_is_refused_too() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_version_is_said_from_inside() {
+async fn version_probes_run_in_the_sandbox() {
     let machine = Machine::new();
     let program = machine.at("home/program");
     fs::write(
@@ -396,7 +396,7 @@ async fn what_is_said_of_a_version_is_said_from_inside() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_confined_is_not_started_and_says_why() {
+async fn a_program_that_cannot_be_confined_is_not_started() {
     let machine = Machine::new();
     for custody in confining() {
         let mut launch = machine.launch("echo started");
@@ -441,7 +441,7 @@ pub(super) fn as_ordinary_user(
 }
 
 #[test]
-fn all_of_this_holds_for_an_ordinary_user() {
+fn the_sandbox_also_holds_for_an_ordinary_user() {
     // If not root, the other tests already ran as an ordinary user.
     if is_root() {
         as_ordinary_user("process::confined::", "ordinary_user", 11, &[]);
@@ -477,7 +477,7 @@ async fn confined_start() {
 
 /// The parent of a process is a thread, and Tokio's threads for blocking work end at any time.
 #[test]
-fn an_agent_outlives_the_thread_that_asked_for_it() {
+fn an_agent_outlives_the_thread_that_started_it() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_keep_alive(Duration::from_millis(10))

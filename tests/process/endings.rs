@@ -30,7 +30,7 @@ async fn a_silent_program_is_stopped_by_the_first_signal() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_in_good_order_is_given_the_time() {
+async fn a_program_that_shuts_down_properly_is_given_the_time() {
     for custody in custodies() {
         let launch = sh("trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.01; done");
         let mut process = custody.launch(launch).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_program_that_ends_in_good_order_is_given_the_time() {
 }
 
 #[tokio::test]
-async fn one_that_ignores_signals_is_killed_after_the_grace() {
+async fn a_program_that_ignores_signals_is_killed_after_the_grace_period() {
     for custody in custodies() {
         let launch = sh(
             "trap '' TERM INT; setsid sh -c \"trap '' TERM; sleep 1000\" & echo ready; while :; do sleep 0.05; done",
@@ -67,7 +67,7 @@ async fn one_that_ignores_signals_is_killed_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_stopped_program_goes_on_to_see_the_signal() {
+async fn a_suspended_program_is_continued_to_receive_the_signal() {
     for custody in custodies() {
         let mut process = custody
             .launch(sh("trap 'echo bye; exit 0' TERM; echo ready; kill -STOP $$; sleep 1000"))
@@ -142,7 +142,7 @@ async fn a_grandchild_that_holds_the_pipe_delays_the_end_by_less_than_a_second()
 }
 
 #[tokio::test]
-async fn a_dropped_process_takes_all_of_its_run_with_it() {
+async fn a_dropped_process_ends_its_whole_run() {
     for custody in custodies() {
         let launch = sh("sleep 1000 & setsid sleep 1001 & echo ready; wait");
         let name = launch.run.clone();
@@ -180,7 +180,7 @@ fn a_dropped_runtime_kills_its_runs() {
 }
 
 #[tokio::test]
-async fn a_launch_given_up_half_way_leaves_nothing() {
+async fn an_abandoned_launch_leaves_nothing() {
     for custody in custodies() {
         let mut names = Vec::new();
         for _ in 0..20 {
@@ -200,8 +200,8 @@ async fn a_launch_given_up_half_way_leaves_nothing() {
 /// Not a test: the process that the next test starts. It becomes the parent of all its orphaned
 /// descendants.
 #[tokio::test]
-#[ignore = "claims the children of its process; run by without_a_cgroup_a_process_that_takes_off_all_it_is_known_by_dies_with_its_run"]
-async fn a_process_of_its_own_that_claims_its_children() {
+#[ignore = "claims the children of its process; run by without_a_cgroup_a_process_that_removes_all_its_marks_dies_with_its_run"]
+async fn a_process_of_its_own_that_adopts_orphans() {
     let Ok(seconds) = std::env::var("AETHEEL_TEST_HIDDEN") else { return };
     let custody = Custody::new(Means::Descent).unwrap().alone();
     // Forked twice, without its environment, limits or session, so that nothing shows to which run
@@ -226,9 +226,9 @@ fn sleepers(seconds: &str) -> Vec<i32> {
 }
 
 #[test]
-fn without_a_cgroup_a_process_that_takes_off_all_it_is_known_by_dies_with_its_run() {
+fn without_a_cgroup_a_process_that_removes_all_its_marks_dies_with_its_run() {
     let seconds = format!("{}.4711", std::process::id());
-    let name = "process::endings::a_process_of_its_own_that_claims_its_children";
+    let name = "process::endings::a_process_of_its_own_that_adopts_orphans";
     let told = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
         .env("AETHEEL_TEST_HIDDEN", &seconds)

@@ -150,7 +150,7 @@ async fn only(gateway: &HeldLauncher) -> Survivor {
 }
 
 #[tokio::test]
-async fn what_is_said_while_no_gateway_is_there_comes_complete_and_in_order_with_the_exit_code() {
+async fn output_without_a_gateway_arrives_completely_and_in_order_with_the_exit_code() {
     let holder = Served::new();
     let first = holder.gateway().await;
     let launch = open("echo begun; read x; seq 1 50000; exit 7");
@@ -178,7 +178,7 @@ async fn what_is_said_while_no_gateway_is_there_comes_complete_and_in_order_with
 }
 
 #[tokio::test]
-async fn what_was_recorded_never_comes_again_and_everything_else_does_once() {
+async fn recorded_lines_are_never_repeated_and_all_others_arrive_once() {
     let holder = Served::new();
     let first = holder.gateway().await;
     let launch = open("seq 1 10; read x; seq 11 20; read x");
@@ -209,7 +209,7 @@ async fn what_was_recorded_never_comes_again_and_everything_else_does_once() {
 }
 
 #[tokio::test]
-async fn one_whose_end_was_heard_is_kept_until_that_end_is_recorded() {
+async fn an_ended_process_is_kept_until_its_end_is_recorded() {
     let holder = Served::new();
     let mut gateway = holder.gateway().await;
     let launch = open("seq 1 3");
@@ -236,7 +236,7 @@ async fn one_whose_end_was_heard_is_kept_until_that_end_is_recorded() {
 }
 
 #[tokio::test]
-async fn commands_are_counted_over_all_lives_and_each_is_done_once() {
+async fn commands_are_numbered_across_restarts_and_each_is_executed_once() {
     let holder = Served::new();
     let first = holder.gateway().await;
     let launch = open("while read x; do echo got $x; done; echo end");
@@ -257,7 +257,7 @@ async fn commands_are_counted_over_all_lives_and_each_is_done_once() {
 }
 
 #[tokio::test]
-async fn something_is_kept_for_a_run_and_its_asking_is_counted_until_it_gets_on() {
+async fn the_keepsake_of_a_run_is_stored_and_attempts_are_counted_until_it_progresses() {
     let holder = Served::new();
     let first = holder.gateway().await;
     let launch = open("echo one; read x");
@@ -289,7 +289,7 @@ async fn something_is_kept_for_a_run_and_its_asking_is_counted_until_it_gets_on(
 }
 
 #[tokio::test]
-async fn only_one_gateway_is_let_in_and_only_with_the_key() {
+async fn only_one_gateway_may_connect_and_only_with_the_key() {
     let holder = Served::new();
     let first = holder.gateway().await;
     let refused = HeldLauncher::connect(&holder.state(), Sandbox::Off).await.unwrap_err();
@@ -304,7 +304,7 @@ async fn only_one_gateway_is_let_in_and_only_with_the_key() {
 }
 
 #[tokio::test]
-async fn a_dropped_process_is_ended_and_one_whose_gateway_is_gone_is_not() {
+async fn a_dropped_process_is_ended_but_one_whose_gateway_died_is_not() {
     let holder = Served::new();
     let first = holder.gateway().await;
     let (dropped, left) = (sh("echo here; sleep 1000"), sh("echo here; sleep 1000"));
@@ -348,7 +348,7 @@ async fn agents_that_no_gateway_claims_are_ended() {
 }
 
 #[tokio::test]
-async fn beyond_memory_and_file_an_agent_waits_and_nothing_is_lost() {
+async fn when_memory_and_file_are_full_an_agent_waits_and_nothing_is_lost() {
     let limits = HoldLimits { memory: 10_000, spool: 100_000, ..HoldLimits::default() };
     let holder = Served::with(|options| options.limits = limits);
     let first = holder.gateway().await;
@@ -387,7 +387,7 @@ async fn a_gateway_that_records_nothing_slows_the_agent_down() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_is_told_as_without_a_holder() {
+async fn a_failed_start_is_reported_as_without_a_holder() {
     let holder = Served::new();
     let gateway = holder.gateway().await;
     let odd = PathBuf::from(OsString::from_vec(b"/nowhere/\xff".to_vec()));
@@ -416,7 +416,7 @@ async fn what_cannot_start_is_told_as_without_a_holder() {
 }
 
 #[tokio::test]
-async fn what_a_gateway_confines_is_confined_in_the_holder() {
+async fn a_process_that_the_gateway_confines_is_confined_in_the_holder() {
     let sandbox = Sandbox::probe(SandboxWish::Auto).unwrap();
     if !sandbox.is_on() {
         eprintln!("SKIPPED: nothing is confined here");
@@ -437,7 +437,7 @@ async fn what_a_gateway_confines_is_confined_in_the_holder() {
 }
 
 #[tokio::test]
-async fn a_socket_may_lie_deep_and_be_left_over() {
+async fn a_socket_may_have_a_long_path_and_be_left_over() {
     let deep = "a-folder-with-a-rather-long-name/".repeat(8);
     let holder = Served::with(|options| {
         options.state = options.state.join(&deep);
@@ -501,7 +501,7 @@ impl Drop for Started {
 }
 
 #[tokio::test]
-async fn a_started_holder_is_nobodys_child_in_particular_and_leaves_when_it_holds_nothing() {
+async fn a_started_holder_is_detached_and_ends_when_it_holds_nothing() {
     let holder = Started::new();
     // A descriptor that child processes inherit.
     let (reader, writer) = std::io::pipe().unwrap();
@@ -525,7 +525,7 @@ async fn a_started_holder_is_nobodys_child_in_particular_and_leaves_when_it_hold
 }
 
 #[tokio::test]
-async fn when_a_holder_is_killed_its_processes_end_here_and_the_next_launch_starts_another() {
+async fn the_processes_of_a_killed_holder_end_and_the_next_launch_starts_another() {
     let holder = Started::new();
     let gateway = holder.gateway().await;
     let launch = sh("echo here; sleep 1000");
@@ -546,7 +546,7 @@ async fn when_a_holder_is_killed_its_processes_end_here_and_the_next_launch_star
 }
 
 #[tokio::test]
-async fn a_bound_launcher_fails_once_its_holder_is_lost_and_the_next_one_names_other_folders() {
+async fn a_bound_launcher_fails_after_its_holder_is_lost_and_the_next_one_has_other_folders() {
     let holder = Started::new();
     let gateway = holder.gateway().await;
     let before = gateway.bind().await.unwrap();
@@ -571,7 +571,7 @@ async fn a_bound_launcher_fails_once_its_holder_is_lost_and_the_next_one_names_o
 }
 
 #[tokio::test]
-async fn a_holder_that_is_stopped_sends_what_was_said_but_no_exit() {
+async fn a_stopped_holder_sends_the_output_but_no_exit() {
     let holder = Served::new();
     let gateway = holder.gateway().await;
     let launch = sh("echo one; echo two; sleep 1000");
@@ -585,7 +585,7 @@ async fn a_holder_that_is_stopped_sends_what_was_said_but_no_exit() {
 }
 
 #[tokio::test]
-async fn a_service_manager_hears_when_gateways_are_let_in_and_ends_everything_with_a_signal() {
+async fn a_service_manager_is_notified_of_readiness_and_ends_everything_with_a_signal() {
     let folder = tempfile::tempdir().unwrap();
     let told = tokio::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
     let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel"))
@@ -620,7 +620,7 @@ async fn a_service_manager_hears_when_gateways_are_let_in_and_ends_everything_wi
 }
 
 #[tokio::test]
-async fn it_goes_on_when_nobody_reads_its_log_any_more() {
+async fn a_holder_continues_when_its_log_is_no_longer_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut holder = Command::new(env!("CARGO_BIN_EXE_aetheel"))
         .args(["hold", "--state"])
@@ -663,7 +663,7 @@ fn in_namespace(program: &str) -> Command {
 }
 
 #[tokio::test]
-async fn it_detaches_where_its_session_is_that_of_another_pid_namespace() {
+async fn a_holder_detaches_even_if_its_session_is_in_another_pid_namespace() {
     if !in_namespace("true").status().is_ok_and(|status| status.success()) {
         eprintln!("left out: this machine gives no PID namespace");
         return;
@@ -681,7 +681,7 @@ async fn it_detaches_where_its_session_is_that_of_another_pid_namespace() {
 }
 
 #[test]
-fn a_missing_folder_is_refused_and_not_made() {
+fn a_missing_folder_is_refused_and_not_created() {
     let folder = tempfile::tempdir().unwrap();
     for missing in [folder.path().join("nosuch"), folder.path().join("nosuch/state")] {
         let refused = Command::new(env!("CARGO_BIN_EXE_aetheel"))
@@ -698,7 +698,7 @@ fn a_missing_folder_is_refused_and_not_made() {
 }
 
 #[test]
-fn its_help_says_what_it_is() {
+fn the_help_of_the_holder_describes_it() {
     let help = Command::new(env!("CARGO_BIN_EXE_aetheel"))
         .args(["hold", "--help"])
         .stdin(Stdio::null())

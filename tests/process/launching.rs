@@ -12,7 +12,7 @@ use aetheel::turn::{LaunchError, Launcher};
 use super::{custodies, living, run, sh};
 
 #[tokio::test]
-async fn the_environment_is_exactly_what_was_given_and_the_mark() {
+async fn the_environment_contains_only_the_given_variables_and_the_mark() {
     for custody in custodies() {
         let mut launch = sh("");
         launch.program = "env".into();
@@ -53,7 +53,7 @@ async fn only_the_three_standard_descriptors_are_inherited() {
 }
 
 #[tokio::test]
-async fn it_leads_a_session_of_its_own_without_core_dumps_or_odd_signals() {
+async fn a_process_leads_its_own_session_without_core_dumps_or_unusual_signals() {
     for custody in custodies() {
         let heard =
             run(&custody, sh("ulimit -Sc; ulimit -Hc; grep -E 'Sig(Blk|Ign)' /proc/self/status; cut -d' ' -f5,6 /proc/$$/stat; echo $$"))
@@ -90,7 +90,7 @@ async fn a_cgroup_is_used_where_there_is_one_and_removed_with_its_run() {
 }
 
 #[tokio::test]
-async fn the_working_directory_is_the_one_asked_for() {
+async fn the_working_directory_is_the_requested_one() {
     let folder = tempfile::tempdir().unwrap();
     for custody in custodies() {
         let mut launch = sh("pwd -P");
@@ -101,7 +101,7 @@ async fn the_working_directory_is_the_one_asked_for() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_says_why_and_leaves_nothing() {
+async fn a_failed_start_has_a_reason_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str, mode: u32| {
         let path = folder.path().join(name);
@@ -150,7 +150,7 @@ async fn what_cannot_start_says_why_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_probe_returns_the_answer_and_a_silent_program_is_given_up() {
+async fn a_probe_returns_the_answer_and_ends_a_silent_program() {
     let path = || vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
     for custody in custodies() {
         let ask = async |program: &str, arguments: &[&str], limit: u64| {
@@ -182,7 +182,7 @@ async fn a_probe_returns_the_answer_and_a_silent_program_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_code_and_a_signal_are_told_apart() {
+async fn an_exit_code_and_a_signal_are_distinguished() {
     for custody in custodies() {
         for (script, how) in [
             ("exit 0", Exit::Code(0)),

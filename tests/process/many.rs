@@ -89,7 +89,7 @@ async fn five_hundred_runs() {
 }
 
 #[test]
-fn what_a_killed_gateway_left_is_killed_at_the_next_start_and_live_runs_are_not() {
+fn leftovers_of_a_killed_gateway_are_killed_at_the_next_start_but_live_runs_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -120,7 +120,7 @@ fn what_a_killed_gateway_left_is_killed_at_the_next_start_and_live_runs_are_not(
 }
 
 #[tokio::test]
-#[ignore = "kills its own process; run by what_a_killed_gateway_left_is_killed_at_the_next_start_and_live_runs_are_not"]
+#[ignore = "kills its own process; run by leftovers_of_a_killed_gateway_are_killed_at_the_next_start_but_live_runs_are_not"]
 async fn a_gateway_that_is_killed() {
     let Some(file) = std::env::var_os("NAME_FILE") else { return };
     let means = if std::env::var("MEANS").is_ok_and(|means| means == "descent") {

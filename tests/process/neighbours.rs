@@ -98,7 +98,7 @@ async fn an_agent_does_not_trace_the_gateway() {
 }
 
 #[tokio::test]
-async fn an_agent_sees_other_processes_only_where_the_table_says_so() {
+async fn an_agent_sees_other_processes_only_as_documented() {
     let ways = ["ls -d /proc/$GATEWAY", "grep -q integration /proc/$GATEWAY/cmdline"];
     for custody in confining() {
         let machine = Machine::new();
@@ -109,7 +109,7 @@ async fn an_agent_sees_other_processes_only_where_the_table_says_so() {
 }
 
 #[tokio::test]
-async fn an_agent_reaches_sockets_only_where_the_table_says_so() {
+async fn an_agent_reaches_sockets_only_as_documented() {
     for custody in confining() {
         let machine = Machine::new();
         let path = machine.at("service");
@@ -159,7 +159,7 @@ async fn an_agent_neither_mounts_nor_administers() {
 }
 
 #[tokio::test]
-async fn an_agent_gains_nothing_by_set_uid_programs() {
+async fn an_agent_gains_nothing_from_set_uid_programs() {
     let program = std::env::var_os(SET_UID_PROGRAM).map(PathBuf::from);
     let gains = "$PROGRAM -c 'import os, sys; sys.exit(os.geteuid() != 0)'";
     for custody in confining() {

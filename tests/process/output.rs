@@ -9,7 +9,7 @@ use aetheel::turn::{Launcher, ProcessCommand};
 use super::{custodies, hear, line, living, run, sh, state, wait_for_async};
 
 #[tokio::test]
-async fn a_line_of_100_mb_is_cut_and_the_next_one_is_heard() {
+async fn a_line_of_100_mb_is_cut_and_the_next_one_is_read() {
     for custody in custodies() {
         let heard =
             run(&custody, sh("head -c 100000000 /dev/zero | tr '\\0' x; echo; echo after")).await;
@@ -21,7 +21,7 @@ async fn a_line_of_100_mb_is_cut_and_the_next_one_is_heard() {
 }
 
 #[tokio::test]
-async fn a_program_that_waits_for_nobody_may_say_a_mebibyte_at_once() {
+async fn a_program_that_does_not_wait_can_print_a_mebibyte_at_once() {
     for custody in custodies() {
         // `dd` ends when the pipe is full, as agents that exit without waiting lose the rest of
         // their output.
@@ -37,7 +37,7 @@ async fn a_program_that_waits_for_nobody_may_say_a_mebibyte_at_once() {
 }
 
 #[tokio::test]
-async fn invalid_utf_8_is_replaced_and_the_lines_go_on() {
+async fn invalid_utf_8_is_replaced_and_later_lines_are_read() {
     for custody in custodies() {
         let heard = run(&custody, sh("printf 'a\\377b\\n\\303(\\r\\n'; printf '\\346\\274'; sleep 0.05; printf '\\242\\nend'")).await;
         assert_eq!(heard.text(Pipe::Stdout), ["a\u{fffd}b", "\u{fffd}(", "漢", "end"]);
@@ -86,7 +86,7 @@ async fn a_long_prompt_to_a_program_that_floods_first_does_not_lock_up() {
 }
 
 #[tokio::test]
-async fn a_program_that_never_reads_its_prompt_is_no_trouble() {
+async fn a_program_that_never_reads_its_prompt_causes_no_problem() {
     for custody in custodies() {
         let mut launch = sh("exec <&-; echo deaf; sleep 0.05; exit 4");
         launch.stdin = vec![b'p'; 200 << 10];
@@ -125,7 +125,7 @@ async fn stdin_stays_open_until_it_is_closed() {
 }
 
 #[tokio::test]
-async fn a_slow_listener_loses_nothing_when_the_program_ends_meanwhile() {
+async fn a_slow_reader_loses_nothing_when_the_program_ends() {
     for custody in custodies() {
         let launch = sh("i=0; while [ $i -lt 40 ]; do i=$((i + 1)); echo $i; sleep 0.01; done");
         let mut process = custody.launch(launch).await.unwrap();
@@ -143,7 +143,7 @@ async fn a_slow_listener_loses_nothing_when_the_program_ends_meanwhile() {
 }
 
 #[tokio::test]
-async fn messages_with_a_length_before_them_are_heard_and_told_as_such() {
+async fn messages_with_a_length_header_are_read_and_written() {
     for custody in custodies() {
         // It prints its input as messages, after a line that is not a message and a line on stderr.
         let mut launch = sh("echo starting; echo careful >&2; exec cat");

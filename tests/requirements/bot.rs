@@ -10,7 +10,7 @@ use super::{CLAUDE_SAYS, calls, discord, installed, serving, with_claude};
 use crate::support::discord::{ANN, CHANNEL, OTHER, OTHER_BOT};
 
 #[tokio::test]
-async fn requirement_01_the_bot_logs_in_or_says_why_it_cannot() {
+async fn requirement_01_the_bot_logs_in_or_explains_why_it_cannot() {
     let local = discord().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;

@@ -129,7 +129,7 @@ fn every_test_that_is_named_exists_and_every_row_names_one() {
 }
 
 #[test]
-fn every_numbered_requirement_is_there_with_each_of_its_criteria_and_a_test_named_after_it() {
+fn every_numbered_requirement_has_all_its_criteria_and_a_test_named_after_it() {
     let rows = rows();
     let mut faults = Vec::new();
     let numbered = |prefix: &str, criteria: &[usize]| -> Vec<String> {
@@ -177,7 +177,7 @@ fn every_numbered_requirement_is_there_with_each_of_its_criteria_and_a_test_name
 }
 
 #[test]
-fn a_test_is_known_by_its_attribute_and_one_that_is_ignored_by_another() {
+fn a_test_is_recognised_by_its_attribute_and_an_ignored_one_by_another() {
     let text = "#[test]\nfn one() {}\n\n#[tokio::test(flavor = \"multi_thread\")]\nasync fn two() {}\nfn three() {}\n\
                 #[test]\n#[ignore = \"slow\"]\nfn four() {}\n#[test]\nfn five() {}\n";
     let known = ["one", "two", "four", "five"].map(|name| proof(text, name));
@@ -195,7 +195,7 @@ fn a_test_is_known_by_its_attribute_and_one_that_is_ignored_by_another() {
 }
 
 #[test]
-fn a_criterion_is_looked_at_where_its_very_number_stands() {
+fn a_criterion_is_recognised_by_its_exact_number() {
     let text =
         "fn one() {\n    assert!(true, \"12.3, 2.12: so\");\n}\nfn two() {\n    // 12.4\n}\n";
     let one = body(text, "one").unwrap();

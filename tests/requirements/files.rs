@@ -62,7 +62,7 @@ async fn with_all_files(local: &LocalDiscord) -> (Installation, Program) {
 }
 
 #[tokio::test]
-async fn requirement_12_every_event_runs_with_the_files_as_they_are() {
+async fn requirement_12_every_event_runs_with_the_current_files() {
     let local = discord().await;
     let (installation, bot) = with_all_files(&local).await;
     let first = system_prompt(&local, CHANNEL).await;
@@ -191,7 +191,7 @@ async fn own_section(
 }
 
 #[tokio::test]
-async fn requirement_15_memory_is_shown_added_to_and_made_when_missing() {
+async fn requirement_15_memory_is_shown_extended_and_created_when_missing() {
     let local = discord().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;

@@ -20,7 +20,7 @@ fn with_output(local: &LocalDiscord, files: &[(&str, &str)]) -> Installation {
 }
 
 #[tokio::test]
-async fn requirement_17_heartbeats_look_after_things_by_themselves() {
+async fn requirement_17_heartbeats_run_without_a_prompt() {
     let local = discord().await;
     let checks = "## Inbox\n- interval: 60\n- instruction: Look for new mail.\n\n## Hasty\n- interval: 59\n- instruction: Much too often.\n";
     let installation = with_output(&local, &[("heartbeat.md", checks)]);
@@ -128,7 +128,7 @@ async fn requirement_19_hooks_run_at_the_start_at_the_end_and_around_events() {
 }
 
 #[tokio::test]
-async fn requirement_20_the_first_start_makes_what_is_missing() {
+async fn requirement_20_the_first_start_creates_missing_files() {
     let local = discord().await;
     let boot = "# Boot\n\n## Required\n\n- soul.md\n- rules.md\n\n## rules.md\n\n```markdown\n# Rules\n\n- Ask before you delete.\n```\n\n\
                 ## First run\n\nIntroduce yourself.\n";

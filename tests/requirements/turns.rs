@@ -145,7 +145,7 @@ async fn requirement_06_a_channel_keeps_its_conversation_until_it_is_reset() {
 }
 
 #[tokio::test]
-async fn requirement_07_what_goes_wrong_is_told_without_internals() {
+async fn requirement_07_failures_are_reported_without_internals() {
     let local = discord().await;
     let installation = installed(&local).with("QUERY_TIMEOUT_MS", "4000");
     let bot = serving(&installation).await;

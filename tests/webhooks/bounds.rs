@@ -16,7 +16,7 @@ fn call(id: &str) -> Call {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_call_is_refused_before_its_body_is_read() {
+async fn invalid_calls_are_refused_before_their_body_is_read() {
     let stand = Stand::quick().await;
     let mut statuses = Vec::new();
     for call in [
@@ -58,7 +58,7 @@ async fn what_is_no_call_is_refused_before_its_body_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endless_body_is_cut_off_and_not_kept() {
+async fn an_endless_body_is_cut_off_and_not_stored() {
     let stand = Stand::quick().await;
     let mut stream = TcpStream::connect(stand.address).await.unwrap();
     stream
@@ -91,7 +91,7 @@ async fn an_endless_body_is_cut_off_and_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_body_is_cut_in_the_prompt() {
+async fn a_large_body_is_truncated_in_the_prompt() {
     let stand = Stand::quick().await;
     let body = format!("\"{}\"", "ä".repeat(500_000));
     assert_eq!(
@@ -104,7 +104,7 @@ async fn a_large_body_is_cut_in_the_prompt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_slow_is_cut_off_and_holds_up_nobody() {
+async fn slow_callers_are_cut_off_and_delay_nobody() {
     let stand = Stand::quick().await;
     let mut silent = TcpStream::connect(stand.address).await.unwrap();
     let mut dripping = TcpStream::connect(stand.address).await.unwrap();
@@ -150,7 +150,7 @@ async fn whoever_is_slow_is_cut_off_and_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_bodies_hold_up_no_good_call_and_are_told_to_come_back() {
+async fn slow_bodies_delay_no_valid_call_and_are_asked_to_retry() {
     let stand = Stand::quick().await;
     let mut slow = Vec::new();
     for n in 0..200 {
@@ -183,7 +183,7 @@ async fn slow_bodies_hold_up_no_good_call_and_are_told_to_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_connections_hold_up_no_good_call() {
+async fn idle_connections_delay_no_valid_call() {
     let stand = Stand::quick().await;
     let mut idle = Vec::new();
     for _ in 0..300 {
@@ -205,7 +205,7 @@ async fn idle_connections_hold_up_no_good_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_no_signature_can_prove_is_refused_before_its_body_comes() {
+async fn a_call_that_cannot_be_verified_is_refused_before_its_body_arrives() {
     let stand = Stand::quick().await;
     let unsigned = || call("1").without("webhook-signature");
     for head in [
@@ -228,7 +228,7 @@ async fn a_call_that_no_signature_can_prove_is_refused_before_its_body_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_has_its_limit_which_only_its_own_callers_use_up() {
+async fn each_webhook_has_a_limit_for_its_own_callers() {
     let stand = Stand::quick().await;
     stand.define(&DEFINITIONS.replacen("100000/min burst 100000", "1/min burst 2", 1));
     for _ in 0..20 {
@@ -250,7 +250,7 @@ async fn a_webhook_has_its_limit_which_only_its_own_callers_use_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_is_said_and_the_delivery_can_come_again() {
+async fn a_full_queue_is_reported_and_the_delivery_can_be_repeated() {
     let (release, gate) = watch::channel(false);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
         let mut gate = gate.clone();
@@ -273,7 +273,7 @@ async fn a_full_queue_is_said_and_the_delivery_can_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn before_the_start_and_after_the_end_callers_are_told_to_come_back() {
+async fn before_the_start_and_after_the_end_callers_are_asked_to_retry() {
     let stand = Stand::quick().await;
     let early = super::serve(&stand.desk).await;
     let answered = call("1").send(early.address).await;

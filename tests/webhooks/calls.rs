@@ -36,7 +36,7 @@ async fn a_signed_call_becomes_an_event_whose_payload_is_data() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_wrong_the_answer_is_the_same_and_nothing_happens() {
+async fn every_invalid_call_gets_the_same_answer_and_has_no_effect() {
     let stand = Stand::quick().await;
     let body = "{\"a\": 1}";
     let good = Call::post("deploy", body).standard(STANDARD, "msg_1", 0);
@@ -88,7 +88,7 @@ async fn whatever_is_wrong_the_answer_is_the_same_and_nothing_happens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeat_is_answered_a_thousand_times_and_acted_on_once_also_after_a_restart() {
+async fn a_repeated_delivery_is_answered_every_time_and_handled_once_also_after_a_restart() {
     let stand = Stand::quick().await;
     let call = Call::post("deploy", "{}").standard(STANDARD, "msg_1", 0);
     assert_eq!(call.send(stand.address).await.status, 202);
@@ -133,7 +133,7 @@ async fn a_repeat_is_answered_a_thousand_times_and_acted_on_once_also_after_a_re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_the_same_delivery_many_times_at_once_one_is_taken() {
+async fn one_of_many_simultaneous_copies_of_a_delivery_is_accepted() {
     let stand = Stand::quick().await;
     let call = Call::post("deploy", "{}").standard(STANDARD, "msg_1", 0);
     let calls: Vec<_> = (0..40)
@@ -152,7 +152,7 @@ async fn of_the_same_delivery_many_times_at_once_one_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn githubs_events_are_chosen_and_its_forms_read() {
+async fn events_of_github_are_filtered_and_its_forms_are_read() {
     let stand = Stand::quick().await;
     let push = |event: &str, body: &str| Call::post("code", body).github(GITHUB, event, "1");
     assert_eq!(
@@ -189,7 +189,7 @@ async fn githubs_events_are_chosen_and_its_forms_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bearers_calls_are_repeats_only_where_it_says_so() {
+async fn calls_with_a_bearer_token_are_repeats_only_with_the_same_idempotency_key() {
     let stand = Stand::quick().await;
     let call = Call::post("alarm", "{}").bearer(BEARER);
     for _ in 0..2 {
@@ -201,7 +201,7 @@ async fn a_bearers_calls_are_repeats_only_where_it_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_definition_holds_from_the_next_call() {
+async fn a_changed_definition_applies_from_the_next_call_on() {
     let stand = Stand::quick().await;
     let call = |id: &str| Call::post("deploy", "{}").standard(STANDARD, id, 0);
     assert_eq!(call("1").send(stand.address).await.status, 202);

@@ -23,7 +23,7 @@ fn secret(example: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_documented_calls_are_taken() {
+async fn the_documented_calls_are_accepted() {
     let there = |program: &str| {
         Command::new(program)
             .arg("--help")

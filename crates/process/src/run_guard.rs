@@ -1,7 +1,7 @@
 //! A handle to a run that kills all of its processes when it is dropped.
 //!
 //! The leader is reaped last, so that its pid and process group cannot be reused while they are
-//! signalled. Pinned by `a_dropped_process_takes_all_of_its_run_with_it` and
+//! signalled. Pinned by `a_dropped_process_ends_its_whole_run` and
 //! `a_dropped_runtime_kills_its_runs`.
 
 use std::io;

@@ -89,7 +89,7 @@ fn applies(backend: &Backend, scenario: &Scenario, as_root: bool) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the real CLIs: make test-live"]
-async fn every_cell_passes_or_says_why_not() {
+async fn every_cell_passes_or_has_a_reason() {
     let selection = Selection::named();
     let (mut run, mut unready) = (0, Vec::new());
     // The rows that start the program come first: once a gateway has run in this process, it kills
