@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use super::cluster::WithSeat;
+use super::core::Core;
 use super::phase::Phase;
 use super::process::Process;
 use super::service_manager::Watchdog;
 use super::shutdown::Shutdown;
 use super::signals::End;
-use super::start::{Connected, Core};
 use super::{deserted, hooks};
 use crate::cli::exit;
 use crate::discord::Listening;
@@ -36,24 +36,6 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    /// Prepares everything, connects to Discord, recovers the events of the previous process, and
-    /// begins to read prompts.
-    ///
-    /// # Errors
-    /// Returns the exit code if something prevents the start or a signal arrives first. The reason
-    /// is in the log.
-    pub(super) async fn start(mut process: Process, settings: Settings) -> Result<Self, u8> {
-        let ready = || process.system.ready(process.health.clone());
-        let connected = tokio::select! {
-            connected = Connected::connect(settings, &process.phase, ready) => {
-                connected.map_err(|refused| refused.print())?
-            }
-            _ = process.signals.next() => return Err(exit::OK),
-            code = deserted() => return Err(code),
-        };
-        connected.recover(process).await.listen().await
-    }
-
     /// Runs until a signal arrives, Discord rejects the bot, or a task ends that the program
     /// needs. Returns the exit code and how to end.
     pub(super) async fn run(&mut self) -> (u8, End) {

@@ -1,6 +1,7 @@
 //! `aetheel run`: connects Discord to the agents until a signal arrives.
 
 mod cluster;
+mod core;
 mod dashboard;
 mod gateway;
 pub mod health;

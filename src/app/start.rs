@@ -8,13 +8,13 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::cluster::{Place, WithSeat};
+use super::core::Core;
 use super::gateway::Gateway;
 use super::health::Watched;
 use super::phase::Phase;
 use super::process::Process;
 use super::service_manager::Watchdog;
-use super::shutdown::{DELIVERY_GRACE, hand_back, leave};
-use super::webhooks::{Listener, Waiting};
+use super::webhooks::Waiting;
 use super::{dashboard, deserted, recovery};
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
@@ -31,6 +31,26 @@ use crate::startup::{Installer, Prepared, Purpose, Refused, ShutdownGuard, surve
 use crate::turn::Backends;
 use crate::vigil;
 use crate::workspace::{Booted, Lock, Workspace};
+
+impl Gateway {
+    /// Prepares everything, connects to Discord, recovers the events of the previous process, and
+    /// begins to read prompts.
+    ///
+    /// # Errors
+    /// Returns the exit code if something prevents the start or a signal arrives first. The reason
+    /// is in the log.
+    pub(super) async fn start(mut process: Process, settings: Settings) -> Result<Self, u8> {
+        let ready = || process.system.ready(process.health.clone());
+        let connected = tokio::select! {
+            connected = Connected::connect(settings, &process.phase, ready) => {
+                connected.map_err(|refused| refused.print())?
+            }
+            _ = process.signals.next() => return Err(exit::OK),
+            code = deserted() => return Err(code),
+        };
+        connected.recover(process).await.listen().await
+    }
+}
 
 /// Everything that must exist before the gateway reads prompts.
 pub(super) struct Connected {
@@ -130,38 +150,6 @@ impl Connected {
             recovery,
             instructions: booted.instructions,
         }
-    }
-}
-
-/// Parts that exist from the first recovered event to the end.
-pub(super) struct Core {
-    pub(super) process: Process,
-    pub(super) config: Config,
-    pub(super) dispatcher: Dispatcher,
-    pub(super) workspace: Workspace,
-    pub(super) webhooks: Listener,
-    pub(super) guard: ShutdownGuard,
-    pub(super) held: Option<HeldLauncher>,
-    pub(super) place: Option<Place>,
-}
-
-impl Core {
-    /// Returns how long stopped turns may take to end and to deliver their answers.
-    pub(super) fn stop_limit(&self) -> Duration {
-        self.config.stop_grace * 2 + DELIVERY_GRACE
-    }
-
-    /// Ends a gateway that has not read any prompt.
-    async fn abandon(self, code: u8) -> u8 {
-        let stop_limit = self.stop_limit();
-        let Self { dispatcher, guard, held, .. } = self;
-        if held.as_ref().is_some_and(HeldLauncher::is_apart) {
-            hand_back(&dispatcher, guard, held, code).await;
-        }
-        let _ = timeout(stop_limit, dispatcher.shutdown(Duration::ZERO)).await;
-        leave(held).await;
-        guard.close().await;
-        code
     }
 }
 

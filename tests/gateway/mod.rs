@@ -23,6 +23,7 @@ mod failures;
 mod faults;
 mod fence;
 mod files;
+mod flood;
 mod full_disk;
 mod handed;
 mod health;

@@ -21,6 +21,10 @@ const QUOTAS: usize = 20;
 const NOTICES: usize = 50;
 /// Most kinds of unknown output of one turn that are distinguished.
 const UNKNOWN_KINDS: usize = 200;
+/// Bytes of the answer, and of the thinking, of one turn that are kept. The recording has the rest.
+pub const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Ends a text that was longer than [`MAX_TEXT_BYTES`].
+const CUT: &str = "\n\n… (cut after 1 MiB; the recording of this turn has the rest)";
 /// Size, in bytes, of the end of a running tool's output that is kept.
 const TAIL: usize = 2 << 10;
 
@@ -57,8 +61,8 @@ impl ToolUse {
 /// The state of a turn so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
-    text: BTreeMap<u32, String>,
-    thinking: BTreeMap<u32, String>,
+    text: Parts,
+    thinking: Parts,
     tools: Vec<ToolUse>,
     /// The index of each tool use in `tools`, by its id.
     places: HashMap<String, usize>,
@@ -86,11 +90,11 @@ impl Transcript {
             }
             EventKind::Text(text) => {
                 self.retry = None;
-                fold_text(&mut self.text, text);
+                self.text.fold(text);
             }
             EventKind::Thinking(text) => {
                 self.retry = None;
-                fold_text(&mut self.thinking, text);
+                self.thinking.fold(text);
             }
             EventKind::ToolStart(start) => {
                 self.unknown_last = false;
@@ -160,20 +164,20 @@ impl Transcript {
     /// Returns the answer so far: the text parts in order, separated by blank lines.
     #[must_use]
     pub fn text(&self) -> String {
-        joined(&self.text)
+        self.text.joined()
     }
 
     /// Returns whether there is text, but only white space.
     #[must_use]
     pub fn is_blank(&self) -> bool {
-        self.text.values().any(|part| !part.is_empty())
-            && self.text.values().all(|part| part.trim().is_empty())
+        let mut parts = self.text.parts.values();
+        parts.clone().any(|part| !part.is_empty()) && parts.all(|part| part.trim().is_empty())
     }
 
     /// Returns the thinking so far.
     #[must_use]
     pub fn thinking(&self) -> String {
-        joined(&self.thinking)
+        self.thinking.joined()
     }
 
     /// Returns the tool uses in the order in which they began.
@@ -249,27 +253,58 @@ impl Transcript {
     }
 }
 
-fn fold_text(parts: &mut BTreeMap<u32, String>, text: &Text) {
-    if text.replace {
-        if text.text.is_empty() {
-            parts.remove(&text.part);
-        } else {
-            parts.insert(text.part, text.text.clone());
-        }
-    } else {
-        parts.entry(text.part).or_default().push_str(&text.text);
+/// Returns a text of at most [`MAX_TEXT_BYTES`], with a note if it was cut.
+#[must_use]
+pub fn bounded(mut text: String) -> String {
+    if text.len() > MAX_TEXT_BYTES + CUT.len() {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.shrink_to_fit();
+        text.push_str(CUT);
     }
+    text
 }
 
-fn joined(parts: &BTreeMap<u32, String>) -> String {
-    let mut all = String::new();
-    for part in parts.values().filter(|part| !part.trim().is_empty()) {
-        if !all.is_empty() {
-            all.push_str("\n\n");
+/// Parts of a text, by their numbers, of at most [`MAX_TEXT_BYTES`] together.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Parts {
+    parts: BTreeMap<u32, String>,
+    bytes: usize,
+    /// Text was dropped, so nothing is appended until a part is replaced.
+    cut: bool,
+}
+
+impl Parts {
+    fn fold(&mut self, text: &Text) {
+        if text.replace {
+            let replaced = self.parts.remove(&text.part).unwrap_or_default();
+            self.bytes -= replaced.len();
+            self.cut = false;
+            if text.text.is_empty() {
+                return;
+            }
         }
-        all.push_str(part);
+        if self.cut {
+            return;
+        }
+        let kept = text.text.floor_char_boundary(MAX_TEXT_BYTES - self.bytes);
+        self.parts.entry(text.part).or_default().push_str(&text.text[..kept]);
+        self.bytes += kept;
+        self.cut = kept < text.text.len();
     }
-    all
+
+    fn joined(&self) -> String {
+        let mut all = String::new();
+        for part in self.parts.values().filter(|part| !part.trim().is_empty()) {
+            if !all.is_empty() {
+                all.push_str("\n\n");
+            }
+            all.push_str(part);
+        }
+        if self.cut {
+            all.push_str(CUT);
+        }
+        all
+    }
 }
 
 #[cfg(test)]
@@ -292,6 +327,29 @@ mod tests {
         assert_eq!(transcript.text(), "Good day\n\nthere");
         transcript.apply(&text(1, "", true));
         assert_eq!(transcript.text(), "Good day");
+    }
+
+    #[test]
+    fn a_long_answer_is_cut_at_the_same_place_however_it_arrives() {
+        let long = "é".repeat(MAX_TEXT_BYTES);
+        let mut whole = Transcript::default();
+        whole.apply(&text(0, &long, false));
+        assert!(whole.text().len() <= MAX_TEXT_BYTES + CUT.len());
+        assert!(whole.text().ends_with("the recording of this turn has the rest)"));
+        let mut pieces = Transcript::default();
+        let mut rest = long.as_str();
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.ceil_char_boundary(100_001));
+            pieces.apply(&text(0, piece, false));
+            rest = more;
+        }
+        assert_eq!(pieces, whole);
+        assert_eq!(bounded(long), whole.text());
+        assert_eq!(bounded(whole.text()), whole.text());
+        // An agent that withdraws the long part can go on.
+        whole.apply(&text(0, "", true));
+        whole.apply(&text(1, "short", false));
+        assert_eq!(whole.text(), "short");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use aetheel_model::agent::descriptor::{Feature, Sharing};
 use aetheel_model::agent::{AskKey, Decision, EventKind, Failure, Part, StartTurn, SteerOutcome};
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
+use aetheel_model::fold::bounded;
 
 /// Time, in addition to the grace period, that a link has to end a turn it was asked to give up.
 const CUSTODY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -441,7 +442,7 @@ impl Driver<'_> {
             Cause::Rounds => Ending::Limit(format!("more than {} tool uses", self.host.max_turns)),
             Cause::Excess => Ending::Limit(excess.unwrap_or_default()),
         });
-        let text = text.unwrap_or_else(|| transcript.text());
+        let text = text.map_or_else(|| transcript.text(), bounded);
         let usage = usage.or_else(|| transcript.usage());
         let observed = Observed { output: self.lease.link.has_output(), ..self.observed };
         let seen = Seen {

@@ -268,7 +268,7 @@ impl Reader {
                 let root = letter.root.clone().unwrap_or_default();
                 self.hands.take(&root);
                 let number = letter.number;
-                if !self.hand_on(letter, &done, &events) {
+                if !pass_on(letter, &done, &self.discord, &events) {
                     tracing::warn!(
                         number,
                         "cannot read a message of another node, which may run another version"
@@ -278,32 +278,34 @@ impl Reader {
             }
         }
     }
+}
 
-    /// Passes a message on. Returns `false` if this version cannot read it.
-    fn hand_on(
-        &self,
-        letter: Taken,
-        done: &Done,
-        events: &mpsc::UnboundedSender<Submitted>,
-    ) -> bool {
-        let Taken { number, root, kind, body } = letter;
-        let root = root.unwrap_or_default();
-        match kind.as_str() {
-            HEARD => {
-                let Ok(heard) = serde_json::from_str(&body) else { return false };
-                let done = done.clone();
-                let receipt = Receipt::new(move || {
-                    let _ = done.send((number, root));
-                });
-                self.discord.send((heard, receipt)).is_ok()
-            }
-            EVENT => {
-                let Ok(event) = serde_json::from_str(&body) else { return false };
-                events.send((event, number, root)).is_ok()
-            }
-            _ => false,
+/// Passes a message on. Returns `false` if this version cannot read it. While the program shuts
+/// down nobody takes the message, so it stays unacknowledged and the next process receives it.
+fn pass_on(
+    letter: Taken,
+    done: &Done,
+    discord: &mpsc::UnboundedSender<(Heard, Receipt)>,
+    events: &mpsc::UnboundedSender<Submitted>,
+) -> bool {
+    let Taken { number, root, kind, body } = letter;
+    let root = root.unwrap_or_default();
+    match kind.as_str() {
+        HEARD => {
+            let Ok(heard) = serde_json::from_str(&body) else { return false };
+            let done = done.clone();
+            let receipt = Receipt::new(move || {
+                let _ = done.send((number, root));
+            });
+            let _ = discord.send((heard, receipt));
         }
+        EVENT => {
+            let Ok(event) = serde_json::from_str(&body) else { return false };
+            let _ = events.send((event, number, root));
+        }
+        _ => return false,
     }
+    true
 }
 
 /// Sender of the numbers of processed messages, each with the root of its lane.
@@ -359,5 +361,40 @@ async fn submit(dispatcher: &Dispatcher, event: NewEvent) -> bool {
                 return true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn taken(kind: &str, body: String) -> Taken {
+        Taken { number: 7, root: Some("discord:1".to_owned()), kind: kind.to_owned(), body }
+    }
+
+    #[test]
+    fn a_message_that_nobody_takes_any_more_stays_unacknowledged() {
+        let heard = Heard {
+            name: "MESSAGE_CREATE".to_owned(),
+            data: Value::Null,
+            names: Vec::new(),
+            parent: Parent::Unknown,
+            addressed: true,
+        };
+        let body = serde_json::to_string(&heard).unwrap();
+        let (done, mut acknowledged) = mpsc::unbounded_channel();
+        let (discord, mut reader) = mpsc::unbounded_channel();
+        let (events, _) = mpsc::unbounded_channel();
+        assert!(!pass_on(taken("of-a-later-version", body.clone()), &done, &discord, &events));
+        assert!(pass_on(taken(HEARD, body.clone()), &done, &discord, &events));
+        let (_, receipt): (Heard, Receipt) = reader.try_recv().unwrap();
+        assert!(acknowledged.try_recv().is_err(), "before it is safe");
+        receipt.done();
+        assert_eq!(acknowledged.try_recv().unwrap(), (7, "discord:1".to_owned()));
+        drop(reader);
+        assert!(pass_on(taken(HEARD, body), &done, &discord, &events), "it can be read");
+        assert!(acknowledged.try_recv().is_err(), "the next process receives it");
     }
 }

@@ -18,6 +18,7 @@ use aetheel_model::agent::{
     TurnKey, Value,
 };
 use aetheel_model::baseline::{Baseline, Positions};
+use aetheel_model::fold::MAX_TEXT_BYTES;
 
 /// Maximum raw output kept of the open turns of a link, in bytes. The oldest units are dropped
 /// first.
@@ -57,7 +58,10 @@ impl Said {
     fn text(&mut self, text: &Text) {
         let new = visible(&text.text);
         if !text.replace {
-            self.parts.entry(text.part).or_default().since.push_str(&new);
+            let since = &mut self.parts.entry(text.part).or_default().since;
+            if since.len() < MAX_TEXT_BYTES {
+                since.push_str(&new);
+            }
             return;
         }
         // Text from before the tool that is sent again does not answer what the tool found.

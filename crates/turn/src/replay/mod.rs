@@ -21,7 +21,7 @@ use super::{Backend, Guest, GuestFailure};
 use aetheel_model::agent::{
     Action, Command, Input, SessionKey, SessionReady, TimedInput, TurnDone, TurnKey,
 };
-use aetheel_model::fold::Transcript;
+use aetheel_model::fold::{Transcript, bounded};
 
 /// A parsed recording.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,10 +119,8 @@ impl ReplayedTurn {
     /// Returns the text of the answer.
     #[must_use]
     pub fn text(&self) -> String {
-        self.done
-            .as_ref()
-            .and_then(|done| done.text.clone())
-            .unwrap_or_else(|| self.transcript.text())
+        let text = self.done.as_ref().and_then(|done| done.text.clone());
+        text.map_or_else(|| self.transcript.text(), bounded)
     }
 }
 

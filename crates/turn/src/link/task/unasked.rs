@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::Task;
 use crate::link::Unasked;
 use aetheel_model::agent::{TurnDone, TurnRef};
+use aetheel_model::fold::bounded;
 
 /// Maximum number of turns that an agent may begin by itself within [`WINDOW`], because people get
 /// an answer for each.
@@ -56,7 +57,7 @@ impl Task {
         if self.rebuilding {
             return;
         }
-        let text = done.text.unwrap_or_else(|| transcript.text());
+        let text = done.text.map_or_else(|| transcript.text(), bounded);
         let Some(session) = self.turns.session(session).filter(|_| !text.trim().is_empty()) else {
             return;
         };

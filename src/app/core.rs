@@ -1,0 +1,47 @@
+//! Parts that every phase of a gateway uses.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::cluster::Place;
+use super::process::Process;
+use super::shutdown::{DELIVERY_GRACE, hand_back, leave};
+use super::webhooks::Listener;
+use crate::config::Config;
+use crate::dispatch::Dispatcher;
+use crate::process::holder::HeldLauncher;
+use crate::startup::ShutdownGuard;
+use crate::workspace::Workspace;
+
+/// Parts that exist from the first recovered event to the end.
+pub(super) struct Core {
+    pub(super) process: Process,
+    pub(super) config: Config,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) workspace: Workspace,
+    pub(super) webhooks: Listener,
+    pub(super) guard: ShutdownGuard,
+    pub(super) held: Option<HeldLauncher>,
+    pub(super) place: Option<Place>,
+}
+
+impl Core {
+    /// Returns how long stopped turns may take to end and to deliver their answers.
+    pub(super) fn stop_limit(&self) -> Duration {
+        self.config.stop_grace * 2 + DELIVERY_GRACE
+    }
+
+    /// Ends a gateway that has not read any prompt.
+    pub(super) async fn abandon(self, code: u8) -> u8 {
+        let stop_limit = self.stop_limit();
+        let Self { dispatcher, guard, held, .. } = self;
+        if held.as_ref().is_some_and(HeldLauncher::is_apart) {
+            hand_back(&dispatcher, guard, held, code).await;
+        }
+        let _ = timeout(stop_limit, dispatcher.shutdown(Duration::ZERO)).await;
+        leave(held).await;
+        guard.close().await;
+        code
+    }
+}
