@@ -28,23 +28,25 @@ enum Way {
     Upgraded,
 }
 
-async fn again_and_again(way: Way, lives: u64, events: u64, channels: u64, latency: u64) {
+async fn run_chaos(way: Way, processes: u64, events: u64, channels: u64, latency: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
     let seed = number("SEED", now);
     let run = Run {
         prompts: Prompts::new(seed, events as usize, channels).await,
-        lives: lives as usize,
+        processes: processes as usize,
         latency: Duration::from_millis(latency),
         way,
     };
-    println!("SEED={seed} LIVES={lives} EVENTS={events} CHANNELS={channels} LATENCY={latency}");
+    println!(
+        "SEED={seed} PROCESSES={processes} EVENTS={events} CHANNELS={channels} LATENCY={latency}"
+    );
     let report = run.through().await.unwrap_or_else(|fault| panic!("SEED={seed}: {fault}"));
     println!("{report}");
 }
 
 #[tokio::test]
 async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
-    again_and_again(
+    run_chaos(
         Way::Killed,
         number("KILLS", 15),
         number("EVENTS", 300),
@@ -56,7 +58,7 @@ async fn killed_at_random_points_it_answers_every_message_once_and_in_order() {
 
 #[tokio::test]
 async fn killed_while_its_agents_survive_it_asks_no_agent_twice() {
-    again_and_again(
+    run_chaos(
         Way::Outlived,
         number("KILLS", 15),
         number("EVENTS", 300),
@@ -68,7 +70,7 @@ async fn killed_while_its_agents_survive_it_asks_no_agent_twice() {
 
 #[tokio::test]
 async fn upgraded_under_load_it_answers_every_message_and_asks_no_agent_twice() {
-    again_and_again(
+    run_chaos(
         Way::Upgraded,
         number("UPGRADES", 3),
         number("EVENTS", 100),
@@ -80,12 +82,12 @@ async fn upgraded_under_load_it_answers_every_message_and_asks_no_agent_twice() 
 
 #[tokio::test]
 async fn killed_while_discord_is_slow_it_answers_every_message_once_and_in_order() {
-    again_and_again(Way::Killed, 5, 60, 15, 200).await;
+    run_chaos(Way::Killed, 5, 60, 15, 200).await;
 }
 
 struct Run {
     prompts: Prompts,
-    lives: usize,
+    processes: usize,
     /// How long Discord needs for a request.
     latency: Duration,
     way: Way,
@@ -115,17 +117,17 @@ impl Run {
         self.prompts.local.faults().latency(self.latency);
         let (mut unready, mut down, mut restored, mut answered) = (0, 0, 0, 0);
         let mut outlived = 0;
-        for number in 1..=self.lives {
-            self.prompts.allowed = self.prompts.events * number / self.lives;
+        for number in 1..=self.processes {
+            self.prompts.allowed = self.prompts.events * number / self.processes;
             // Every second process is killed soon, while it starts or restores what the previous
             // one left.
-            let life = if number % 2 == 0 && self.way != Way::Upgraded {
+            let uptime = if number % 2 == 0 && self.way != Way::Upgraded {
                 20 + self.prompts.random.below(600)
             } else {
                 300 + self.prompts.random.below(3_200)
             };
-            let dies = Instant::now() + Duration::from_millis(life);
-            while Instant::now() < dies {
+            let deadline = Instant::now() + Duration::from_millis(uptime);
+            while Instant::now() < deadline {
                 self.prompts.load(&mut answered);
                 self.prompts.local.wait_a_moment().await;
             }
@@ -176,9 +178,9 @@ impl Run {
             return Err(format!("it ended with {}, and {open} events are left open", ended.code));
         }
         Ok(format!(
-            "{} lives ended ({unready} before it was ready), {} prompts in {} channels ({down} written while it was down): each answered once and in order; \
-             {restored} times one was taken up by a later life, {outlived} times its turn had outlived the gateway, {} by the button of an offer; {:.0} s",
-            self.lives,
+            "{} processes ended ({unready} of them not ready yet), {} prompts in {} channels ({down} written between two processes): each answered once and in order; \
+             {restored} were restored by a later process, {outlived} turns outlived a gateway, {} ran again by the button of an offer; {:.0} s",
+            self.processes,
             self.prompts.sent.len(),
             self.prompts.channels,
             self.prompts.offered.len(),

@@ -79,8 +79,8 @@ pub(super) fn agents(installation: &Installation) -> Vec<Pid> {
 async fn nodes_share_the_channels_and_each_conversation_stays_on_its_node() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, first), (_two, _second)] = two(&local, &postgres).await;
-    let told = "select count(*) from aetheel.node where room > 0";
-    local.wait_for("their room", |_| postgres.ask(told).eq("2").then_some(())).await;
+    let ready = "select count(*) from aetheel.node where room > 0";
+    local.wait_for("free slots", |_| postgres.ask(ready).eq("2").then_some(())).await;
     for round in ["message 1", "message 2"] {
         for channel in 0..6 {
             local.mention(CROWD + channel, ANN, "hello");
@@ -378,7 +378,7 @@ async fn event_numbers_after_a_million_starts_of_the_cluster_work() {
     let shown = local.slash(CHANNEL, ANN, "queue", None);
     let shown = local.answer_to(shown).await.content;
     assert!(shown.contains("hang") && shown.contains("behind it"), "{shown}");
-    let longest = shown.split(|letter| !number(letter)).map(str::len).max();
+    let longest = shown.split(|digit| !number(digit)).map(str::len).max();
     assert!(longest < Some(10), "large numbers are not shown to users: {shown}");
     let stop = local.slash(CHANNEL, ANN, "stop", None);
     assert!(local.answer_to(stop).await.content.starts_with("Stopped"));
@@ -413,8 +413,8 @@ async fn any_node_accepts_a_webhook_and_a_repeated_one_is_answered_once() {
         assert!(matches!(status, 200 | 202), "{status}");
     }
     local.wait_for_message(CHANNEL, |text| text.contains("Tell what happened.")).await;
-    let letters = "select count(*) from aetheel.mail where kind = 'event' and done is null";
-    local.wait_for("letters", |_| postgres.ask(letters).eq("0").then_some(())).await;
+    let undelivered = "select count(*) from aetheel.mail where kind = 'event' and done is null";
+    local.wait_for("delivered events", |_| postgres.ask(undelivered).eq("0").then_some(())).await;
     assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
 }
 

@@ -15,12 +15,12 @@ const SEND: u64 = 1 << 11;
 const ATTACH: u64 = 1 << 15;
 
 /// The result of a run.
-struct Told {
+struct DoctorReport {
     ended: Ended,
     all: Value,
 }
 
-impl Told {
+impl DoctorReport {
     /// Returns the level of the line about this subject, and its text and hint.
     fn about(&self, about: &str) -> (&str, String) {
         let lines = self.all["lines"].as_array().unwrap();
@@ -38,13 +38,13 @@ impl Told {
     }
 }
 
-async fn doctor(installation: &Installation, further: &[&str]) -> Told {
+async fn doctor(installation: &Installation, further: &[&str]) -> DoctorReport {
     let ended = installation.run(&[&["doctor", "--json"], further].concat(), "").await;
     let all: Value =
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
     let (faults, warnings) = (all["faults"].as_u64().unwrap(), all["warnings"].as_u64().unwrap());
     assert_eq!(ended.code, if faults > 0 { 2 } else { i32::from(warnings > 0) }, "{all:#}");
-    Told { ended, all }
+    DoctorReport { ended, all }
 }
 
 #[tokio::test]
@@ -54,8 +54,8 @@ async fn a_good_installation_has_no_fault_and_is_not_changed() {
         .with("OUTPUT_CHANNEL_ID", &CHANNEL.to_string())
         .with("ANTHROPIC_API_KEY", KEY);
     let before: Vec<_> = installation.everything().into_iter().map(|(path, _)| path).collect();
-    let told = doctor(&installation, &[]).await;
-    assert_eq!(told.all["faults"], 0, "{:#}", told.all);
+    let report = doctor(&installation, &[]).await;
+    assert_eq!(report.all["faults"], 0, "{:#}", report.all);
     for about in [
         "discord token",
         "discord",
@@ -65,11 +65,11 @@ async fn a_good_installation_has_no_fault_and_is_not_changed() {
         "backend demo",
         "default backend",
     ] {
-        assert_eq!(told.about(about).0, "ok", "{about}: {:#}", told.all);
+        assert_eq!(report.about(about).0, "ok", "{about}: {:#}", report.all);
     }
-    assert_eq!(told.about(&format!("channel {CHANNEL}")).0, "ok");
-    assert!(told.about("message content intent").1.contains("off"), "{:#}", told.all);
-    assert!(told.about("backend demo").1.contains("is valid"), "{:#}", told.all);
+    assert_eq!(report.about(&format!("channel {CHANNEL}")).0, "ok");
+    assert!(report.about("message content intent").1.contains("off"), "{:#}", report.all);
+    assert!(report.about("backend demo").1.contains("is valid"), "{:#}", report.all);
     // Only GET requests were sent, and no file was left behind.
     assert!(
         local.requests().iter().all(|request| request.method == "GET"),
@@ -87,7 +87,7 @@ async fn a_good_installation_has_no_fault_and_is_not_changed() {
         text.stdout
     );
     for secret in [TOKEN, KEY] {
-        for said in [&text.stdout, &text.stderr, &told.ended.stdout, &told.ended.stderr] {
+        for said in [&text.stdout, &text.stderr, &report.ended.stdout, &report.ended.stderr] {
             assert!(!said.contains(secret), "{said}");
         }
     }
@@ -105,8 +105,8 @@ async fn missing_permissions_of_the_bot_in_its_channels_are_listed() {
     .unwrap();
     local.faults().deny(CHANNEL, GUILD, ATTACH | 1 << 38);
     local.faults().deny(OTHER, BOT, SEND);
-    let told = doctor(&installation, &[]).await;
-    let (level, says) = told.about(&format!("channel {CHANNEL}"));
+    let report = doctor(&installation, &[]).await;
+    let (level, says) = report.about(&format!("channel {CHANNEL}"));
     assert!(
         level == "warning"
             && says.contains(
@@ -114,15 +114,15 @@ async fn missing_permissions_of_the_bot_in_its_channels_are_listed() {
             ),
         "{says}"
     );
-    let (level, says) = told.about(&format!("channel {OTHER}"));
+    let (level, says) = report.about(&format!("channel {OTHER}"));
     assert!(
         level == "fault" && says.contains("(has a conversation): the bot lacks Send Messages"),
         "{says}"
     );
     // A thread inherits the permission overwrites of its channel.
-    let (level, says) = told.about(&format!("channel {THREAD}"));
+    let (level, says) = report.about(&format!("channel {THREAD}"));
     assert!(level == "fault" && says.contains("lacks Send Messages in Threads"), "{says}");
-    let (level, says) = told.about("channel 5");
+    let (level, says) = report.about("channel 5");
     assert!(level == "fault" && says.contains("cannot see it"), "{says}");
 }
 
@@ -132,12 +132,12 @@ async fn a_wrong_clock_few_remaining_logins_and_intents_are_reported() {
     local.faults().clock_ahead(300);
     local.faults().logins_left(7);
     local.faults().flags(1 << 19);
-    let told = doctor(&installed(&local), &[]).await;
-    let (level, says) = told.about("clock");
+    let report = doctor(&installed(&local), &[]).await;
+    let (level, says) = report.about("clock");
     assert!(level == "warning" && says.contains(" s behind discord's"), "{says}");
-    let (level, says) = told.about("discord logins");
+    let (level, says) = report.about("discord logins");
     assert!(level == "warning" && says.contains("7 of 1000"), "{says}");
-    assert!(told.about("message content intent").1.starts_with("on"), "{:#}", told.all);
+    assert!(report.about("message content intent").1.starts_with("on"), "{:#}", report.all);
 }
 
 #[tokio::test]
@@ -147,17 +147,17 @@ async fn without_discord_everything_else_is_checked() {
     let installation = Installation::new()
         .with("DISCORD_API_BASE", &format!("http://127.0.0.1:{port}"))
         .with("DISCORD_BOT_TOKEN", TOKEN);
-    let told = doctor(&installation, &[]).await;
-    let (level, says) = told.about("discord");
+    let report = doctor(&installation, &[]).await;
+    let (level, says) = report.about("discord");
     assert!(level == "fault" && says.contains("cannot reach discord"), "{says}");
-    assert_eq!(told.about("backend demo").0, "ok");
+    assert_eq!(report.about("backend demo").0, "ok");
 
-    let told = doctor(&installation, &["--offline"]).await;
+    let report = doctor(&installation, &["--offline"]).await;
     assert_eq!(
-        (told.all["faults"].as_u64(), told.about("discord").0),
+        (report.all["faults"].as_u64(), report.about("discord").0),
         (Some(0), "ok"),
         "{:#}",
-        told.all
+        report.all
     );
 }
 
@@ -170,16 +170,16 @@ async fn a_refused_token_a_broken_component_and_a_readable_env_file_are_reported
     let file = installation.path("env");
     std::fs::write(&file, format!("DISCORD_BOT_TOKEN={TOKEN}\n")).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let told = doctor(&installation, &["--env-file", file.to_str().unwrap()]).await;
-    assert_eq!(told.about("discord").0, "fault");
-    let (level, says) = told.about("component");
+    let report = doctor(&installation, &["--env-file", file.to_str().unwrap()]).await;
+    assert_eq!(report.about("discord").0, "fault");
+    let (level, says) = report.about("component");
     assert!(level == "warning" && says.contains("broken.wasm"), "{says}");
-    let (level, says) = told.about("env file");
+    let (level, says) = report.about("env file");
     assert!(
         level == "warning" && says.contains("mode 644") && says.contains("chmod 600"),
         "{says}"
     );
-    assert!(!told.ended.stdout.contains(TOKEN));
+    assert!(!report.ended.stdout.contains(TOKEN));
 }
 
 #[tokio::test]
@@ -187,21 +187,21 @@ async fn a_default_backend_that_cannot_work_and_folders_that_cannot_be_created_a
     let installation = Installation::new()
         .with("AGENT_BACKEND", "absent")
         .with("RECORDINGS_DIR", "/proc/nothing/here");
-    let told = doctor(&installation, &["--offline"]).await;
-    assert_eq!(told.about("default backend").0, "fault");
-    assert_eq!(told.about("RECORDINGS_DIR").0, "fault");
-    assert_eq!(told.about("CONFIG_DIR").0, "ok");
+    let report = doctor(&installation, &["--offline"]).await;
+    assert_eq!(report.about("default backend").0, "fault");
+    assert_eq!(report.about("RECORDINGS_DIR").0, "fault");
+    assert_eq!(report.about("CONFIG_DIR").0, "ok");
 }
 
 #[tokio::test]
 async fn in_a_cluster_it_reports_the_database_and_differing_nodes_without_joining() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let one = super::cluster::node(&local, &postgres, "one");
-    let told = doctor(&one, &[]).await;
-    assert_eq!(told.about("cluster database").0, "ok");
-    assert_eq!(told.about("cluster clock").0, "ok");
-    assert!(told.about("cluster tables").1.contains("none yet"), "{:#}", told.all);
-    assert!(told.about("node one").1.contains("the name is free"), "{:#}", told.all);
+    let report = doctor(&one, &[]).await;
+    assert_eq!(report.about("cluster database").0, "ok");
+    assert_eq!(report.about("cluster clock").0, "ok");
+    assert!(report.about("cluster tables").1.contains("none yet"), "{:#}", report.all);
+    assert!(report.about("node one").1.contains("the name is free"), "{:#}", report.all);
     assert_eq!(
         postgres.ask("select to_regclass('aetheel.form') is null"),
         "t",
@@ -213,15 +213,15 @@ async fn in_a_cluster_it_reports_the_database_and_differing_nodes_without_joinin
     let _first = super::cluster::connected(&one).await;
     let start = || postgres.ask("select start from aetheel.node where name = 'one'");
     let before = start();
-    let told = doctor(&one, &[]).await;
-    assert!(told.about("cluster tables").1.contains("have this version"), "{:#}", told.all);
-    assert!(told.about("node one").1.contains("which is running"), "{:#}", told.all);
-    assert!(told.about("cluster nodes").1.contains("1 running: one"), "{:#}", told.all);
+    let report = doctor(&one, &[]).await;
+    assert!(report.about("cluster tables").1.contains("have this version"), "{:#}", report.all);
+    assert!(report.about("node one").1.contains("which is running"), "{:#}", report.all);
+    assert!(report.about("cluster nodes").1.contains("1 running: one"), "{:#}", report.all);
     assert_eq!(start(), before, "it did not join");
 
     let other = super::cluster::node(&local, &postgres, "one");
-    let told = doctor(&other, &[]).await;
-    let (level, says) = told.about("node one");
+    let report = doctor(&other, &[]).await;
+    let (level, says) = report.about("node one");
     assert!(level == "fault" && says.contains("NODE_NAME"), "{says}");
     // Adds another node to the database, which differs.
     postgres.ask(
@@ -229,12 +229,12 @@ async fn in_a_cluster_it_reports_the_database_and_differing_nodes_without_joinin
          select bot, 'two', 'x', 7, clock_timestamp() + interval '1 day', version, labels, 'y', 'z'
          from aetheel.node where name = 'one'",
     );
-    let told = doctor(&one, &[]).await;
-    let (level, says) = told.about("node two");
+    let report = doctor(&one, &[]).await;
+    let (level, says) = report.about("node two");
     assert!(level == "warning" && says.contains("differ"), "{says}");
     postgres.ask("update aetheel.form set version = 9, since = 9");
-    let told = doctor(&one, &[]).await;
-    let (level, says) = told.about("cluster tables");
+    let report = doctor(&one, &[]).await;
+    let (level, says) = report.about("cluster tables");
     assert!(level == "fault" && says.contains("upgrade this node"), "{says}");
 }
 
@@ -251,26 +251,26 @@ async fn a_database_that_is_away_and_channels_of_a_dead_node_are_reported() {
     }
     postgres.ask("update aetheel.node set lease = clock_timestamp() - interval '90 s'");
     let two = super::cluster::node(&local, &postgres, "two");
-    let told = doctor(&two, &[]).await;
-    let (level, says) = told.about("node one");
+    let report = doctor(&two, &[]).await;
+    let (level, says) = report.about("node one");
     assert!(level == "warning" && says.contains("nobody serves its 1 channels"), "{says}");
     assert!(says.contains("start it"), "{says}");
-    let told = doctor(&one, &[]).await;
-    assert!(told.all["lines"].to_string().contains("which is not running"), "{:#}", told.all);
+    let report = doctor(&one, &[]).await;
+    assert!(report.all["lines"].to_string().contains("which is not running"), "{:#}", report.all);
     postgres.kill();
-    let told = doctor(&one, &[]).await;
-    let (level, says) = told.about("cluster database");
+    let report = doctor(&one, &[]).await;
+    let (level, says) = report.about("cluster database");
     assert!(level == "fault" && says.contains("is away"), "{says}");
 }
 
 #[tokio::test]
 async fn a_bot_in_no_server_is_a_fault_with_an_invite_link() {
     let local = LocalDiscord::start().await;
-    let told = doctor(&installed(&local), &[]).await;
-    assert_eq!(told.about("discord servers"), ("ok", "Loopback / ".to_owned()));
+    let report = doctor(&installed(&local), &[]).await;
+    assert_eq!(report.about("discord servers"), ("ok", "Loopback / ".to_owned()));
     local.faults().uninvited();
-    let told = doctor(&installed(&local), &[]).await;
-    let (level, says) = told.about("discord servers");
+    let report = doctor(&installed(&local), &[]).await;
+    let (level, says) = report.about("discord servers");
     assert!(level == "fault" && says.contains("in no server"), "{says}");
     assert!(says.contains("https://discord.com/oauth2/authorize?client_id="), "{says}");
     let bot = super::serving(&installed(&local)).await;
@@ -287,8 +287,8 @@ async fn channels_without_a_mention_need_the_message_content_intent() {
         format!("## channel #general {CHANNEL}\n- require-mention: no\n"),
     )
     .unwrap();
-    let told = doctor(&installation, &[]).await;
-    let (level, says) = told.about("message content intent");
+    let report = doctor(&installation, &[]).await;
+    let (level, says) = report.about("message content intent");
     assert!(level == "fault" && says.contains(&CHANNEL.to_string()), "{says}");
     assert!(says.contains("/applications/"), "{says}");
     let bot = super::serving(&installation).await;
@@ -301,12 +301,12 @@ async fn channels_without_a_mention_need_the_message_content_intent() {
 #[tokio::test]
 async fn users_are_shown_by_name_and_a_mistyped_id_is_a_warning() {
     let local = LocalDiscord::start().await;
-    let told = doctor(&installed(&local).with("ALLOWED_USERS", &ANN.to_string()), &[]).await;
-    assert_eq!(told.about("ALLOWED_USERS"), ("ok", format!("ann ({ANN}) / ")));
+    let report = doctor(&installed(&local).with("ALLOWED_USERS", &ANN.to_string()), &[]).await;
+    assert_eq!(report.about("ALLOWED_USERS"), ("ok", format!("ann ({ANN}) / ")));
     let wrong = installed(&local).with("ALLOWED_USERS", "123").with("ALLOWED_GUILDS", "5");
-    let told = doctor(&wrong, &[]).await;
-    let (level, says) = told.about("ALLOWED_USERS");
+    let report = doctor(&wrong, &[]).await;
+    let (level, says) = report.about("ALLOWED_USERS");
     assert!(level == "warning" && says.contains("no user with the id 123"), "{says}");
-    let (level, says) = told.about("ALLOWED_GUILDS");
+    let (level, says) = report.about("ALLOWED_GUILDS");
     assert!(level == "warning" && says.contains("not in the server 5"), "{says}");
 }

@@ -44,12 +44,12 @@ def claude():
     usage = {'input_tokens': 3, 'output_tokens': 8}
     message = {'id': 'm', 'role': 'assistant', 'model': 'opus-9', 'usage': usage}
     for line in sys.stdin:
-        heard = json.loads(line)
-        if heard['type'] == 'control_request':
-            done = {'subtype': 'success', 'request_id': heard['request_id'], 'response': {'models': []}}
+        request = json.loads(line)
+        if request['type'] == 'control_request':
+            done = {'subtype': 'success', 'request_id': request['request_id'], 'response': {'models': []}}
             say(type='control_response', response=done)
-        elif heard['type'] == 'user':
-            content = heard['message']['content']
+        elif request['type'] == 'user':
+            content = request['message']['content']
             prompt = content if isinstance(content, str) else content[0]['text']
             def event(**event):
                 say(type='stream_event', event=event, session_id=session, parent_tool_use_id=None)
@@ -68,21 +68,21 @@ def claude():
                 num_turns=1, duration_ms=5, total_cost_usd=0.02, usage=usage)
 def acp():
     for line in sys.stdin:
-        heard = json.loads(line)
-        method, result = heard.get('method'), {}
-        if 'id' not in heard:
+        request = json.loads(line)
+        method, result = request.get('method'), {}
+        if 'id' not in request:
             continue
         if method == 'initialize':
             result = {'protocolVersion': 1, 'agentCapabilities': {'loadSession': True}, 'authMethods': []}
         elif method == 'session/new':
             result = {'sessionId': 'first'}
         elif method == 'session/prompt':
-            session = heard['params']['sessionId']
-            for text in answer(heard['params']['prompt'][-1]['text']):
+            session = request['params']['sessionId']
+            for text in answer(request['params']['prompt'][-1]['text']):
                 update = {'sessionUpdate': 'agent_message_chunk', 'content': {'type': 'text', 'text': text}}
                 say(jsonrpc='2.0', method='session/update', params={'sessionId': session, 'update': update})
             result = {'stopReason': 'end_turn'}
-        say(jsonrpc='2.0', id=heard['id'], result=result)
+        say(jsonrpc='2.0', id=request['id'], result=result)
 demo() if 'demo-agent' in sys.argv else acp() if 'acp' in sys.argv else claude()
 "#;
 

@@ -260,10 +260,10 @@ async fn the_service_manager_is_notified_of_readiness_activity_and_stopping() {
     assert_eq!(next(), "READY=1");
     assert_eq!((next(), next()), ("WATCHDOG=1".to_owned(), "WATCHDOG=1".to_owned()));
     bot.signal(Signal::TERM);
-    let mut heard = next();
-    while heard == "WATCHDOG=1" {
-        heard = next();
+    let mut notification = next();
+    while notification == "WATCHDOG=1" {
+        notification = next();
     }
-    assert_eq!(heard, "STOPPING=1");
+    assert_eq!(notification, "STOPPING=1");
     assert_eq!(bot.ended().await.code, 0);
 }

@@ -20,7 +20,7 @@ const VOID: [&str; 6] = ["meta", "link", "input", "br", "hr", "img"];
 pub struct Browser {
     client: Client,
     base: String,
-    /// The value of the `cookie` header. Empty: the header is not sent.
+    /// The value of the `cookie` header, which is not sent if this is empty.
     pub cookie: String,
 }
 

@@ -42,8 +42,8 @@ pub struct Wat {
     pub load: String,
     pub realloc: String,
     pub handle: String,
-    /// Instructions that run after the host has read the answer of `handle`. Empty: there is no
-    /// such function.
+    /// Instructions that run after the host has read the answer of `handle`. If this is empty, the
+    /// guest has no such function.
     pub after_handle: String,
     /// Instructions that run when the first input is `timer`. They return the address of the
     /// answer, or fall through to the default answer.

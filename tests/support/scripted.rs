@@ -511,8 +511,7 @@ pub struct Wishes {
     pub feature: Option<&'static str>,
     /// Knows the lanes of other nodes.
     pub router: Option<Arc<dyn Router>>,
-    /// Whether the agent confines its own commands. `Some(false)`: it would, but that is impossible
-    /// here.
+    /// Set if the agent confines its own commands. The value is whether that is possible here.
     pub own_sandbox: Option<bool>,
 }
 

@@ -40,7 +40,7 @@ struct Held {
     /// Commands to the agent.
     agent: mpsc::UnboundedSender<ProcessCommand>,
     /// Events to the gateway process that has adopted it.
-    life: Option<mpsc::Sender<ProcessEvent>>,
+    gateway: Option<mpsc::Sender<ProcessEvent>>,
 }
 
 impl Run {
@@ -48,7 +48,7 @@ impl Run {
         let held = |(proc, held): (&u32, &Held)| {
             let Held { events, recorded, commands, agent, .. } = held;
             let (events, agent) = (events.clone(), agent.clone());
-            (*proc, Held { events, recorded: *recorded, commands: *commands, agent, life: None })
+            (*proc, Held { events, recorded: *recorded, commands: *commands, agent, gateway: None })
         };
         Self {
             keepsake: self.keepsake.clone(),
@@ -110,14 +110,14 @@ impl Shelf {
         Self { runs: Arc::new(Mutex::new(copied)), ..self.clone() }
     }
 
-    fn attach(&self, run: &str, proc: u32, heard: u64) -> Process {
+    fn attach(&self, run: &str, proc: u32, received: u64) -> Process {
         let mut runs = self.runs.lock().unwrap();
         let held = runs.get_mut(run).unwrap().processes.get_mut(&proc).unwrap();
-        let (life, events) = mpsc::channel(ROOM);
-        for event in held.events.iter().skip(heard as usize) {
-            life.try_send(event.clone()).unwrap();
+        let (gateway, events) = mpsc::channel(ROOM);
+        for event in held.events.iter().skip(received as usize) {
+            gateway.try_send(event.clone()).unwrap();
         }
-        held.life = Some(life);
+        held.gateway = Some(gateway);
         let (commands, mut told) = mpsc::unbounded_channel();
         let (runs, run) = (Arc::clone(&self.runs), run.to_owned());
         self.runtime.spawn(async move {
@@ -147,7 +147,8 @@ impl Launcher for Shelf {
         let (run, proc, agents) = (launch.run.clone(), launch.proc, Arc::clone(&self.agents));
         let launched = self.runtime.spawn(async move { agents.launch(launch).await });
         let Process { mut events, commands, .. } = launched.await.unwrap()?;
-        let held = Held { events: vec![], recorded: 0, commands: 0, agent: commands, life: None };
+        let held =
+            Held { events: vec![], recorded: 0, commands: 0, agent: commands, gateway: None };
         self.runs.lock().unwrap().entry(run.clone()).or_default().processes.insert(proc, held);
         let process = self.attach(&run, proc, 0);
         let runs = Arc::clone(&self.runs);
@@ -163,9 +164,9 @@ impl Launcher for Shelf {
                     other => vec![other],
                 };
                 for event in single {
-                    if let Some(life) = &held.life {
+                    if let Some(gateway) = &held.gateway {
                         // The gateway process may have ended.
-                        let _ = life.try_send(event.clone());
+                        let _ = gateway.try_send(event.clone());
                     }
                     held.events.push(event);
                 }
@@ -197,8 +198,8 @@ impl Launcher for Shelf {
         runs.iter_mut().map(survivor).collect()
     }
 
-    async fn adopt(&self, run: &str, proc: u32, heard: u64) -> Result<Process, LaunchError> {
-        Ok(self.attach(run, proc, heard))
+    async fn adopt(&self, run: &str, proc: u32, received: u64) -> Result<Process, LaunchError> {
+        Ok(self.attach(run, proc, received))
     }
 
     fn keep(&self, run: &str, keepsake: Vec<u8>) {

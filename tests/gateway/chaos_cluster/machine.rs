@@ -56,7 +56,7 @@ pub(super) struct Machine {
     pub(super) program: Program,
     /// The logs of its earlier processes.
     pub(super) before: String,
-    /// When it is started or woken again. `None`: it is started as soon as it has ended.
+    /// When it is started or woken again. With `None`, it is started as soon as it has ended.
     pub(super) asleep_until: Option<Instant>,
     /// Whether `aetheel drain` is in effect.
     pub(super) drained: bool,

@@ -1,4 +1,4 @@
-//! The pages of channels: what they show, and the settings that users choose there.
+//! The pages of channels: their content, and the settings that users choose there.
 
 use super::{serving, with_dashboard};
 use crate::support::browser::{Browser, Page};
