@@ -1,9 +1,9 @@
-//! Collects the text of the answer, which arrives in pieces and again as a whole.
+//! Collects the text of the answer, which arrives in pieces and then as a whole.
 //!
-//! A message of the model arrives as a stream of blocks. An `assistant` line with the whole block
-//! follows each of them and is authoritative. When the connection breaks, Claude Code repeats the
-//! request without streaming. The pieces of the interrupted message are then withdrawn, so that
-//! people do not read them twice.
+//! A message of the model arrives as a stream of blocks. Each block is followed by an `assistant`
+//! line with the whole block, which is authoritative. When the connection breaks, Claude Code
+//! repeats the request without streaming. The pieces of the interrupted message are then withdrawn,
+//! so that users do not see them twice.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::wit::{ToolEnd, ToolStatus};

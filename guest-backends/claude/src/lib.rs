@@ -1,11 +1,11 @@
-//! Backend for Claude Code, with one `claude -p` per conversation and the control protocol
-//! ([`Live`]), or one per turn ([`Claude`]). Both read its stream of JSON lines as the same events.
+//! The backend for Claude Code, with one `claude -p` per conversation and the control protocol
+//! ([`Live`]), or one per turn ([`Claude`]). Both read the same stream of JSON lines and emit the
+//! same events.
 //!
-//! Made and tested with Claude Code 2.1.197; `tests/fixtures/claude` holds its real output.
-//! [`plan`] builds the command line. Output that is not known becomes an `unrecognised` event:
-//! `tests/recorded` checks that no recorded run has one, and `tests/strange.rs` that strange output
-//! is reported, not dropped, and never ends a link.
-//! never ends a link.
+//! Tested against Claude Code 2.1.197, with recordings in `tests/fixtures/claude`. [`plan`] builds
+//! the command line. Unknown output becomes an `unrecognised` event: `tests/recorded` checks that
+//! no recorded run has one, and `tests/strange.rs` checks that unknown output is reported and never
+//! ends a link.
 
 mod answer;
 mod live;

@@ -1,8 +1,8 @@
 //! Builds the command line of a turn or of a conversation.
 //!
-//! The prompt is written to stdin and the system prompt to a file, so text that people wrote is
-//! never an argument. `--tools` and `--allowedTools` take any number of values up to the next flag,
-//! so they come last.
+//! The prompt is written to stdin and the system prompt to a file, so users' texts are never
+//! arguments. `--tools` and `--allowedTools` take any number of values up to the next flag, so they
+//! come last.
 
 use aetheel_backend_sdk::Emit;
 use aetheel_backend_sdk::json;
@@ -20,7 +20,7 @@ pub(crate) const PLAN: &str = "plan";
 /// Claude Code's name of the mode that asks for no permission. Available only if the process was
 /// started with the flag.
 pub(crate) const BYPASS: &str = "bypassPermissions";
-/// The operator's word for no allowed tools. No tool of Claude Code has this name.
+/// The operator's value for no allowed tools. No tool of Claude Code has this name.
 const NO_TOOLS: &str = "none";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
@@ -28,7 +28,7 @@ const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// mode `acceptEdits` approves them in the working directory, this list would approve them
 /// everywhere.
 const READING: [&str; 5] = ["Read", "Glob", "Grep", "WebSearch", "WebFetch"];
-/// Disables Claude Code's own memory below `~/.claude`, which it tells the model to write to. The
+/// Disables Claude Code's own memory below `~/.claude`, which it asks the model to write to. The
 /// gateway has its own in `memory.md`.
 const NO_OWN_MEMORY: &str = "CLAUDE_CODE_DISABLE_AUTO_MEMORY";
 
@@ -189,8 +189,9 @@ fn arguments(
                 arguments.flags(&["--fork-session"]);
             }
         }
-        // A preset id allows to resume a first turn that is killed before it prints anything. An id
-        // works once: a second use is refused as "already in use".
+        // With a preset id, the session can be resumed even if the first turn is killed before it
+        // prints anything. An id can only be used once: a second use is refused as "already in
+        // use".
         None if is_uuid(&start.fresh_id) => {
             arguments.option("--session-id", start.fresh_id.clone())
         }
@@ -206,7 +207,7 @@ fn arguments(
         (Some(effort), _) => arguments.option("--effort", effort.to_owned()),
         (None, Some(effort)) => emit.diagnostic(
             Level::Warn,
-            format!("Claude Code has no effort {effort:?}: left at its default"),
+            format!("Claude Code has no effort {effort:?}: the default is used"),
         ),
         (None, None) => {}
     }
@@ -215,7 +216,7 @@ fn arguments(
             name: SYSTEM_PROMPT.to_owned(),
             body: vec![Chunk::Text(text.clone())],
         }));
-        // Claude Code does not keep it over a resume, so every process needs it.
+        // A resumed session does not keep the system prompt, so every process needs it.
         arguments.0.extend([
             Value::Text("--append-system-prompt-file".to_owned()),
             Value::File(SYSTEM_PROMPT.to_owned()),
@@ -226,7 +227,7 @@ fn arguments(
         for tool in settings.allowed_tools.iter().filter(|tool| tool.contains('(')) {
             emit.diagnostic(
                 Level::Warn,
-                format!("the rule in {tool:?} limits nothing while permissions are skipped"),
+                format!("the rule in {tool:?} has no effect while permissions are skipped"),
             );
         }
     }

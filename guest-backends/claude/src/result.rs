@@ -52,7 +52,7 @@ fn is_error(result: &Value, subtype: &str) -> bool {
     }
 }
 
-/// Returns the errors meant for people.
+/// Returns the errors for users.
 fn errors(result: &Value) -> Option<String> {
     let errors: Vec<&str> = result
         .list("errors")
@@ -63,8 +63,8 @@ fn errors(result: &Value) -> Option<String> {
     (!errors.is_empty()).then(|| errors.join("; "))
 }
 
-/// Returns the kind of a failure from the HTTP status, Claude Code's error code, and the text for
-/// people.
+/// Returns the kind of a failure from the HTTP status, Claude Code's error code, and the message
+/// for users.
 pub(crate) fn kind(status: Option<u32>, code: Option<&str>, text: &str) -> FailureKind {
     let text = text.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));

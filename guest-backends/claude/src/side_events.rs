@@ -1,4 +1,4 @@
-//! Events besides the conversation: sub-agents, commands in the background, and the usage of the
+//! Events in addition to the conversation: sub-agents, background commands, and the usage of the
 //! account.
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl Tasks {
                     _ => (TaskKind::Other, false),
                 };
             }
-            // The end is reported a second time, with a summary.
+            // The end is reported twice, the second time with a summary.
             Some("task_notification") => {
                 task.status = status(line.text("status"));
                 task.summary = text("summary");

@@ -34,7 +34,7 @@ struct Tokens {
 }
 
 impl Spent {
-    /// Starts counting for a new process; `resumed` tells whether it resumed a session.
+    /// Starts counting for a new process. `resumed` is true if it resumed a session.
     pub(crate) fn of_process(resumed: bool) -> Self {
         Self { unknown_before: resumed, ..Self::default() }
     }
@@ -90,7 +90,7 @@ impl Spent {
     }
 
     /// Returns the usage of the whole turn from a `result` line. `model` is the name of the main
-    /// model. `aside` tells whether anything besides the model's messages may have used tokens.
+    /// model. `aside` is true if anything besides the model's messages may have used tokens.
     ///
     /// `modelUsage` and the cost include sub-agents and requests repeated without streaming;
     /// `usage` does not.
@@ -124,7 +124,7 @@ impl Spent {
         self.reported = match (added, models) {
             (Some(models), _) => self.reported.and(total(models)),
             (None, Some(models)) => total(models),
-            // Without sums of models there is only the usage of this one result.
+            // Without sums by model, only the usage of this result is known.
             (None, None) => self.reported.and(Tokens::of(result.get("usage")?)),
         };
         self.reported_usd = cost.unwrap_or(self.reported_usd);
@@ -136,7 +136,7 @@ impl Spent {
             && !figures::fits(&self.reported.without(before).usage(), &seen.usage())
         {
             emit.unrecognised(
-                "tokens that the turn did not use: those of the whole session?",
+                "more tokens than the turn used: possibly those of the whole session",
                 Some("modelUsage".to_owned()),
                 &result.to_string(),
             );

@@ -71,7 +71,7 @@ pub(crate) fn end(id: &str, block: &Value, output: String, details: &Value) -> T
 }
 
 fn unhappy(output: &str, details: &Value) -> ToolStatus {
-    // Without a terminal nobody can reject a tool, so this is an interrupt.
+    // Without a terminal, users cannot reject a tool, so this is an interrupt.
     if details.as_str() == Some("User rejected tool use")
         || output.starts_with("The user doesn't want to proceed with this tool use")
     {
@@ -85,7 +85,7 @@ fn unhappy(output: &str, details: &Value) -> ToolStatus {
     }
 }
 
-/// Returns the changes that a use of `Write` or `Edit` would make. It is not known whether `Write`
+/// Returns the changes that a use of `Write` or `Edit` would make. It is unknown whether `Write`
 /// would replace an existing file.
 pub(crate) fn proposed(name: &str, input: &Value) -> Vec<FileDiff> {
     let Some(path) = input.text("file_path") else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! The command line: settings reach Claude Code, text of people never becomes a flag, and every
-//! flag is declared for the host.
+//! Command lines: settings reach Claude Code, users' texts never become flags, and every flag is
+//! declared.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::Path;
@@ -186,7 +186,7 @@ fn allowed_tools_limit_the_offer_and_approve_only_tools_of_the_level() {
     assert_eq!(
         approved(tools(Safety::Edit, Mode::Build)),
         ["Read"],
-        "edits are approved where the mode does, not everywhere"
+        "edits are approved by the mode, not in all directories"
     );
     assert_eq!(approved(tools(Safety::Default, Mode::Build)), ["Read"]);
     assert_eq!(approved(tools(Safety::Danger, Mode::Plan)), ["Read"]);
@@ -303,7 +303,7 @@ fn every_flag_used_was_accepted_by_the_real_agent() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude");
     let accepted: Vec<String> =
         Fixture::all(&folder).into_iter().flat_map(|fixture| fixture.argv).collect();
-    // Tried with the same version in runs that are not recorded.
+    // Tested with the same version in runs that are not recorded.
     let elsewhere = ["--session-id", "--fork-session", "--permission-mode"];
     let dialogues: Vec<String> = std::fs::read_dir(folder.join("live"))
         .unwrap()
@@ -325,7 +325,7 @@ fn every_flag_used_was_accepted_by_the_real_agent() {
             accepted.iter().any(|argument| argument == name)
                 || elsewhere.contains(&name)
                 || spoken(name),
-            "{name} was never tried"
+            "{name} was never tested"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! No change of a field that the agent prints loses an answer silently.
+//! Mutation test: no change of a field in the agent's output loses an answer silently.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Collects the text of the answer, which arrives in pieces and then whole (`app-server`), or only
-//! whole (`exec`).
+//! Collects the text of the answer, which arrives in pieces and then as a whole (`app-server`), or
+//! only as a whole (`exec`).
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
 //! Classifies failures by Codex's error code (`codexErrorInfo`, only in `app-server`), the error of
-//! the model's service, or the text.
+//! the model provider, or the text.
 
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::text::head;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Outcome};
 
-/// Longest message, in bytes. Codex answers an unknown method with a list of all methods, 8 KB.
+/// Maximum length of a message, in bytes. Codex answers an unknown method with a list of all
+/// methods, which has 8 KB.
 const MESSAGE_BYTES: usize = 2000;
 
 /// Returns the failure that a message describes.

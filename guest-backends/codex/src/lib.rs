@@ -1,11 +1,11 @@
-//! Backend for OpenAI Codex: `codex app-server`, one process for many conversations, or `codex
-//! exec`, one per turn.
+//! The backend for OpenAI Codex. It runs either `codex app-server`, one process for many
+//! conversations, or `codex exec`, one process for each turn.
 //!
-//! Made and tested with Codex 0.169.0; `tests/fixtures/codex` holds its real output. Both modes
-//! share the meaning of items (`story`), the kinds of failures (`failure`) and the usage
-//! (`tokens`), so a conversation has the same events in both. Output that is not known becomes an
-//! `unrecognised` event: `tests/recorded.rs` and `tests/dialogues.rs` check that no recording has
-//! one, and `tests/strange.rs` that strange output never ends a link and never ends a turn twice.
+//! Tested against Codex 0.169.0, with recordings in `tests/fixtures/codex`. Both modes share the
+//! meaning of items (`story`), the kinds of failures (`failure`) and the usage (`tokens`), so a
+//! conversation has the same events in both. Unknown output becomes an `unrecognised` event:
+//! `tests/recorded.rs` and `tests/dialogues.rs` check that no recording has one, and
+//! `tests/strange.rs` checks that unknown output never ends a link and never ends a turn twice.
 
 mod answer;
 mod failure;

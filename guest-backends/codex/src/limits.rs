@@ -39,7 +39,8 @@ impl Limits {
         Self(off.map(|(name, ..)| *name).collect())
     }
 
-    /// Finds features by their saved names. Returns `None` if another version saved them.
+    /// Finds features by their saved names. Returns `None` for an unknown name, because another
+    /// version saved them.
     pub(crate) fn named<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
         let known = |name: &str| {
             SWITCHES.iter().find(|(known, ..)| *known == name).map(|(known, ..)| *known)

@@ -65,8 +65,8 @@ impl std::fmt::Display for NativeId {
     }
 }
 
-/// Computes the FNV-1a hash of a text, which is the same on every machine and in every version. Not
-/// for secrets.
+/// Computes the FNV-1a hash of a text, which is the same on every machine and in every version. It
+/// is not suitable for secrets.
 pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

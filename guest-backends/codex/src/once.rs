@@ -1,8 +1,8 @@
 //! `codex exec --json`: one process per turn.
 //!
-//! The prompt is written to stdin, which `-` names, and the system prompt before it: Codex 0.169.0
-//! takes a system prompt only from an argument, which every user of the machine can read, or from
-//! its own folder, which belongs to the operator.
+//! The prompt is written to stdin, which the argument `-` selects, and the system prompt precedes
+//! it: Codex 0.169.0 accepts a system prompt only from an argument, which every user of the machine
+//! can read, or from its own folder, which belongs to the operator.
 
 use aetheel_backend_sdk::json::Value;
 use aetheel_backend_sdk::one_shot::{Agent, spawn};
@@ -55,7 +55,7 @@ impl Agent for Once {
         self.prompt_hash = prompt::instructions(settings).1;
         self.model.clone_from(&settings.model);
         let mut arguments = vec!["exec".to_owned()];
-        // Below `danger` the sandbox decides and nobody is asked. `resume` and `fork` do not accept
+        // Below `danger`, the sandbox decides without questions. `resume` and `fork` do not accept
         // the flag.
         let sandbox = sandbox(settings);
         arguments
@@ -78,7 +78,7 @@ impl Agent for Once {
             }
             Some(effort) => emit.diagnostic(
                 Level::Warn,
-                format!("Codex has no effort {effort:?}: left at its default"),
+                format!("Codex has no effort {effort:?}: the default is used"),
             ),
             None => {}
         }

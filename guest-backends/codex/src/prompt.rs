@@ -1,8 +1,8 @@
 //! Texts for the model: the prompt, and changes of the system prompt.
 //!
 //! Codex keeps the `developer_instructions` of a thread's first turn and ignores later ones
-//! (observed in 0.169.0). A changed system prompt, for example because the memory changed, is put
-//! before the prompt instead, once.
+//! (observed in 0.169.0). A changed system prompt, for example after a change of the memory,
+//! precedes the next prompt instead.
 
 use aetheel_backend_sdk::json;
 use aetheel_backend_sdk::wit::{Failure, FailureKind, Part, Settings};
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(
             change(&with(None), None),
             None,
-            "nothing to tell a thread of which nothing is known"
+            "an unknown thread without a system prompt needs no message"
         );
         assert!(
             change(&with(Some("b")), Some(sent(Some("a"))))

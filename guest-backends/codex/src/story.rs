@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::tool;
 
 /// Items that are not reported: the prompt, the operator's hooks, waiting, and the activity of
-/// sub-agents (the end of their tool reports it).
+/// sub-agents, which the end of their tool reports.
 const KNOWN: [&str; 4] = ["user_message", "hook_prompt", "sleep", "sub_agent_activity"];
 
 /// The items of a turn so far.
@@ -35,8 +35,8 @@ pub(crate) enum ItemStage {
 }
 
 impl Story {
-    /// Handles an item. Returns whether Codex shortened the conversation, which may have lost the
-    /// system prompt.
+    /// Handles an item. Returns whether Codex compacted the conversation, which may have removed
+    /// the system prompt.
     pub(crate) fn item(&mut self, item: &Value, stage: ItemStage, emit: &mut Emit) -> bool {
         let name = tool::name(item);
         match name.as_str() {
@@ -125,10 +125,10 @@ impl Story {
     fn tool(&mut self, start: ToolStart, end: Option<ToolEnd>, emit: &mut Emit) {
         let id = start.id.clone();
         match self.tools.get_mut(&id) {
-            // Repeated after its end.
+            // Repeated after the end.
             Some(tool) if !tool.open => return,
             Some(tool) if tool.start == start => {}
-            // More is known now, for example the search query.
+            // The item now has more details, for example the search query.
             Some(tool) => {
                 tool.start = start.clone();
                 emit.tool_start(start);
@@ -161,7 +161,7 @@ fn reasoning(item: &Value) -> String {
     }
 }
 
-/// Reads the plan of `exec`, which only tells whether an entry is done.
+/// Reads the plan of `exec`, which only reports whether an entry is done.
 fn todo(item: &Value) -> Vec<PlanEntry> {
     let entries = item.list("items").iter();
     entries

@@ -20,7 +20,7 @@ pub(crate) fn name(item: &Value) -> String {
         }
         name.push(letter.to_ascii_lowercase());
     }
-    // The two modes use different words here.
+    // The two modes use different names for these items.
     match name.as_str() {
         "collab_agent_tool_call" => "collab_tool_call".to_owned(),
         _ => name,

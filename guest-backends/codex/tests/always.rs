@@ -42,14 +42,14 @@ fn session_permissions_are_kept_and_do_not_apply_at_a_lower_level_or_while_plann
         assert_eq!(
             (asks(&play.actions).len(), play.written_with("\"decision\"").len()),
             (1, 2),
-            "the same command is answered at once"
+            "the same command is answered automatically"
         );
         assert!(
             play.written.iter().all(|line| !line.contains("acceptForSession")),
-            "which Codex would not forget"
+            "Codex could not revoke it"
         );
         ask_again(&mut play, 101, "/bin/bash -lc 'touch other.txt'");
-        assert_eq!(asks(&play.actions).len(), 2, "another one is not the same");
+        assert_eq!(asks(&play.actions).len(), 2, "another command needs a question");
         play.command(answer(2, Decision::AllowOnce));
         until_done(&mut play);
 
@@ -57,9 +57,9 @@ fn session_permissions_are_kept_and_do_not_apply_at_a_lower_level_or_while_plann
         let id = play.id_of("turn/start").unwrap();
         play.say(&format!(r#"{{"id":{id},"result":{{"turn":{{"id":"x"}}}}}}"#));
         ask_again(&mut play, 102, command);
-        assert_eq!(asks(&play.actions).len(), 2, "in the next turn, too");
+        assert_eq!(asks(&play.actions).len(), 2, "also in the next turn");
         play.say(r#"{"method":"turn/completed","params":{"threadId":"01a1ffe2-676a-7083-a96a-e99b38ec8ee4","turn":{"id":"x","status":"completed"}}}"#);
-        // A newer generation knows it too.
+        // Another version of the backend restores it too.
         play.reload();
         play.start(at_edit(3, |_| {}));
         ask_again(&mut play, 103, command);
@@ -69,7 +69,7 @@ fn session_permissions_are_kept_and_do_not_apply_at_a_lower_level_or_while_plann
         play.say(r#"{"method":"turn/completed","params":{"threadId":"01a1ffe2-676a-7083-a96a-e99b38ec8ee4","turn":{"id":"y","status":"completed"}}}"#);
         play.start(at_edit(4, lower));
         ask_again(&mut play, 104, command);
-        assert_eq!(asks(&play.actions).len(), 3, "not at a lower level");
+        assert_eq!(asks(&play.actions).len(), 3, "a lower level needs a question");
     }
 }
 
@@ -97,5 +97,5 @@ fn session_permissions_for_changes_cover_the_same_files() {
     assert_eq!(asks(&play.actions).len(), 2, "another file");
     again(&mut play, 52, "never told");
     let Some(Action::Ask(unknown)) = play.actions.last() else { panic!("no ask") };
-    assert_eq!(unknown.always_label, None, "nobody knows what that would allow");
+    assert_eq!(unknown.always_label, None, "the scope of the permission is unknown");
 }

@@ -18,12 +18,12 @@ use support::{answer, careful, ids, live, play, query, until_ask, until_done};
 
 const THREAD: &str = "01a1ffe2-42ec-7b70-ae65-d995238de672";
 
-/// Shuts the link down, plays the rest, and checks what every recording must satisfy.
+/// Shuts the link down, plays the rest, and checks the properties that every recording must have.
 fn end(play: &mut Play<Backend>) {
     play.command(Command::Shutdown).finish();
     assert!(
         play.actions.iter().any(|action| matches!(action, Action::CloseStdin(1))),
-        "it is asked to leave"
+        "the agent is asked to exit"
     );
     assert_eq!(unrecognised(&play.actions), Vec::<&_>::new());
     play.check();
@@ -41,7 +41,7 @@ fn a_conversation_streams_text_and_thinking_with_the_usage_of_each_turn() {
     assert_eq!(shown(&play.actions), ["Hello there from the mock model."]);
     assert_eq!(thoughts(&play.actions), ["Let me think about it."]);
     let pieces = events(&play.actions).filter(|event| matches!(event, EventKind::Text(_))).count();
-    assert!(pieces > 1, "text comes in pieces");
+    assert!(pieces > 1, "text is streamed");
     let usage = first.usage.clone().unwrap();
     assert_eq!((usage.input, usage.cached, usage.output, usage.reasoning), (90, 10, 20, 5));
     assert_eq!((usage.context_used, usage.context_size), (Some(120), Some(258_400)));
@@ -54,14 +54,14 @@ fn a_conversation_streams_text_and_thinking_with_the_usage_of_each_turn() {
     });
     let second = until_done(&mut play);
     assert_eq!((second.turn, second.usage.clone().unwrap().input), (2, 90), "not the sum of both");
-    assert_eq!(play.written_with("thread/start").len(), 1, "the second turn finds the thread open");
+    assert_eq!(play.written_with("thread/start").len(), 1, "the second turn uses the open thread");
     assert_eq!(ids(&play.actions).len(), 1);
     let begun = &play.written_with("turn/start")[1]["params"];
     assert_eq!(begun["input"], json!([{"type": "text", "text": "second", "text_elements": []}]));
     assert_eq!(
         begun.as_object().unwrap().len(),
         2,
-        "what did not change is not said again: {begun}"
+        "unchanged settings are not sent again: {begun}"
     );
     end(&mut play);
 }
@@ -92,7 +92,7 @@ fn a_thread_is_opened_with_the_policy_of_its_level_and_mode() {
         assert_eq!((&params["model"], &params["effort"]), (&json!("gpt-x"), &json!("high")));
         let plan = json!({"mode": "plan", "settings": {"model": "gpt-x", "reasoning_effort": "high", "developer_instructions": null}});
         assert_eq!(params.get("collaborationMode"), (mode == Mode::Plan).then_some(&plan));
-        assert_eq!(params.get("sandboxPolicy"), None, "the thread has it");
+        assert_eq!(params.get("sandboxPolicy"), None, "the thread has the policy");
     }
 }
 
@@ -160,21 +160,24 @@ fn changed_settings_apply_from_the_next_turn() {
         (&json!("on-request"), &json!("readOnly"))
     );
     let input = params["input"].as_array().unwrap();
-    assert_eq!(input.len(), 2, "the changed system prompt goes before the prompt: {input:?}");
+    assert_eq!(input.len(), 2, "the changed system prompt precedes the prompt: {input:?}");
     assert!(input[0]["text"].as_str().unwrap().contains("\nTwo.\n"));
     assert_eq!(params.get("collaborationMode"), None);
     let told = ids(&play.actions);
-    assert!(told.len() == 2 && told[0] != told[1], "the id remembers what was told: {told:?}");
+    assert!(
+        told.len() == 2 && told[0] != told[1],
+        "the id contains the hash of the system prompt: {told:?}"
+    );
     second.settings.effort = None;
     play.start(StartTurn { turn: 3, ..second });
     let default = json!({"mode": "default", "settings": {"model": "gpt-5.5", "reasoning_effort": null, "developer_instructions": null}});
     let params = &play.written_with("turn/start")[2]["params"];
-    assert_eq!(params["collaborationMode"], default, "an effort that is taken back");
+    assert_eq!(params["collaborationMode"], default, "the default effort is restored");
     assert_eq!(params.get("effort"), None);
     assert_eq!(
         play.written_with("turn/start")[2]["params"]["input"].as_array().unwrap().len(),
         1,
-        "and is not told twice"
+        "the system prompt is not sent twice"
     );
 }
 
@@ -186,12 +189,12 @@ fn a_resumed_thread_gets_only_changed_settings() {
     assert!(done.text.unwrap().starts_with("History: "));
     let resumed = &play.written_with("thread/resume")[0]["params"];
     assert_eq!((&resumed["threadId"], &resumed["excludeTurns"]), (&json!(THREAD), &json!(true)));
-    assert_eq!(resumed.get("developerInstructions"), None, "they would be ignored");
+    assert_eq!(resumed.get("developerInstructions"), None, "Codex would ignore them");
     let usage = done.usage.clone().unwrap();
     assert_eq!(
         (usage.input, usage.output),
         (90, 20),
-        "the sums of the old turn, told again on resuming, are not this one's"
+        "the sums of the old turn are repeated after resuming and do not count"
     );
     end(&mut play);
 
@@ -234,7 +237,7 @@ fn a_thread_left_in_planning_mode_is_switched_back() {
 }
 
 #[test]
-fn a_shortened_conversation_gets_its_system_prompt_again() {
+fn a_compacted_conversation_gets_its_system_prompt_again() {
     let mut play = play("live-init-prompt-streaming");
     let mut start = live("first");
     start.settings.system_prompt = Some("Be kind.".to_owned());
@@ -247,7 +250,7 @@ fn a_shortened_conversation_gets_its_system_prompt_again() {
     let id = play.id_of("thread/compact/start").unwrap();
     play.start(StartTurn { turn: 2, ..start })
         .say(&json!({"id": id.parse::<u32>().unwrap(), "result": {}}).to_string());
-    assert_eq!(play.written_with("turn/start").len(), 1, "it would be steered into the shortening");
+    assert_eq!(play.written_with("turn/start").len(), 1, "it would be steered into the compaction");
     play.command(query(2, Some(1), QueryKind::Compact));
     play.say(&json!({"method": "turn/completed", "params": {"threadId": THREAD, "turn": {"id": "t", "status": "completed"}}}).to_string());
     assert!(
@@ -260,7 +263,7 @@ fn a_shortened_conversation_gets_its_system_prompt_again() {
 }
 
 #[test]
-fn a_thread_that_cannot_be_shortened_continues() {
+fn a_thread_that_cannot_be_compacted_continues() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     until_done(&mut play);
@@ -288,12 +291,12 @@ fn unknown_sessions_fail_their_turn_and_not_the_link() {
     play.start(StartTurn { turn: 2, native_id: Some("not-a-uuid".to_owned()), ..live("hi") });
     let Outcome::Failed(failure) = play.outcomes()[1] else { panic!("{:?}", play.done()) };
     assert_eq!(failure.kind, FailureKind::SessionUnknown);
-    assert_eq!(play.written_with("thread/resume").len(), 1, "Codex is not even asked");
+    assert_eq!(play.written_with("thread/resume").len(), 1, "no request is sent to Codex");
     end(&mut play);
 }
 
 #[test]
-fn people_are_notified_of_another_thread_than_the_requested_one() {
+fn users_are_notified_if_codex_uses_another_thread() {
     let mut play = play("live-resume");
     play.start(StartTurn {
         native_id: Some("00000000-0000-4000-8000-000000000000".to_owned()),
@@ -390,11 +393,7 @@ fn commands_are_asked_about_and_decisions_are_translated() {
                 tool.title.starts_with("touch perm_") && ask.title.starts_with("Run: touch perm_"),
                 "{ask:?}"
             );
-            assert_eq!(
-                tool_starts(&play.actions).last(),
-                Some(&tool),
-                "the tool that waits for it"
-            );
+            assert_eq!(tool_starts(&play.actions).last(), Some(&tool), "the tool use that waits");
             assert!(ask.always_label.is_some());
             play.command(answer(ask.ask, decision.clone()));
         }
@@ -402,11 +401,11 @@ fn commands_are_asked_about_and_decisions_are_translated() {
         let replies = play.written_with("\"decision\"");
         assert_eq!(replies.len(), asks, "{case}");
         assert!(replies.iter().all(|said| said["result"]["decision"] == reply), "{replies:?}");
-        assert!(replies[0]["id"] == 0, "in the agent's own ids");
+        assert!(replies[0]["id"] == 0, "ids are returned unchanged");
         assert!(tool_ends(&play.actions).iter().all(|end| end.status == status), "{case}");
         assert!(
             !play.actions.iter().any(|action| matches!(action, Action::AskWithdrawn(_))),
-            "what is answered is not withdrawn"
+            "an answered question is not withdrawn"
         );
         // One golden file is enough for the shared recording.
         if decision != Decision::Dismissed {
@@ -453,7 +452,7 @@ fn questions_about_file_changes_show_the_changes() {
         );
         assert!(
             tool.input.contains(r"one\ntwo\n"),
-            "joined from the item told before: {}",
+            "joined from the previous item: {}",
             tool.input
         );
         play.command(answer(ask.ask, decision));
@@ -468,7 +467,7 @@ fn questions_about_file_changes_show_the_changes() {
 }
 
 #[test]
-fn questions_reach_people_and_answers_reach_the_model() {
+fn questions_reach_users_and_answers_reach_the_model() {
     for (decision, reply) in [
         (
             Decision::Answers(vec![("colour".to_owned(), vec!["Blue".to_owned()])]),
@@ -508,7 +507,7 @@ fn an_interrupt_during_text_ends_the_turn_and_not_the_agent() {
     interrupt(&mut play);
     let done = until_done(&mut play);
     assert_eq!((done.outcome, done.text), (Outcome::Interrupted, None));
-    assert!(shown(&play.actions)[0].starts_with("chunk0 "), "what was said stays");
+    assert!(shown(&play.actions)[0].starts_with("chunk0 "), "text before the interrupt is kept");
     let asked = play.written_with("turn/interrupt");
     assert_eq!(asked[0]["params"]["turnId"], "01a1ffe2-83ed-7052-8d4f-60651ffc868c");
     play.start(StartTurn { turn: 2, ..live("alive?") });
@@ -538,7 +537,7 @@ fn an_interrupt_ends_an_open_question() {
     assert_eq!(until_done(&mut play).outcome, Outcome::Interrupted);
     let written = play.written.len();
     play.command(answer(ask, Decision::AllowOnce));
-    assert_eq!(play.written.len(), written, "an answer that comes too late allows nothing");
+    assert_eq!(play.written.len(), written, "a late answer has no effect");
     end(&mut play);
 }
 
@@ -547,9 +546,9 @@ fn an_interrupt_during_the_start_is_applied_later() {
     let mut early = play("live-init-prompt-streaming");
     early.start(live("hi"));
     interrupt(&mut early);
-    assert_eq!(early.outcomes(), [&Outcome::Interrupted], "nothing was asked yet");
+    assert_eq!(early.outcomes(), [&Outcome::Interrupted], "no turn was requested yet");
     early.start(StartTurn { turn: 2, ..live("again") });
-    assert_eq!(until_done(&mut early).turn, 2, "the agent that starts serves the next turn");
+    assert_eq!(until_done(&mut early).turn, 2, "the starting agent serves the next turn");
 
     let mut opening = play("live-init-prompt-streaming");
     opening.start(live("hi")).until_host("thread/start");
@@ -559,7 +558,7 @@ fn an_interrupt_during_the_start_is_applied_later() {
     assert_eq!(
         opening.written_with("thread/start").len(),
         1,
-        "the thread that was being opened serves it"
+        "the opening thread serves the next turn"
     );
 
     let mut asked = play("live-interrupt-mid-text");
@@ -612,7 +611,7 @@ fn a_message_is_steered_into_the_running_turn() {
         })
         .collect();
     assert_eq!(output, "one\n", "live output");
-    assert_eq!(done.usage.clone().unwrap().input, 270, "three calls of the model");
+    assert_eq!(done.usage.clone().unwrap().input, 270, "three model requests");
     end(&mut play);
 
     let mut queued = support::play("live-steer-mid-turn");
@@ -743,7 +742,7 @@ fn images_are_sent_as_blobs() {
     play.start(StartTurn { parts: vec![text, Part::Image(image), Part::File(file)], ..live("") });
     assert_eq!(until_done(&mut play).text.as_deref(), Some("I see an image."));
     let input = &play.written_with("turn/start")[0]["params"]["input"];
-    assert_eq!(input[0]["text"], "look \u{1}9\u{1} \"here\"", "people cannot name blobs");
+    assert_eq!(input[0]["text"], "look \u{1}9\u{1} \"here\"", "users cannot refer to blobs");
     assert_eq!(input[1], json!({"type": "image", "url": "data:image/png;base64,<base64 of 7>"}));
     assert_eq!(input[2]["text"], "[Attached file: a.csv (text/csv, 70 bytes) at /srv/a.csv]");
     let blobs = play.actions.iter().filter_map(|action| {
@@ -771,11 +770,11 @@ fn an_exit_during_a_turn_loses_the_turn() {
     let Outcome::Lost(failure) = play.outcomes()[0] else { panic!("{:?}", play.done()) };
     assert_eq!(failure.kind, FailureKind::Crashed);
     assert!(failure.message.contains("bubblewrap"), "the end of stderr: {}", failure.message);
-    assert!(shown(&play.actions)[0].starts_with("chunk0 "), "what was said stays");
+    assert!(shown(&play.actions)[0].starts_with("chunk0 "), "text before the exit is kept");
     play.check();
     play.start(StartTurn { turn: 2, ..live("again") });
     assert!(
         play.actions.iter().any(|action| matches!(action, Action::Spawn(spawn) if spawn.proc == 2)),
-        "and a further prompt starts another"
+        "the next prompt starts a new process"
     );
 }

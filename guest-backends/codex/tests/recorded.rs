@@ -57,9 +57,9 @@ fn the_answer_is_the_last_message_and_usage_excludes_cached_input() {
 fn the_usage_of_a_resumed_turn_covers_only_the_turn() {
     let second = Fixture::load(&folder().join("resume-2"));
     let plain = second.run::<Backend>();
-    assert_eq!(done(&plain).usage, None, "the sums of the turns before are not known");
+    assert_eq!(done(&plain).usage, None, "the sums of earlier turns are unknown");
     let id = ids(&plain).pop().unwrap().to_owned();
-    assert!(id.ends_with(".u2100-400-22-0"), "but from now on they are: {id}");
+    assert!(id.ends_with(".u2100-400-22-0"), "the sums are known from now on: {id}");
 
     let third = Fixture::load(&folder().join("resume-3"));
     let resumed =
@@ -71,7 +71,7 @@ fn the_usage_of_a_resumed_turn_covers_only_the_turn() {
     assert_eq!(
         done(&run::<Backend>(begun, third.inputs())).usage,
         None,
-        "sums that went down are of something else"
+        "lower sums belong to another conversation"
     );
 }
 
@@ -85,7 +85,7 @@ fn missing_sessions_are_unknown() {
     assert_eq!(failure(&refused).kind, FailureKind::SessionUnknown);
     assert!(
         !refused.iter().any(|action| matches!(action, Action::Spawn(_))),
-        "Codex would begin a new one without a word"
+        "Codex would silently begin a new thread"
     );
     let other = Fixture::load(&folder().join("resume-malformed"));
     let actions = run::<Backend>(
@@ -100,7 +100,7 @@ fn missing_sessions_are_unknown() {
     let forked = self::actions("fork");
     assert!(
         !events(&forked).any(|event| matches!(event, EventKind::Notice(_))),
-        "a copy has another id by nature"
+        "a copy has another id"
     );
 }
 
@@ -172,7 +172,7 @@ fn the_last_of_duplicate_keys_is_used() {
     assert_eq!(
         starts.last().unwrap().title,
         "mock query",
-        "what it searches for is known only in the end"
+        "the search query is only known at the end"
     );
     assert_eq!(tool_ends(&actions).len(), 1);
 }
@@ -267,7 +267,7 @@ fn safety_and_mode_choose_the_sandbox() {
         let mut start = StartTurn { native_id: Some(THREAD.to_owned()), ..start("hi") };
         (start.settings.safety, start.settings.mode) = (safety, mode);
         let given = arguments(start);
-        assert_eq!(given[..4], ["exec", "-s", sandbox, "resume"], "`resume` does not know -s");
+        assert_eq!(given[..4], ["exec", "-s", sandbox, "resume"], "`resume` does not accept -s");
         assert!(!given.iter().any(|argument| argument.contains("bypass")));
         let own = ["-c", "sandbox_workspace_write.exclude_slash_tmp=true"];
         assert_eq!(
@@ -295,7 +295,7 @@ fn settings_become_flags() {
     }
     with.settings.effort = Some("high\" x=\"".to_owned());
     let (spawn, said) = spawn(with);
-    assert_eq!(said.len(), 1, "an effort Codex cannot have is left out, and said so");
+    assert_eq!(said.len(), 1, "an unsupported effort is ignored with a warning");
     assert!(
         !spawn
             .arguments
@@ -314,11 +314,15 @@ fn a_system_prompt_is_sent_unless_the_thread_has_it() {
     let plain = Fixture::load(&folder().join("plain"));
     let first = run::<Backend>(with("Be kind.", None), plain.inputs());
     let id = ids(&first).pop().map(str::to_owned);
-    assert_eq!(stdin(with("Be kind.", id.clone())), "hi", "it was told, and is kept");
+    assert_eq!(
+        stdin(with("Be kind.", id.clone())),
+        "hi",
+        "the thread already has the system prompt"
+    );
     let changed = stdin(with("Be quick.", id));
     assert!(changed.contains("\nBe quick.\n") && changed.ends_with("\n\nhi"), "{changed}");
     let unknown = stdin(with("Be kind.", Some(THREAD.to_owned())));
-    assert!(unknown.contains("\nBe kind.\n"), "what a thread was told is not known");
+    assert!(unknown.contains("\nBe kind.\n"), "the system prompt of the thread is unknown");
     assert!(stdin(with("Be kind.", None)).contains("\nBe kind.\n"));
 }
 
@@ -329,7 +333,10 @@ fn neither_prompt_nor_system_prompt_is_ever_an_argument() {
             StartTurn { native_id: id.map(str::to_owned), fork, ..start("words-of-a-person") };
         start.settings.system_prompt = Some("words-of-the-operator".to_owned());
         let given = arguments(start.clone()).join(" ");
-        assert!(!given.contains("words-of"), "everybody on the machine can read it: {given}");
+        assert!(
+            !given.contains("words-of"),
+            "all users of the machine can read arguments: {given}"
+        );
         let said = stdin(start);
         assert!(
             said.contains("words-of-the-operator") && said.ends_with("words-of-a-person"),
@@ -430,6 +437,6 @@ fn options_of_the_backend_become_settings() {
     assert_eq!(
         with(r#"{"verbosity":"low sandbox_mode=x"}"#),
         arguments(start("hi")),
-        "what is no word is left out"
+        "invalid values are left out"
     );
 }

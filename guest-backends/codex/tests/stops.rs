@@ -1,4 +1,4 @@
-//! Stopped and closed conversations with `codex app-server` leave nothing running.
+//! Interrupted and closed conversations with `codex app-server` leave no processes running.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod support;
@@ -26,7 +26,7 @@ fn commands_of_an_interrupted_turn_are_ended() {
     play.command(Command::Interrupt(TurnRef { session: 1, turn: 1 }));
     assert!(
         cleaned(&play).is_empty(),
-        "the turn is stopped first: what it would start then is not seen to"
+        "the turn is interrupted first, so that it starts no further commands"
     );
     until_done(&mut play);
     let threads = play
@@ -42,7 +42,7 @@ fn commands_of_a_closed_session_are_ended() {
     let mut play = play("live-init-prompt-streaming");
     play.start(live("first"));
     until_done(&mut play);
-    assert!(cleaned(&play).is_empty(), "what a turn leaves in the background on purpose goes on");
+    assert!(cleaned(&play).is_empty(), "background commands of a completed turn continue");
     play.command(Command::CloseSession(1));
     assert_eq!(cleaned(&play), [json!(THREAD)]);
     let written = play.written.join("");

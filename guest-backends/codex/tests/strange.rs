@@ -65,7 +65,7 @@ fn unknown_output_is_reported() {
     }
     let mut play = running();
     play.say(r#"{"id":5,"method":"aurora/ask","params":{}}"#);
-    assert!(play.written.last().unwrap().contains("-32601"), "a request is always answered");
+    assert!(play.written.last().unwrap().contains("-32601"), "requests are always answered");
     let cut =
         Line { proc: 1, pipe: Pipe::Stdout, text: "{\"method\":\"it".to_owned(), truncated: true };
     play.input(Input::Line(cut));
@@ -107,7 +107,7 @@ fn output_outside_a_turn_is_logged() {
     );
     assert_eq!(play.actions.len(), seen + 2);
     play.say(r#"{"method":"thread/status/changed","params":{}}"#).say("");
-    assert_eq!(play.actions.len(), seen + 2, "what is known to say nothing is not told");
+    assert_eq!(play.actions.len(), seen + 2, "known irrelevant output is ignored");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn an_answer_to_a_withdrawn_question_is_ignored() {
 }
 
 #[test]
-fn questions_about_permissions_and_of_mcp_servers_reach_people() {
+fn questions_about_permissions_and_of_mcp_servers_reach_users() {
     let mut play = running();
     let params = json!({"itemId": "p", "cwd": "/", "reason": "to fetch", "permissions": {"network": {"enabled": true}, "fileSystem": null}});
     let mut request: serde_json::Value =
@@ -212,7 +212,7 @@ fn an_interrupted_message_is_withdrawn_before_a_retry() {
 }
 
 #[test]
-fn a_sub_agent_reports_to_its_tool_and_asks_people() {
+fn a_sub_agent_reports_to_its_tool_and_asks_users() {
     let mut play = running();
     play.say(&item(
         "started",
@@ -233,25 +233,25 @@ fn a_sub_agent_reports_to_its_tool_and_asks_people() {
         "{:?}",
         play.actions.last()
     );
-    assert_eq!(shown(&play.actions), Vec::<String>::new(), "it is not the answer");
+    assert_eq!(shown(&play.actions), Vec::<String>::new(), "text of a sub-agent is not the answer");
 }
 
 #[test]
 fn an_idle_link_moves_with_its_process_and_threads() {
     let mut play = play("live-init-prompt-streaming");
-    assert_eq!(play.backend().save(), None, "nothing to move");
+    assert_eq!(play.backend().save(), None, "there is no state to save");
     play.start(live("first"));
-    assert_eq!(play.backend().save(), None, "not in a turn");
+    assert_eq!(play.backend().save(), None, "no state can be saved during a turn");
     until_done(&mut play);
     play.reload().start(StartTurn { turn: 2, ..live("second") });
     let done = until_done(&mut play);
     assert_eq!((done.turn, done.outcome), (2, Outcome::Completed));
-    assert_eq!(play.written_with("\"initialize\"").len(), 1, "Codex refuses a second one");
+    assert_eq!(play.written_with("\"initialize\"").len(), 1, "Codex refuses a second handshake");
     assert_eq!(play.actions.iter().filter(|action| matches!(action, Action::Spawn(_))).count(), 1);
     assert_eq!(
         play.written_with("turn/start")[1]["params"].as_object().unwrap().len(),
         2,
-        "what is in force is still known"
+        "the current settings are still known"
     );
     for state in
         ["", "{}", r#"{"form":2}"#, r#"{"form":1,"proc":1,"procs":1,"asks":0,"sessions":[{}]}"#]

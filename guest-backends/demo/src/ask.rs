@@ -8,7 +8,7 @@ use aetheel_backend_sdk::wit::{
 use aetheel_backend_sdk::{Emit, Offer};
 use serde_json::json;
 
-/// Asks people a question. The fields of the line determine its kind.
+/// Asks the user a question. The fields of the line determine its kind.
 pub(crate) fn ask(fields: &Value, emit: &mut Emit) {
     let key = fields.count("ask").unwrap_or_default();
     let kind = if let Some(tool) = fields.text("tool") {
@@ -99,7 +99,7 @@ fn question(fields: &Value) -> Question {
     }
 }
 
-/// Returns the line that sends people's decision to the agent.
+/// Returns the line that sends the user's decision to the agent.
 pub(crate) fn decision_line(answer: Answer) -> serde_json::Value {
     let mut line = json!({"type": "answer", "ask": answer.ask});
     line["decision"] = match answer.decision {

@@ -1,4 +1,4 @@
-//! The lines of the demo agent, as events.
+//! Converts the lines of the demo agent into events.
 
 use aetheel_backend_sdk::Backend as _;
 use aetheel_backend_sdk::fixture::{line, run, start};
@@ -156,7 +156,7 @@ fn questions_become_asks_and_decisions_become_lines() {
 }
 
 #[test]
-fn options_changes_and_typed_questions_reach_people() {
+fn options_changes_and_typed_questions_reach_the_user() {
     let lines = [
         r#"{"type":"ask","ask":1,"title":"Run?","tool":"shell","about":"ls","changeable":true,"diffs":[{"path":"b","change":"renamed","was":"a"}],"options":[{"id":"y","label":"Yes","allows":true},{"id":"never","label":"Never","allows":false,"scope":"project"}]}"#,
         r#"{"type":"ask","ask":2,"title":"?","questions":[{"id":"n","text":"?","says":"more","form":"whole","optional":true,"preset":["3"],"secret":true,"options":[{"id":"1","label":"one","says":"least"}]}]}"#,

@@ -20,7 +20,7 @@ pub(crate) fn noise(line: &str) -> bool {
     line.is_empty() || NOISE.iter().any(|noise| line.starts_with(noise))
 }
 
-/// Returns the failure that a message of the model's service describes.
+/// Returns the failure for a message of the model provider.
 pub(crate) fn of_message(message: &str) -> Failure {
     let message = message.trim();
     // [API Error: {"error":{"code":400,"message":"…"}}], for some errors followed by advice
@@ -37,8 +37,9 @@ pub(crate) fn of_message(message: &str) -> Failure {
     Failure { kind, message: words(inner.unwrap_or(message)), retry_after_ms: None }
 }
 
-/// Returns the failure of a process that exited without a result. Exit codes: 41 sign-in, 42 input
-/// or session, 52 and 53 settings and limits, 55 untrusted folder.
+/// Returns the failure of a process that exited without a result. The exit codes are 41 for
+/// authentication, 42 for input or session, 52 and 53 for settings and limits, and 55 for an
+/// untrusted folder.
 pub(crate) fn at_exit(code: Option<u32>, stderr: &str) -> Failure {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !noise(line)).collect();
     let message = if lines.is_empty() {

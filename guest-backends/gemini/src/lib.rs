@@ -1,10 +1,10 @@
-//! Backend for Gemini CLI: `gemini --acp`, one process for many turns and sessions, or `gemini -o
-//! stream-json`, one per turn.
+//! The backend for Gemini CLI. It runs either `gemini --acp`, one process for many turns and
+//! sessions, or `gemini -o stream-json`, one process for each turn.
 //!
-//! Made and tested with Gemini CLI 0.61.0; `tests/fixtures/gemini` holds its real output. [`plan`]
-//! builds the command line, [`stream`] reads the lines, [`live`] has the differences within the
-//! protocol (`aetheel-acp-client` implements it), and [`failure`] classifies failures. Output that
-//! is not known becomes an `unrecognised` event (`tests/recorded.rs`, `tests/strange.rs`).
+//! Tested against Gemini CLI 0.61.0, with recordings in `tests/fixtures/gemini`. [`plan`] builds
+//! the command line, [`stream`] parses the output, [`live`] has the differences from other ACP
+//! agents (`aetheel-acp-client` implements the protocol), and [`failure`] classifies failures.
+//! Unknown output becomes an `unrecognised` event (`tests/recorded.rs`, `tests/strange.rs`).
 
 mod failure;
 mod live;

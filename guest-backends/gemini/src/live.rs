@@ -7,9 +7,9 @@ use crate::{RETRY_PAUSE_MS, failure, plan, policy};
 
 /// `gemini --acp`.
 ///
-/// The system prompt is put before the first prompt of a session, because Gemini CLI 0.61.0 has no
-/// other place for it that keeps its own system prompt. `GEMINI_SYSTEM_MD` replaces that,
-/// `GEMINI_CLI_HOME` moves the sign-in and the sessions, and settings files named by variables are
+/// The system prompt precedes the first prompt of a session, because Gemini CLI 0.61.0 has no other
+/// place for it that keeps its own system prompt. `GEMINI_SYSTEM_MD` would replace that one,
+/// `GEMINI_CLI_HOME` would move the sign-in and the sessions, and settings files in variables are
 /// read only if root owns them and all parent folders.
 #[derive(Debug)]
 pub struct Live {

@@ -1,7 +1,6 @@
 //! Builds the command line of a one-shot turn.
 //!
-//! The system prompt and the prompt are written to stdin, so text that people wrote is never an
-//! argument.
+//! The system prompt and the prompt are written to stdin, so users' texts are never arguments.
 
 use aetheel_acp_client::standing;
 use aetheel_backend_sdk::one_shot::spawn;
@@ -13,9 +12,9 @@ use aetheel_backend_sdk::{Emit, failure, text};
 
 use crate::policy;
 
-/// Environment variables for Gemini CLI. Without the first it refuses to work in a folder that was
-/// not trusted in its own interface. Without the second it restarts itself as a child process and
-/// does not handle signals. Without the third it opens a browser to sign in.
+/// Environment variables for Gemini CLI. Without the first one, it refuses to work in folders that
+/// were not trusted in its own user interface. Without the second one, it restarts itself as a
+/// child process and ignores signals. Without the third one, it opens a browser to authenticate.
 pub(crate) const ENVIRONMENT: [(&str, &str); 3] = [
     ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
     ("GEMINI_CLI_NO_RELAUNCH", "true"),
@@ -66,7 +65,7 @@ pub(crate) fn launch(start: StartTurn, emit: &mut Emit) -> Result<Spawn, Failure
             ));
         }
         Some(id) => arguments.extend(["--resume".to_owned(), id]),
-        // A preset id allows to resume a first turn that is killed before it prints anything.
+        // With a preset id, the session can be resumed even if the first turn is killed early.
         None if is_uuid(&start.fresh_id) => {
             arguments.extend(["--session-id".to_owned(), start.fresh_id])
         }

@@ -17,8 +17,8 @@ use crate::{RETRY_PAUSE_MS, failure, plan};
 pub struct Gemini {
     /// The session that the turn should continue.
     resumed: Option<String>,
-    /// The id and model of a new session without history. Gemini CLI does not keep a session whose
-    /// first turn fails at the model.
+    /// The id and model of a new session without history. Gemini CLI does not save a session whose
+    /// first model request fails.
     unsaved: Option<(String, Option<String>)>,
     answer: Answer,
     /// The last error that was printed.
@@ -37,7 +37,7 @@ impl Agent for Gemini {
 
     fn line(&mut self, line: Line, emit: &mut Emit) -> Option<TurnResult> {
         let text = line.text.trim();
-        // Printed while the model's service fails, which can take minutes without other output.
+        // Printed while the model provider fails, which can take minutes without other output.
         if line.pipe == Pipe::Stderr && text.starts_with("Attempt ") && text.contains(" failed") {
             let what = text.split(". Retrying").next().unwrap_or(text);
             emit.retry(kind_of(text), what, None);
@@ -211,8 +211,8 @@ fn todo(todo: &Value) -> PlanEntry {
     PlanEntry { text: todo.text("description").unwrap_or_default().to_owned(), status }
 }
 
-/// Returns the time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Differences across
-/// midnight are wrong by a day, which then does not count as a pause.
+/// Returns the time of day of `2026-11-21T21:02:11.350Z` in milliseconds. Pauses over midnight are
+/// not recognised.
 fn milliseconds(timestamp: &str) -> Option<f64> {
     let mut fields = timestamp
         .get(11..)?

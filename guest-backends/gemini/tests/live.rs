@@ -90,7 +90,7 @@ fn changed_allowed_tools_restart_the_agent() {
     let left = play.actions.iter().any(|action| matches!(action, Action::CloseStdin(1)));
     assert!(
         left && spawned(&play) == 1,
-        "the one with other tools leaves before anything is asked of it: {:?}",
+        "the process with other tools exits before it gets a prompt: {:?}",
         play.actions.last()
     );
     play.input(Input::Exited(Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() }));
@@ -202,13 +202,13 @@ fn a_history_after_the_response_to_loading_is_ignored() {
         ..turn(1)
     });
     play.until_agent("Second turn in the same session.");
-    assert!(play.id_of("session/prompt").is_none(), "the history is still being told");
+    assert!(play.id_of("session/prompt").is_none(), "the history is still being sent");
     assert_eq!(done(&mut play).outcome, Outcome::Completed);
     let said = text(&play.actions, 1);
     assert!(said.starts_with("History: "), "{said}");
     assert!(
         !events(&play.actions).any(|event| matches!(event, EventKind::Thinking(_))),
-        "that was part of the history"
+        "this text is part of the history"
     );
     play.finish().check();
 }
@@ -229,7 +229,7 @@ fn a_session_is_loaded_by_an_id_that_prevents_overwriting_it() {
         assert_eq!(
             session_of(&play, method),
             format!(" {id}"),
-            "the blank makes another name of a file, and the same session"
+            "with the space, the file has another name but the session is the same"
         );
     }
     assert!(

@@ -1,5 +1,5 @@
-//! Compares the actions for recorded one-shot runs of Gemini CLI 0.61.0 with golden files, and
-//! checks special cases by name.
+//! Compares the actions for recorded one-shot runs of Gemini CLI 0.61.0 with golden files. Special
+//! cases have their own tests.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::{Path, PathBuf};
@@ -185,7 +185,7 @@ fn an_interrupted_run_that_exits_with_0_is_interrupted() {
     assert_eq!(done(&actions).outcome, Outcome::Interrupted);
     assert!(
         shown(&actions).concat().starts_with("0000 The quick brown fox"),
-        "what was said stays"
+        "text before the interrupt is kept"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Unknown one-shot output is reported, not dropped, and never ends a link.
+//! Unknown one-shot output is reported, and never ends a link.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 use std::path::Path;

@@ -33,8 +33,8 @@ struct Kebab;
 struct List(Vec<Value>);
 struct Record(&'static str, Map<String, Value>);
 
-/// Fields that contract 0.1 did not have. They are omitted when they hold their default, so that
-/// old recordings stay unchanged.
+/// Fields that contract 0.1 did not have. They are omitted if they have their default value, so
+/// that old recordings stay unchanged.
 const LATER: [(&str, &[&str]); 5] = [
     ("Text", &["parent"]),
     ("FileDiff", &["change", "old_path", "binary"]),

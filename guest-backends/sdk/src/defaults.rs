@@ -1,4 +1,4 @@
-//! Default values for types of the contract whose fields a backend often leaves out.
+//! Default values for types of the contract whose fields backends often leave out.
 
 use crate::wit::{AnswerForm, Choice, FileChange, FileDiff, Question, Usage};
 

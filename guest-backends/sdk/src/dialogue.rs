@@ -288,7 +288,7 @@ impl<B: Backend> Play<B> {
     pub fn reload(&mut self) -> &mut Self {
         let state = self.backend.save().expect("an idle link can be saved");
         let mut backend = B::default();
-        backend.load(&state, "0.0.0").expect("what was saved can be loaded");
+        backend.load(&state, "0.0.0").expect("a saved state can be loaded");
         self.backend = backend;
         self
     }
@@ -300,7 +300,7 @@ impl<B: Backend> Play<B> {
         for (number, input) in self.inputs.iter().enumerate() {
             if let Some(state) = backend.save() {
                 backend = B::default();
-                backend.load(&state, "0.0.0").expect("what was saved can be loaded");
+                backend.load(&state, "0.0.0").expect("a saved state can be loaded");
                 moves += 1;
             }
             let seen = actions.len();
@@ -320,13 +320,13 @@ impl<B: Backend> Play<B> {
         moves
     }
 
-    /// Compares inputs and actions with the golden files beside the dialogue, or writes them if
+    /// Compares inputs and actions with the golden files next to the dialogue, or writes them if
     /// `UPDATE_GOLDEN` is set.
     pub fn check(&self) {
         check(&self.case, &self.inputs, &self.actions);
     }
 
-    /// Plays one recorded line. Returns false if none is left.
+    /// Plays one recorded line. Returns `false` at the end.
     fn step(&mut self) -> bool {
         let Some((at, event)) = self.rest.pop_front() else { return false };
         self.until_time(at);
@@ -423,7 +423,7 @@ fn parse_line(line: &str) -> Option<(f64, RecordedLine)> {
     Some((at, event))
 }
 
-/// Rounds milliseconds to three decimals, so that the number survives being written and read.
+/// Rounds milliseconds to three decimals, so that the number survives a round trip as text.
 #[must_use]
 pub fn microseconds(ms: f64) -> f64 {
     (ms * 1000.0).round() / 1000.0

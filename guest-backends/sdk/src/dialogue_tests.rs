@@ -4,7 +4,7 @@ use crate::fixture::{TURN, start};
 use crate::one_shot::spawn;
 use crate::wit::{Event, EventKind, SetTimer, Text, TurnRef};
 
-/// Sends one request `ask` per turn, with ids from 70 up, and ends the turn with the response.
+/// Sends one request `ask` per turn, with ids from 70, and ends the turn with the response.
 #[derive(Default)]
 struct Toy {
     next: u32,
@@ -108,7 +108,7 @@ fn responses_are_matched_to_the_requests_of_the_backend() {
     assert_eq!(play.done().iter().map(|done| done.turn).collect::<Vec<_>>(), [2, TURN.turn]);
     assert_eq!(play.skipped, [r#"{"id":0,"result":"never asked"}"#]);
     let timer = play.inputs.iter().position(|input| input.input == Input::Timer(9)).unwrap();
-    assert!((play.inputs[timer].at_ms - 500.0).abs() < 0.01, "timers run out in recorded time");
+    assert!((play.inputs[timer].at_ms - 500.0).abs() < 0.01, "timers expire in recorded time");
     assert!(
         matches!(&play.inputs.last().unwrap().input, Input::Exited(Exited { how: Exit::Signal(9), stderr_tail, .. }) if stderr_tail == "noise")
     );

@@ -1,7 +1,7 @@
-//! Disturbs recordings (cuts, doubles, drops, moves and garbles lines) and checks what a backend
-//! must still guarantee.
+//! Disturbs recordings (cuts, doubles, drops, moves and garbles lines) and checks the guarantees
+//! that a backend must still give.
 //!
-//! There is no source of randomness here: a test makes the [`Change`]s, for example with
+//! This module has no source of randomness. The test provides the [`Change`]s, for example with
 //! `proptest`'s `collection::vec(any::<Change>(), 0..12)`.
 #![allow(
     clippy::unwrap_used,
@@ -100,12 +100,12 @@ struct Run<B> {
     host: HostView,
 }
 
-/// The host's knowledge of a link.
+/// The host's view of a link.
 #[derive(Default)]
 struct HostView {
     open: BTreeSet<(u32, u32)>,
     turns: BTreeSet<(u32, u32)>,
-    /// Requested, and neither started nor failed.
+    /// Processes that were requested and have neither started nor failed.
     asked: BTreeSet<u32>,
     running: BTreeSet<u32>,
     procs: BTreeSet<u32>,
@@ -165,21 +165,18 @@ impl HostView {
 
     fn see(&mut self, action: &Action) {
         let open = |host: &Self, session, turn| {
-            assert!(host.open.contains(&(session, turn)), "outside its turn: {action:?}")
+            assert!(host.open.contains(&(session, turn)), "an event outside its turn: {action:?}")
         };
         match action {
             Action::Event(event) => open(self, event.session, event.turn),
             Action::Ask(ask) => {
                 open(self, ask.session, ask.turn);
-                assert!(
-                    self.asks.insert(ask.ask),
-                    "the key of a question is used twice: {action:?}"
-                );
+                assert!(self.asks.insert(ask.ask), "the key of a question is reused: {action:?}");
             }
             Action::TurnBegun(turn) => {
                 assert!(
                     turn.turn >= 0x8000_0000 && self.turns.insert((turn.session, turn.turn)),
-                    "no new turn of an agent: {action:?}"
+                    "not a new turn of an agent: {action:?}"
                 );
                 self.open.insert((turn.session, turn.turn));
             }
@@ -190,14 +187,14 @@ impl HostView {
             Action::Spawn(spawn) => {
                 assert!(
                     self.procs.insert(spawn.proc),
-                    "a key of a process is used twice: {action:?}"
+                    "the key of a process is reused: {action:?}"
                 );
                 self.asked.insert(spawn.proc);
             }
             Action::Write(write) => {
                 assert!(
                     self.running.contains(&write.proc) || self.asked.contains(&write.proc),
-                    "written to nobody: {action:?}"
+                    "a write without a process: {action:?}"
                 );
             }
             Action::QueryAnswer(answer) => {

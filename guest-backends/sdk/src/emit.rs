@@ -110,7 +110,7 @@ impl<'a> Emit<'a> {
         }));
     }
 
-    /// Shows people one line beside the answer.
+    /// Shows users a line in addition to the answer.
     pub fn notice(&mut self, text: impl Into<String>) {
         self.event(EventKind::Notice(text.into()));
     }
@@ -193,7 +193,7 @@ impl<'a> Emit<'a> {
         json::object(line, |what, text| self.unrecognised(what, None, text))
     }
 
-    /// Asks people a question. The decision arrives as an answer with the same key.
+    /// Asks the user a question. The decision arrives as an answer with the same key.
     pub fn ask(
         &mut self,
         ask: u32,
@@ -215,7 +215,7 @@ impl<'a> Emit<'a> {
             || native_id.starts_with('-')
             || !native_id.bytes().all(fits)
         {
-            return self.unrecognised("session id that cannot be one", None, &native_id);
+            return self.unrecognised("invalid session id", None, &native_id);
         }
         let ready = SessionReady { session: self.turn.session, native_id, model, title: None };
         self.out.push(Action::SessionReady(ready));

@@ -8,9 +8,10 @@ use crate::wit::{Exit, Exited, Failure, FailureKind, Outcome, Usage};
 pub struct TurnResult {
     /// How the turn ended.
     pub outcome: Outcome,
-    /// The whole answer if the agent reports it; `None` means the text parts in order.
+    /// The whole answer if the agent reports it, or `None` if the answer consists of the text parts
+    /// in order.
     pub text: Option<String>,
-    /// Tokens and money of the turn.
+    /// The token usage and cost of the turn.
     pub usage: Option<Usage>,
 }
 
@@ -21,7 +22,7 @@ impl TurnResult {
         Self { outcome: Outcome::Completed, text: None, usage }
     }
 
-    /// Creates the result of a failed turn with the agent's own message.
+    /// Creates the result of a failed turn with the agent's message.
     #[must_use]
     pub fn failed(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failed(failure(kind, message)), text: None, usage: None }
@@ -34,14 +35,14 @@ impl TurnResult {
     }
 }
 
-/// Creates a failure without a time after which to retry.
+/// Creates a failure without a retry delay.
 #[must_use]
 pub fn failure(kind: FailureKind, message: impl Into<String>) -> Failure {
     Failure { kind, message: message.into(), retry_after_ms: None }
 }
 
-/// Returns the kind for the contract's own name of it, such as `rate-limited`, and `Other` for any
-/// other word.
+/// Returns the kind for its name in the contract, such as `rate-limited`, and `Other` for other
+/// names.
 #[must_use]
 pub fn failure_kind(word: &str) -> FailureKind {
     match word {

@@ -42,8 +42,8 @@ mod tests {
                 "{total} where {seen} were seen"
             );
         }
-        assert!(fits(&used(3_000, 10), &used(100, 10)), "a title is made beside a short answer");
-        assert!(fits(&used(1_000_000, 0), &used(0, 0)), "nothing is known");
+        assert!(fits(&used(3_000, 10), &used(100, 10)), "the agent also generated a title");
+        assert!(fits(&used(1_000_000, 0), &used(0, 0)), "no request was reported");
         assert!(fits(&used(u32::MAX, u32::MAX), &used(u32::MAX, u32::MAX)));
     }
 }

@@ -258,7 +258,7 @@ fn timed(start: StartTurn, inputs: Vec<Input>) -> Vec<TimedInput> {
     inputs.enumerate().map(|(at, input)| TimedInput { at_ms: at as f64, input }).collect()
 }
 
-/// Returns the end of the only turn. Panics if there is none or a second one.
+/// Returns the end of the only turn. Panics unless there is exactly one.
 pub fn done(actions: &[Action]) -> &TurnDone {
     let mut done = picked(actions, |action| match action {
         Action::TurnDone(done) => Some(done),
@@ -317,7 +317,7 @@ fn joined(actions: &[Action], pick: impl Fn(&EventKind) -> Option<&Text>) -> Vec
     parts.into_iter().map(|(_, text)| text).filter(|text| !text.is_empty()).collect()
 }
 
-/// Returns the notices to people.
+/// Returns the notices to users.
 #[must_use]
 pub fn notices(actions: &[Action]) -> Vec<&str> {
     events(actions)
@@ -379,7 +379,7 @@ pub fn ready(actions: &[Action]) -> Vec<&SessionReady> {
     })
 }
 
-/// Returns the questions to people.
+/// Returns the questions to users.
 #[must_use]
 pub fn asks(actions: &[Action]) -> Vec<&Ask> {
     picked(actions, |action| match action {

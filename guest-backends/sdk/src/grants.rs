@@ -1,4 +1,4 @@
-//! Permissions that people gave for a whole session, each with the safety level it was given at.
+//! Permissions that users granted for a whole session, each with the safety level of its turn.
 
 use crate::wit::{Mode, Safety, Settings};
 
@@ -54,7 +54,7 @@ impl<G: PartialEq> Grants<G> {
         Self { given, ..Self::default() }
     }
 
-    /// Revokes all permissions: the next use of each is asked about again.
+    /// Revokes all permissions, so that the next use of each needs a question.
     pub fn clear(&mut self) {
         self.given.clear();
     }
@@ -100,10 +100,10 @@ mod tests {
         assert!(grants.holds(&"ls") && !grants.holds(&"make"));
         assert!(
             grants.begin(&settings(Safety::Danger, Mode::Plan)),
-            "planning allows nothing, whatever the level"
+            "planning allows nothing at any level"
         );
         grants.begin(&settings(Safety::Danger, Mode::Build));
-        assert!(grants.given().is_empty(), "what was taken back stays so");
+        assert!(grants.given().is_empty(), "revoked permissions stay revoked");
     }
 
     #[test]

@@ -6,9 +6,8 @@
 //! a guest keeps as many blocks of each size as it once needed at a time. Large blocks are left to
 //! libc.
 //!
-//! The first blocks come from static memory. Most guests live for one short turn, in which touching
-//! a new page and asking the host for more memory are the largest costs.
-//! first time, and every call to the host for more.
+//! The first blocks come from static memory. Most guests run for one short turn, in which the first
+//! access to a page and requests for more memory from the host are the largest costs.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -111,8 +110,8 @@ impl Blocks {
     }
 }
 
-// SAFETY: a block is at least as large and as aligned as its layout requires, is used by nobody
-// else until it is freed, and never moves.
+// SAFETY: a block is at least as large and as aligned as its layout requires, is not reused until
+// it is freed, and never moves.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match size_for(layout) {
@@ -200,16 +199,16 @@ mod tests {
                 0 | 1 if !held.is_empty() => {
                     let gone = held.swap_remove(random(held.len()));
                     assert!(whole(&gone));
-                    // SAFETY: it was allocated with this layout.
+                    // SAFETY: the block was allocated with this layout.
                     unsafe { heap.dealloc(gone.0, layout(gone.1)) };
                 }
                 2 if !held.is_empty() => {
                     let at = random(held.len());
                     let (block, before, mark) = held[at];
-                    // SAFETY: it was allocated with this layout.
+                    // SAFETY: the block was allocated with this layout.
                     let moved = unsafe { heap.realloc(block, layout(before), size) };
                     assert!(whole(&(moved, before.min(size), mark)));
-                    // SAFETY: it has this size.
+                    // SAFETY: the block has this size.
                     unsafe { moved.write_bytes(mark, size) };
                     held[at] = (moved, size, mark);
                 }
@@ -217,7 +216,7 @@ mod tests {
                     // SAFETY: the size is not zero.
                     let block = unsafe { heap.alloc(layout(size)) };
                     assert!(block.addr().is_multiple_of(STEP));
-                    // SAFETY: it has this size.
+                    // SAFETY: the block has this size.
                     unsafe { block.write_bytes(mark, size) };
                     held.push((block, size, mark));
                 }
@@ -234,7 +233,7 @@ mod tests {
             let (first, second) = (heap.alloc(layout(40)), heap.alloc(layout(40)));
             heap.dealloc(first, layout(40));
             assert_eq!(heap.alloc(layout(33)), first);
-            assert_eq!(heap.realloc(second, layout(40), 48), second, "it was as large before");
+            assert_eq!(heap.realloc(second, layout(40), 48), second, "the block is large enough");
         }
     }
 }

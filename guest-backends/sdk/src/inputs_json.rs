@@ -108,7 +108,7 @@ mod tests {
             Input::Timer(7),
         ];
         for input in inputs {
-            assert_eq!(read::<Input>(json(&input)).expect("it was written so"), input);
+            assert_eq!(read::<Input>(json(&input)).expect("it was written in this form"), input);
         }
         let error =
             read::<Input>(serde_json::json!({"gone": {}})).expect_err("no such input").to_string();

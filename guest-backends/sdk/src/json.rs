@@ -170,7 +170,7 @@ impl<'a> Value<'a> {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "`as` saturates, which is what is wanted"
+        reason = "`as` saturates as intended"
     )]
     pub fn count(&self, key: &str) -> Option<u32> {
         let Self::Number(number) = self.get(key)? else { return None };

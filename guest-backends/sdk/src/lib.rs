@@ -12,12 +12,12 @@
 //!
 //! Then report what each line of output means with [`Emit`]. [`json`] reads fields that may be
 //! missing or have another type, [`tool`] describes uses of tools, [`rpc`] matches JSON-RPC
-//! requests and responses, [`live::Asks`] tracks questions to people, and [`Grants`] tracks
-//! permissions that people gave. Tests play recordings ([`fixture::cases`]) or whole dialogues
+//! requests and responses, [`live::Asks`] tracks questions to users, and [`Grants`] tracks
+//! permissions that users granted. Tests play recordings ([`fixture::cases`]) or whole dialogues
 //! ([`dialogue`]) to the backend, also with disturbed lines ([`disturb`]), or measure its speed
 //! ([`throughput`]).
 //!
-//! The crate contains the bindings of the contract (the folder `wit` beside this one) and the macro
+//! The crate contains the bindings of the contract (the folder `wit` next to this one) and the macro
 //! that exports a [`Backend`] as a component.
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -105,13 +105,13 @@ pub trait Backend: Default + 'static {
     /// if the backend cannot continue, never for unexpected output of the agent.
     fn handle(&mut self, input: TimedInput, out: &mut Vec<Action>) -> Result<(), String>;
 
-    /// Returns the state of an idle link for a newer generation. The default returns `None`: the
-    /// link cannot move.
+    /// Returns the state of an idle link for another version of the backend. The default returns
+    /// `None`, which means that the link cannot move.
     fn save(&self) -> Option<String> {
         None
     }
 
-    /// Restores the state that `save` of another generation returned.
+    /// Restores the state that `save` of another version returned.
     ///
     /// # Errors
     /// Fails if the state does not fit. The default always fails.
@@ -133,7 +133,7 @@ macro_rules! export_backend {
 
             struct Component;
 
-            // One instance is one link, and an instance has one thread.
+            // Each link has its own instance, and an instance has one thread.
             ::std::thread_local! {
                 static LINK: RefCell<$backend> = RefCell::default();
             }

@@ -1,4 +1,4 @@
-//! Tests that a backend notices when its agent changes: plays every recording again with every key
+//! Tests that a backend notices changes of its agent: plays every recording again with every key
 //! renamed, moved or retyped ([`mutation`](crate::mutation)).
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,7 @@
 use crate::wit::{Ask, AskKind, AskOption, FileDiff, TurnRef};
 
-/// Details of a question beside its subject: the label for "always", the agent's own answers, and
-/// the changes that it is about. Converts from an optional label.
+/// The details of a question in addition to its subject: the label for "always", the agent's own
+/// answers, and the proposed changes. Converts from an optional label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
     /// The label of the answer "always", or `None` if it is not offered.

@@ -62,7 +62,7 @@ pub const INTERRUPT_GRACE_MS: u32 = 3000;
 const PROC: u32 = 1;
 const LINGER: u32 = 1;
 
-/// The agent-specific part of a one-shot backend. Created anew for every turn.
+/// The agent-specific part of a one-shot backend. A new instance is created for each turn.
 pub trait Agent: Default + 'static {
     /// The signal that interrupts the agent. Every process it started is killed
     /// [`INTERRUPT_GRACE_MS`] later in any case.
@@ -129,12 +129,12 @@ impl Run {
         if late {
             let outcome = match &result.outcome {
                 Outcome::Failed(failure) | Outcome::Lost(failure) => failure.message.as_str(),
-                _ => "it was stopped",
+                _ => "the run was interrupted",
             };
             Emit::new(self.turn, out).diagnostic(
                 Level::Warn,
                 format!(
-                    "the agent reported another result after its success, which does not count: \
+                    "the agent reported another result after its success, which is ignored: \
                      {outcome}"
                 ),
             );

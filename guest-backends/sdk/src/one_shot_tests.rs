@@ -2,7 +2,7 @@ use super::*;
 use crate::fixture::{TURN, line, run, start};
 use crate::wit::{Exit, Failure, Pipe, SpawnFailed, Value};
 
-/// Ends with the result that a line names: `ok`, `bad`, or nothing.
+/// Ends with the result that a line contains: `ok`, `bad`, or none.
 #[derive(Default)]
 struct Toy;
 
@@ -80,7 +80,7 @@ fn a_failure_after_a_success_is_logged_and_ignored() {
         "{actions:?}"
     );
     assert!(
-        actions.iter().any(|action| matches!(action, Action::Diagnostic(line) if line.text.ends_with("does not count: bad"))),
+        actions.iter().any(|action| matches!(action, Action::Diagnostic(line) if line.text.ends_with("is ignored: bad"))),
         "{actions:?}"
     );
 }

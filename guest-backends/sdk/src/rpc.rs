@@ -54,7 +54,7 @@ impl<K> Calls<K> {
         Self { envelope, ids, next: 1, open: BTreeMap::new() }
     }
 
-    /// Returns the number of our last request, or 0 if there was none.
+    /// Returns the number of our last request, or 0 before the first one.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.next - 1
@@ -187,7 +187,7 @@ mod tests {
         assert!(matches!(calls.sort(&line), Message::Response('b', Ok(_))));
         assert!(matches!(calls.sort(&line), Message::Stray(_)), "a second answer");
         let other_space = json::parse(r#"{"id":"1","result":{}}"#).expect("JSON");
-        assert!(matches!(calls.sort(&other_space), Message::Stray(_)), "a string is no number");
+        assert!(matches!(calls.sort(&other_space), Message::Stray(_)), "a string is not a number");
         assert_eq!(calls.clear(), ['a']);
     }
 
@@ -208,7 +208,7 @@ mod tests {
         calls.request(1, "say", "\"one\u{2028}two\u{2029}\"", (), &mut split);
         assert!(
             written(&split).contains(r#""one\u2028two\u2029""#),
-            "a line for every reader: {}",
+            "a single line for every reader: {}",
             written(&split)
         );
         assert!(

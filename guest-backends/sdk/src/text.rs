@@ -1,4 +1,4 @@
-//! Short forms of text for people and logs.
+//! Short forms of text for users and logs.
 
 use crate::wit::Part;
 
@@ -43,8 +43,9 @@ pub fn prompt(parts: &[Part]) -> String {
 }
 
 /// Returns the end of stderr: at most the last `lines` lines and 1 KiB, without blank lines.
-/// Backends append it to their message about a process that ended, so that the message has one form
-/// for all agents. The host removes lines that do not explain the end before people see it.
+/// Backends append it to their message about a process that ended, so that the messages of all
+/// agents have the same format. The host removes lines that do not explain the end before users see
+/// it.
 #[must_use]
 pub fn stderr_end(tail: &str, lines: usize) -> String {
     let shown: Vec<&str> = tail.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -67,7 +67,7 @@ impl Tools {
     pub fn start(&self, id: &str, name: &str, input: &Value) -> ToolStart {
         let kind = self.kind(name);
         let target = self.find(name).and_then(|(.., about)| target(input, about));
-        // The description of a command tells people more than the command itself.
+        // A command's description is more helpful to users than the command itself.
         let about = Some(input)
             .filter(|_| kind == "bash")
             .and_then(|input| input.text("description"))

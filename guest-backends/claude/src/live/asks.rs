@@ -1,4 +1,4 @@
-//! Claude Code's questions to people (`can_use_tool`), and the answers with their decisions.
+//! Claude Code's questions to users (`can_use_tool`), and the answers with their decisions.
 
 use aetheel_backend_sdk::Offer;
 use aetheel_backend_sdk::json::Value;
@@ -15,13 +15,13 @@ const LABEL: usize = 80;
 
 /// Texts for the model.
 const DENIED: &str = "The user denied this.";
-const DISMISSED: &str = "Nobody answered the request for permission. Go on without it.";
+const DISMISSED: &str = "The request for permission was not answered. Go on without it.";
 const TOO_LARGE: &str =
-    "Nobody could be asked for permission: the request is too large. Do it in smaller steps.";
+    "The request for permission is too large to be shown. Do it in smaller steps.";
 const DECLINED: &str = "The user does not want to answer this. Go on without the answers.";
 const UNANSWERED: &str = "Nobody answered the questions. Go on without the answers.";
 
-/// A request that people have not decided.
+/// A request that waits for the user's decision.
 #[derive(Debug)]
 pub(super) struct Open {
     request: String,
@@ -42,7 +42,8 @@ struct Always {
 }
 
 impl Conversation {
-    /// Handles a request. Permissions and questions go to people, other requests are refused.
+    /// Handles a request. Permissions and questions are sent to users, and other requests are
+    /// refused.
     pub(super) fn handle_request(
         &mut self,
         message: &Value,
@@ -111,7 +112,7 @@ impl Conversation {
             );
             (one_line(&questions[0].text, TITLE), AskKind::Questions(questions))
         } else if name == "ExitPlanMode" {
-            let plan = input.text("plan").unwrap_or("Claude Code wrote no plan down.");
+            let plan = input.text("plan").unwrap_or("Claude Code did not write a plan.");
             (
                 "Claude Code wants to carry out its plan".to_owned(),
                 AskKind::PlanApproval(plan.to_owned()),
@@ -133,7 +134,7 @@ impl Conversation {
         self.asks.ask(turn, title, kind, offer, open, context.out());
     }
 
-    /// Sends the agent the decision of people.
+    /// Sends the user's decision to the agent.
     pub(super) fn send_decision(
         &mut self,
         Answer { ask, decision }: Answer,
@@ -211,7 +212,7 @@ fn deny(request: &str, message: &str, stop: bool) -> String {
     respond("success", request, &format!(r#""response":{response}"#))
 }
 
-/// Returns a control response; `more` contains fields as JSON text.
+/// Returns a control response; `more` has additional fields as JSON text.
 fn respond(subtype: &str, request: &str, more: &str) -> String {
     format!(
         r#"{{"type":"control_response","response":{{"subtype":"{subtype}","request_id":{request},{more}}}}}"#

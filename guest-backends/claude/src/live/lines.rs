@@ -21,7 +21,7 @@ impl Conversation {
             (Some("control_response"), _) => {
                 if !self.process.answered(&message["response"], context) && self.turn.is_some() {
                     context.unrecognised(
-                        "control response to no request",
+                        "control response without a request",
                         Some("response.request_id"),
                         text,
                     );

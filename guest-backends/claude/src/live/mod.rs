@@ -1,7 +1,7 @@
 //! A conversation with a long-lived Claude Code: stream-json in both directions, with the control
 //! protocol.
 //!
-//! [`turn`] determines the outcome of a turn, [`asks`] handles questions to people, and [`process`]
+//! [`turn`] determines the outcome of a turn, [`asks`] handles questions to users, and [`process`]
 //! tracks the settings of the process. The SDK runs the process, and [`crate::stream`] reads the
 //! output, as in one-shot runs.
 //!
@@ -182,7 +182,7 @@ impl Agent for Conversation {
             _ => {
                 return context.refuse(
                     key,
-                    failure(FailureKind::Unsupported, "Claude Code has no such thing"),
+                    failure(FailureKind::Unsupported, "Claude Code does not support this query"),
                 );
             }
         }
@@ -220,8 +220,9 @@ impl Agent for Conversation {
     }
 
     fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
-        let (taken, proc) = Self::restore(state)
-            .ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
+        let (taken, proc) = Self::restore(state).ok_or_else(|| {
+            format!("the state saved by version {saved_by} has an unknown format")
+        })?;
         *self = taken;
         Ok(proc)
     }

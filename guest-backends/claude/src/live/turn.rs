@@ -5,7 +5,7 @@ use aetheel_backend_sdk::TurnResult;
 use aetheel_backend_sdk::text::one_line;
 use aetheel_backend_sdk::wit::{Outcome, TurnRef};
 
-/// Longest notice about a result that others follow, in bytes.
+/// Maximum length of a notice about a result that is not the last one, in bytes.
 const NOTICE: usize = 200;
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Turn {
     /// Records a result. `aside` marks a result about background work that ended rather than about
     /// a prompt.
     pub(super) fn result(&mut self, mut result: TurnResult, aside: bool, emit: &mut Emit) {
-        // This result only tells that the turn continues with another message.
+        // This result only shows that the turn continues with another message.
         if std::mem::take(&mut self.replaced) {
             self.answers.clear();
             return;
@@ -67,7 +67,7 @@ impl Turn {
         self.result = Some(result);
     }
 
-    /// Returns the result of the turn: what the agent reported, or else `otherwise`.
+    /// Returns the result of the turn, or `otherwise` if the agent reported none.
     pub(super) fn done(self, otherwise: Outcome) -> TurnResult {
         let (outcome, usage) =
             self.result.map_or((otherwise, None), |result| (result.outcome, result.usage));

@@ -64,7 +64,7 @@ impl Claude {
                 let id = emit.required_id(block, "event.content_block.id", raw);
                 let name = emit.required_id(block, "event.content_block.name", raw);
                 self.answer.open(index, Holds::Tool(id.to_owned()), "", emit);
-                // The model still writes the input, which takes long for long files.
+                // The model is still writing the input, which takes long for large files.
                 emit.tool_start(tool::start(id, name, None, &Value::Null));
             }
             kind => emit.unrecognised(
@@ -94,7 +94,7 @@ impl Claude {
         };
         if !known {
             emit.unrecognised(
-                "content block delta for no block",
+                "content block delta without a block",
                 Some("event.index".to_owned()),
                 raw,
             );
@@ -156,12 +156,13 @@ impl Claude {
 
     pub(super) fn user(&mut self, line: &Value, raw: &str, emit: &mut Emit) {
         let content = &line["message"]["content"];
-        // Prompts of people are plain text.
+        // Prompts of users are plain text.
         if content.as_str().is_none() {
             emit.required_list(&line["message"], "message.content", raw);
         }
         let blocks = content.as_array().unwrap_or_default();
-        // This field has details of a single result; with several it is not known of which one.
+        // This field has details of a single result. With several results, it is unknown which one
+        // it describes.
         let results =
             blocks.iter().filter(|block| block.text("type") == Some("tool_result")).count();
         let details = if results == 1 { &line["tool_use_result"] } else { &Value::Null };

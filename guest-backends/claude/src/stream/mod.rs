@@ -35,8 +35,8 @@ const IGNORED_TYPES: [&str; 8] = [
     "tool_progress",
     "tool_use_summary",
 ];
-/// `system` lines that a turn does not need: progress that other lines report better, and the
-/// operator's hooks.
+/// `system` lines that a turn does not need: progress that other lines report better, and events of
+/// the operator's hooks.
 const IGNORED_SYSTEM: [&str; 15] = [
     // 2.1.330; `live` uses it to determine the end of a turn.
     "background_tasks_changed",
@@ -55,7 +55,7 @@ const IGNORED_SYSTEM: [&str; 15] = [
     "vcs_state_changed",
     "worker_shutting_down",
 ];
-/// `system` lines with a text for people (2.1.330).
+/// `system` lines with a text for users (2.1.330).
 const WORDS: [&str; 5] = [
     "informational",
     "model_consent_fallback",
@@ -80,7 +80,7 @@ pub struct Claude {
     error: Option<String>,
     /// Tool uses that already ended as denied or cancelled.
     stopped: Vec<String>,
-    /// Tool uses that people refused.
+    /// Tool uses that the user refused.
     refused: Vec<String>,
     answer: Answer,
     spent: Spent,
@@ -141,8 +141,8 @@ impl Claude {
         })
     }
 
-    /// Starts counting for a new process. `resumed` tells whether it continues a session, whose
-    /// sums it may report.
+    /// Starts counting for a new process. `resumed` is true if it continues a session, whose sums
+    /// it may report.
     pub(crate) fn restarted(&mut self, resumed: bool) {
         self.spent = Spent::of_process(resumed);
     }
@@ -152,7 +152,7 @@ impl Claude {
         self.session.as_deref()
     }
 
-    /// Records that a person refused the use of a tool.
+    /// Records that the user refused a tool use.
     pub(crate) fn refuse(&mut self, tool_use: &str) {
         self.refused.push(tool_use.to_owned());
     }
@@ -174,7 +174,7 @@ impl Claude {
             _ if text.starts_with(SUCCESS)
                 || (text.starts_with(SUCCESS_SINCE[0]) && text.contains(SUCCESS_SINCE[1])) =>
             {
-                emit.diagnostic(Level::Warn, "the result of Claude Code is cut off; the answer is whole, tokens and cost are not known");
+                emit.diagnostic(Level::Warn, "the result of Claude Code is truncated; the answer is complete, but tokens and cost are unknown");
                 Some(TurnResult {
                     outcome: Outcome::Completed,
                     text: self.answer.rest(),
@@ -248,12 +248,12 @@ impl Claude {
                     emit.notice(text);
                 }
             }
-            // Denied by a rule or a mode without asking (2.1.330). The end of the use looks like
-            // any other error.
+            // Denied by a rule or a mode without a question (2.1.330). The end of the use looks
+            // like any other error.
             Some("permission_denied") => match message.text("tool_use_id") {
                 Some(tool_use) => self.refuse(tool_use),
                 None => emit.unrecognised(
-                    "denial of no use of a tool",
+                    "denial without a tool use",
                     Some("tool_use_id".to_owned()),
                     raw,
                 ),

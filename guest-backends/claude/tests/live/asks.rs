@@ -1,4 +1,4 @@
-//! Questions to people, and the answers to the agent.
+//! Questions to users, and the answers to the agent.
 
 use aetheel_backend_sdk::fixture::{asks, ends, is_done, unrecognised};
 use aetheel_backend_sdk::wit::{
@@ -52,11 +52,11 @@ fn every_decision_has_the_form_that_claude_code_expects() {
         ),
         (
             Decision::Dismissed,
-            json!({"behavior": "deny", "message": "Nobody answered the request for permission. Go on without it."}),
+            json!({"behavior": "deny", "message": "The request for permission was not answered. Go on without it."}),
         ),
         (
             Decision::Answers(Vec::new()),
-            json!({"behavior": "deny", "message": "Nobody answered the request for permission. Go on without it."}),
+            json!({"behavior": "deny", "message": "The request for permission was not answered. Go on without it."}),
         ),
     ] {
         assert_eq!(reply(decision.clone()), told, "{decision:?}");
@@ -88,7 +88,7 @@ fn always_covers_only_the_request_and_the_session() {
     assert_eq!(
         labels,
         ["Bash(touch w1.txt)", "edit files here"],
-        "each tool was used twice and asked about once"
+        "each tool was used twice with one question"
     );
     for reply in replies(&play) {
         let permissions = reply["updatedPermissions"].as_array().unwrap();
@@ -104,7 +104,7 @@ fn session_permissions_survive_a_restart_of_the_agent() {
     assert_eq!(
         asks(&play.actions).len(),
         1,
-        "the new process asked again and was answered at once"
+        "the new process asked again and was answered automatically"
     );
     assert_eq!(replies(&play)[0], replies(&play)[1]);
 }
@@ -245,8 +245,8 @@ fn session_permissions_do_not_end_planning() {
     play.start(with(2, |settings| settings.mode = Mode::Plan)).exit(Exit::Code(0));
     play.say(r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#);
     edit(&mut play, 3, "plan");
-    assert_eq!(asks(&play.actions).len(), 2, "it is asked about again");
-    assert_eq!(asks(&play.actions)[1].always_label, None, "planning ends by a plan alone");
+    assert_eq!(asks(&play.actions).len(), 2, "the use needs a question again");
+    assert_eq!(asks(&play.actions)[1].always_label, None, "planning ends only with a plan");
 }
 
 #[test]
@@ -264,7 +264,10 @@ fn a_lower_level_and_plan_mode_restart_the_agent_without_session_permissions() {
         play.say(r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#);
         assert!(!play.actions.contains(&Action::CloseStdin(1)));
         play.start(with(2, lower));
-        assert!(play.actions.contains(&Action::CloseStdin(1)), "the process still knows");
+        assert!(
+            play.actions.contains(&Action::CloseStdin(1)),
+            "the process cannot forget permissions"
+        );
         play.exit(Exit::Code(0));
         play.say(
             r#"{"type":"control_response","response":{"subtype":"success","request_id":"2-1"}}"#,

@@ -35,7 +35,7 @@ proptest! {
         survive::<Backend>(disturbed(inputs, &changes));
     }
 
-    /// The same with commands at other times.
+    /// The same with commands at any time.
     #[test]
     fn every_turn_ends_once_for_commands_at_any_time(
         which in any::<prop::sample::Index>(),

@@ -154,7 +154,7 @@ fn a_blank_prompt_and_an_invalid_id_fail_without_a_process() {
 fn a_result_ends_the_turn_of_an_agent_that_never_reports_idle() {
     let mut play = recorded("no-state-events");
     play.start(turn(1)).until_agent("\"type\":\"result\"");
-    assert_eq!(play.outcomes(), [&Outcome::Completed], "without a moment's delay");
+    assert_eq!(play.outcomes(), [&Outcome::Completed], "without a delay");
     assert!(!play.actions.iter().any(|action| matches!(action, Action::SetTimer(_))));
 }
 
@@ -203,7 +203,7 @@ fn the_end_is_delayed_while_more_output_may_follow() {
         fresh_id: String::new(),
     };
     play.command(Command::Steer(steer)).say(result);
-    assert!(play.done().is_empty(), "what was queued has a result of its own");
+    assert!(play.done().is_empty(), "the queued message has its own result");
     play.say(&result.replace("ok", "and more")).elapse(f64::from(LINGER_MS));
     assert_eq!(play.done()[0].text.as_deref(), Some("ok\n\nand more"));
 }
@@ -299,5 +299,5 @@ fn the_last_of_several_results_decides_and_earlier_failures_become_notices() {
     let mut play = recorded("two-turns");
     play.start(turn(1)).until_agent("running").cut().say(ok).say(failed).say(IDLE);
     assert!(matches!(play.outcomes()[0], Outcome::Failed(_)));
-    assert_eq!(play.done()[0].text, None, "people see what was shown");
+    assert_eq!(play.done()[0].text, None, "users see the text that was shown");
 }

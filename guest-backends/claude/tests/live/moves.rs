@@ -56,9 +56,9 @@ fn a_turn_that_the_agent_begins_after_a_move_has_a_new_key() {
 fn nothing_moves_while_a_turn_is_open() {
     let mut play = recorded("allow-once");
     play.start(turn(1));
-    assert_eq!(play.backend().save(), None, "the agent is not greeted yet");
+    assert_eq!(play.backend().save(), None, "the handshake is not complete");
     play.until(|action| matches!(action, Action::Ask(_)));
-    assert_eq!(play.backend().save(), None, "people are asked");
+    assert_eq!(play.backend().save(), None, "a question is open");
 }
 
 #[test]

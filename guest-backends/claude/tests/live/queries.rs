@@ -37,7 +37,7 @@ fn health_and_models_start_a_process_if_none_runs() {
         (models[2].id.as_str(), models[2].label.as_str(), models[2].efforts.len()),
         ("sonnet", "Sonnet", 5)
     );
-    assert!(play.actions.contains(&Action::CloseStdin(1)), "it is not kept");
+    assert!(play.actions.contains(&Action::CloseStdin(1)), "the process is shut down");
     play.start(turn(1));
     assert_eq!(launches(&play).len(), 1, "one process at a time");
     play.exit(Exit::Code(0));
@@ -65,11 +65,7 @@ fn health_is_queried_from_a_running_agent() {
     assert_eq!(answers(&play).len(), 2);
     assert!(answers(&play).iter().all(|answer| matches!(&answer.answer, QueryResult::Health(_))));
     assert_eq!(play.written_with("mcp_status").len(), 1);
-    assert_eq!(
-        launches(&play).len(),
-        2,
-        "one to be asked before the turn, one for the conversation"
-    );
+    assert_eq!(launches(&play).len(), 2, "one process for the query, and one for the conversation");
 }
 
 #[test]

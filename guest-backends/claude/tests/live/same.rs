@@ -7,7 +7,7 @@ use claude::Backend;
 
 use crate::{folder, recorded, with};
 
-/// Returns the actions that are visible to the host and to people.
+/// Returns the actions that are visible to the host and to users.
 fn visible_actions(actions: &[Action]) -> Vec<&Action> {
     actions
         .iter()

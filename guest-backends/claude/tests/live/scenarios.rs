@@ -50,7 +50,7 @@ pub fn single_turn(name: &str) -> Conversation {
     play
 }
 
-/// Plays turns one after the other, each once the one before is over.
+/// Plays consecutive turns. Each one starts after the end of the previous one.
 fn consecutive_turns(name: &str, turns: impl IntoIterator<Item = StartTurn>) -> Conversation {
     let mut play = recorded(name);
     for turn in turns {

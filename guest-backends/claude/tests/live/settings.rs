@@ -74,10 +74,7 @@ fn planning_needs_a_process_that_cannot_bypass_permissions() {
     play.start(with(1, |settings| settings.safety = Safety::Danger));
     play.until(is_done);
     play.cut().start(with(2, |settings| settings.mode = Mode::Plan));
-    assert!(
-        play.actions.contains(&Action::CloseStdin(1)),
-        "in the mode of that one nobody is asked"
-    );
+    assert!(play.actions.contains(&Action::CloseStdin(1)), "a process in this mode does not ask");
     play.exit(aetheel_backend_sdk::wit::Exit::Code(0));
     let second = &launches(&play)[1];
     assert!(second.windows(2).any(|pair| pair == ["--permission-mode", "plan"]), "{second:?}");
@@ -113,7 +110,7 @@ fn a_changed_system_prompt_restarts_the_agent_in_its_session() {
     assert_eq!(
         play.done()[1].usage.clone().unwrap().cost_usd,
         play.done()[0].usage.clone().unwrap().cost_usd,
-        "a new process counts from nothing"
+        "a new process counts from zero"
     );
 }
 
@@ -151,7 +148,7 @@ fn a_refused_setting_becomes_a_flag_of_a_new_process() {
         assert_eq!(
             play.written_with("\"user\"").len(),
             1,
-            "nothing is handed over before the setting is in force"
+            "no prompt is sent before the setting is applied"
         );
         play.exit(aetheel_backend_sdk::wit::Exit::Code(0));
         assert!(launches(&play)[1].windows(2).any(|pair| pair == ["--permission-mode", "plan"]));

@@ -44,7 +44,7 @@ fn a_turn_ends_when_the_agent_is_idle_and_not_at_its_result() {
 fn a_second_turn_reuses_the_process_and_has_its_own_cost() {
     let play = scenarios::two_turns();
     assert_eq!(launches(&play).len(), 1);
-    assert_eq!(ready(&play.actions).len(), 2, "told in every turn, as by one-shot runs");
+    assert_eq!(ready(&play.actions).len(), 2, "reported in every turn, as in one-shot runs");
     for (done, text) in play
         .done()
         .into_iter()
@@ -109,7 +109,7 @@ fn a_turn_waits_while_the_agent_starts() {
     assert_eq!(
         play.outcomes(),
         [&Outcome::Interrupted],
-        "nothing was handed over: nothing is to be waited for"
+        "no prompt was sent, so the turn ends at once"
     );
     play.start(turn(2));
     play.until(is_done);
@@ -153,7 +153,7 @@ fn a_message_is_steered_queued_or_replaces_the_prompt() {
     assert_eq!(
         scenarios::steered("queue", Delivery::Queue).done()[0].usage.clone().unwrap().output,
         60,
-        "both results are paid for"
+        "the usage includes both results"
     );
 }
 
@@ -175,10 +175,10 @@ fn a_message_that_cannot_be_steered_is_deferred() {
     let mut stopping = recorded("two-turns");
     stopping.start(turn(1)).until_agent("\"assistant\"").command(Command::Interrupt(at(1)));
     stopping.command(Command::Steer(scenarios::steer(Delivery::Steer)));
-    assert_eq!(steered(&stopping), SteerOutcome::NotNow, "it is being stopped");
+    assert_eq!(steered(&stopping), SteerOutcome::NotNow, "the turn is being interrupted");
     play.until_agent("\"type\":\"result\"")
         .command(Command::Steer(scenarios::steer(Delivery::Steer)));
-    assert_eq!(steered(&play), SteerOutcome::NotNow, "it is about to be idle");
+    assert_eq!(steered(&play), SteerOutcome::NotNow, "the agent is about to become idle");
     play.until(is_done);
     play.command(Command::Steer(scenarios::steer(Delivery::Steer)));
     assert_eq!(steered(&play), SteerOutcome::NotNow, "no turn");
@@ -209,7 +209,7 @@ fn images_are_sent_as_blobs_and_other_files_as_paths() {
     );
     assert_eq!(
         content[3]["text"], "[Attached file: 9.bin (image/png, 4000000 bytes) at /srv/files/9.bin]",
-        "more than the model takes"
+        "more than the model accepts"
     );
     assert_eq!(
         content[4]["text"],

@@ -130,7 +130,7 @@ fn sums_of_a_session_in_a_result_are_reported_as_drift_and_not_shown() {
     assert_eq!(
         (usage.input, usage.output, usage.cost_usd),
         (20_000, 15, None),
-        "what the requests told is what is left"
+        "only the usage of the requests remains"
     );
     let unknown = unrecognised(&actions);
     let [unknown] = &unknown[..] else { panic!("{unknown:?}") };
@@ -175,7 +175,7 @@ fn lines_of_newer_versions_are_recognised() {
     assert_eq!(
         notices(&actions),
         ["The rule was not saved.", "Another model answers.", "Credits are used up."],
-        "words for people reach them"
+        "texts for users are shown"
     );
     assert_eq!(ends(&actions)[0].0, ToolStatus::Denied);
 }

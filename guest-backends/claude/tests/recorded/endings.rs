@@ -18,7 +18,7 @@ fn an_error_with_subtype_success_is_a_failure_of_its_kind() {
         ("no-key", FailureKind::Authentication, "Not logged in"),
         ("refusal", FailureKind::Refused, "Usage Policy"),
         ("resume-unknown", FailureKind::SessionUnknown, "No conversation found"),
-        // These print nothing on stdout; the reason is on stderr.
+        // The reason is only on stderr.
         ("json-resume-unknown", FailureKind::SessionUnknown, "No conversation found"),
         ("as-root", FailureKind::Unsupported, "root/sudo"),
         ("prompt-empty", FailureKind::BadRequest, "Input must be provided"),

@@ -1,5 +1,5 @@
-//! Compares the actions for recorded runs of Claude Code 2.1.197 with golden files, and checks
-//! special cases by name.
+//! Compares the actions for recorded runs of Claude Code 2.1.197 with golden files. Special cases
+//! have their own tests.
 #![allow(clippy::unwrap_used, reason = "a panic reports the failure")]
 
 mod answers;
@@ -39,7 +39,7 @@ fn every_recorded_run_matches_its_golden_actions() {
 #[test]
 fn no_output_of_a_recorded_run_is_unrecognised() {
     for fixture in Fixture::all(&folder()) {
-        // This run was asked for plain text instead of JSON.
+        // This run printed plain text instead of JSON.
         if fixture.name() == "text-plain" {
             continue;
         }
@@ -60,7 +60,7 @@ fn a_session_is_reported_unless_it_was_not_found() {
 }
 
 #[test]
-fn people_are_notified_of_another_session_than_the_requested_one() {
+fn users_are_notified_if_the_agent_uses_another_session() {
     assert_eq!(notices(&actions("resume-2")), [""; 0]);
     let fixture = Fixture::load(&folder().join("resume-2"));
     let other = StartTurn {

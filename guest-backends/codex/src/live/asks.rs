@@ -1,8 +1,8 @@
-//! The agent's questions to people, and the answers to the agent.
+//! The agent's questions to users, and the answers to the agent.
 //!
-//! Every request is answered, with the person's decision or, if nobody can be asked, with the
-//! mildest refusal. `cancel` ends the turn, `decline` lets the model continue. Neither carries a
-//! text, so a message that comes with a refusal is steered into the turn.
+//! Every request is answered, with the user's decision or, without one, with the mildest refusal.
+//! `cancel` ends the turn, and `decline` lets the model continue. Neither has a text, so a message
+//! that comes with a refusal is steered into the turn.
 //!
 //! Permissions for the session are stored here, and each use is answered with `accept`. Codex's own
 //! `acceptForSession` covers the thread, and the protocol of 0.169.0 cannot revoke it when the
@@ -19,7 +19,7 @@ use serde_json::{Map, json};
 use super::{Call, Codex, wire};
 use crate::tool;
 
-/// A request of the agent that waits for a person.
+/// A request of the agent that waits for the user.
 #[derive(Debug)]
 pub(super) struct Open {
     /// The agent's id of the request, as JSON.
@@ -46,7 +46,7 @@ enum What {
     Form(Vec<(String, String)>),
 }
 
-/// What to do in addition to the answer.
+/// An additional action after the answer.
 #[derive(Debug, PartialEq)]
 enum Then {
     Nothing,
@@ -93,7 +93,7 @@ impl Codex {
                 always = command(params);
                 (What::Approval, permission(start, "Run", "Allow this command for the session"))
             }
-            // The request does not name the changes; the item reported before does.
+            // The request does not contain the changes, but the item before it does.
             "item/fileChange/requestApproval" => {
                 let start = known
                     .or_else(|| tool::start("file_change", params))
@@ -176,7 +176,7 @@ impl Codex {
             Then::Nothing => {}
             Then::Stop => self.stop(open.session, context),
             Then::Tell(text) => {
-                let text = format!("[The request was refused, with the words: {text}]");
+                let text = format!("[The request was refused with this message: {text}]");
                 self.send_input(
                     open.session,
                     &wire::input(None, &[Part::Text(text)]),
@@ -250,7 +250,7 @@ impl What {
                 };
                 let action = match (&content, nobody) {
                     (Some(_), _) => "accept",
-                    // Nobody refused.
+                    // Nothing was refused.
                     (None, true) => "cancel",
                     (None, false) => "decline",
                 };
@@ -273,7 +273,8 @@ fn command(params: &Value) -> Vec<Grant> {
     if named.is_empty() { Vec::new() } else { vec![json!({ "command": named }).to_string()] }
 }
 
-/// Returns the permissions for a change: changes of each of its files, which the item before named.
+/// Returns the permissions for a change: changes of each of its files, which the previous item
+/// contains.
 fn changes(params: &Value, input: &str) -> Vec<Grant> {
     let input = json::parse(input).unwrap_or(Value::Null);
     let root = params.text("grantRoot").map(|root| json!({ "root": root }).to_string());
@@ -285,8 +286,8 @@ fn changes(params: &Value, input: &str) -> Vec<Grant> {
     files.chain(root).collect()
 }
 
-/// Returns the use of an MCP tool that is meta about, and the permission for it: this tool of this
-/// server.
+/// Returns the use of an MCP tool from the question's `_meta`, and the permission for it: this tool
+/// of this server.
 fn server_tool(params: &Value) -> Option<(ToolStart, Grant)> {
     let meta = &params["_meta"];
     let (server, tool) = (params.text("serverName")?, meta.text("tool_name")?);
@@ -540,7 +541,7 @@ mod tests {
         assert_eq!(
             reply(Decision::AllowAlways).0,
             reply(Decision::AllowOnce).0,
-            "the session is remembered here"
+            "the permission is stored in the backend"
         );
         assert_eq!(
             reply(Decision::Dismissed),

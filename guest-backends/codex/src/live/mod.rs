@@ -1,9 +1,10 @@
 //! `codex app-server`: one process with a thread per session.
 //!
 //! Tracks the thread and the progress of each turn ([`session`], [`turn`]) and routes messages
-//! ([`notice`], [`asks`], [`query`]); the SDK runs the process. The protocol is newline-delimited
-//! JSON-RPC without the `jsonrpc` field. The process exits when its stdin is closed and refuses a
-//! second `initialize`, so a newer generation restores the saved state ([`saved`]).
+//! ([`notice`], [`asks`], [`query`]); the SDK manages the process. The protocol is
+//! newline-delimited JSON-RPC without the `jsonrpc` field. The process exits when its stdin is
+//! closed and refuses a second `initialize`, so another version of the backend restores the saved
+//! state ([`saved`]).
 
 mod asks;
 mod notice;
@@ -139,7 +140,7 @@ impl Agent for Codex {
     }
 
     fn interrupt(&mut self, turn: TurnRef, context: &mut LinkContext) {
-        // If the turn has no id yet, it is stopped once it has.
+        // If the turn has no id yet, it is stopped when it gets one.
         self.stop(turn.session, context);
     }
 
@@ -179,7 +180,7 @@ impl Agent for Codex {
         for call in self.calls.clear() {
             match call {
                 Call::Steer(message) => session::steered(message, false, context),
-                // Queries to shorten a thread were answered above.
+                // Queries to compact a thread were answered above.
                 Call::Query(query) if query.kind != QueryKind::Compact => {
                     context.refuse(query.query, why.clone())
                 }
@@ -194,7 +195,7 @@ impl Agent for Codex {
 
     fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
         let restored = Self::restored(state).ok_or_else(|| {
-            format!("the state saved by version {saved_by} is not one this version reads")
+            format!("the state saved by version {saved_by} has an unknown format")
         })?;
         let proc;
         (*self, proc) = restored;
@@ -222,8 +223,7 @@ impl Codex {
         }
     }
 
-    /// Reports output that this parser does not know: in its turn, else in any open turn, else in
-    /// the log.
+    /// Reports unknown output: in its turn, in any other open turn, or in the log.
     fn strange(&self, what: &str, params: &Value, output: &str, context: &mut LinkContext) {
         match self.session_of(params).and_then(|key| self.sessions.get(&key)?.turn.as_ref()) {
             Some(turn) => turn.emit(context.out()).unrecognised(what, None, output),

@@ -12,7 +12,7 @@ use crate::failure;
 use crate::story::ItemStage;
 use crate::tool;
 
-/// Notifications that repeat others or are of no interest to people.
+/// Notifications that repeat others or are not relevant for users.
 const KNOWN: [&str; 36] = [
     "account/login/completed",
     "account/rateLimits/updated",
@@ -94,7 +94,7 @@ impl Codex {
             "configWarning" => log(Level::Warn, params, context.out()),
             "deprecationNotice" => log(Level::Debug, params, context.out()),
             _ if KNOWN.contains(&method) => {}
-            // Belongs to a turn that is over or has not begun: a resumed thread reports the sums of
+            // Belongs to a turn that has ended or not begun: a resumed thread reports the sums of
             // an old turn.
             _ if params.get("turnId").is_some() && self.running_of(params).is_none() => {}
             _ => {

@@ -33,7 +33,7 @@ impl Codex {
             (QueryKind::Compact, Some(_)) if busy => {
                 return context.refuse(
                     query.query,
-                    failure(FailureKind::Other, "the session is at work: try again after its turn"),
+                    failure(FailureKind::Other, "the session is busy: try again after its turn"),
                 );
             }
             (QueryKind::Compact, Some(thread)) => {
@@ -87,7 +87,7 @@ impl Codex {
     ) {
         let compacting = query.session.filter(|_| query.kind == QueryKind::Compact);
         match (compacting, result) {
-            // Codex has only begun to shorten the thread, see `compacted`.
+            // Codex has only started to compact the thread, see `compacted`.
             (Some(_), Ok(_)) => {}
             (Some(key), Err(_)) => {
                 if let Some(session) = self.sessions.get_mut(&key) {
@@ -99,7 +99,7 @@ impl Codex {
         }
     }
 
-    /// Answers the query that shortened a thread, if there is one.
+    /// Answers the query that compacted a thread, if there is one.
     pub(super) fn compacted(&mut self, params: &Value, context: &mut LinkContext) {
         let id = params.text("threadId");
         let open = self.sessions.iter_mut().find(|(_, session)| {
@@ -112,7 +112,7 @@ impl Codex {
         let answer = match turn.text("status") {
             Some("completed") => QueryResult::Done,
             _ => QueryResult::Failed(crate::failure::failure(
-                turn["error"].text("message").unwrap_or("the conversation was not shortened"),
+                turn["error"].text("message").unwrap_or("the conversation was not compacted"),
                 &turn["error"]["codexErrorInfo"],
             )),
         };
@@ -144,7 +144,7 @@ fn health(account: &Value) -> QueryResult {
         Some(kind) => QueryResult::Health(format!("Codex answers, signed in ({kind})")),
         None if account.is_true("requiresOpenaiAuth") => QueryResult::Failed(failure(
             FailureKind::Authentication,
-            "Codex answers, but is not signed in: run `codex login --with-api-key`; CODEX_API_KEY is for one-shot runs alone",
+            "Codex answers, but is not signed in: run `codex login --with-api-key`; CODEX_API_KEY is only for one-shot runs",
         )),
         None => {
             QueryResult::Health("Codex answers; its model provider needs no sign-in".to_owned())

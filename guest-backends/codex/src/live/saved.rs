@@ -1,5 +1,5 @@
-//! Saves the state of an idle link as JSON. The process keeps running under a newer generation and
-//! accepts no second `initialize`.
+//! Saves the state of an idle link as JSON. Another version of the backend continues with the same
+//! process, which accepts no second `initialize`.
 
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::{self, Value};

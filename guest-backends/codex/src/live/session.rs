@@ -22,7 +22,7 @@ pub(crate) struct Session {
     /// A thread that is being opened: the requested id (`None` for a new thread) and its settings.
     pub(crate) opening: Option<(Option<NativeId>, bool, InForce, u64)>,
     pub(crate) turn: Option<Turn>,
-    /// The query that shortens the thread. Codex runs it as a turn, which another turn must not
+    /// The query that compacts the thread. Codex runs it as a turn, which another turn must not
     /// disturb.
     pub(crate) compacting: Option<u32>,
     /// Permissions granted for the session.
@@ -73,7 +73,7 @@ impl Thread {
 }
 
 impl Codex {
-    /// Does the next thing that a waiting turn needs.
+    /// Performs the next step of a waiting turn.
     pub(super) fn advance(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step {
         let (key, proc) = (start.session, context.proc());
         let Some(session) =
@@ -91,7 +91,7 @@ impl Codex {
         let wanted = InForce::of(&start.settings, &start.cwd);
         if let Some(thread) = open {
             if thread.in_force.limits != wanted.limits {
-                let message = "other tools are allowed now than when the conversation was opened, and Codex keeps those; begin another";
+                let message = "the allowed tools have changed, and Codex cannot change the tools of a conversation; begin another one";
                 return Step::Fail(failure(FailureKind::Unsupported, message));
             }
             if let Some(known) = &turn.known
@@ -216,7 +216,7 @@ impl Codex {
                     Err(error) => refusal(error),
                     Ok(_) => Failure {
                         kind: FailureKind::Protocol,
-                        message: "Codex named no thread".to_owned(),
+                        message: "Codex did not report a thread".to_owned(),
                         retry_after_ms: None,
                     },
                 };
@@ -329,7 +329,8 @@ impl Codex {
         }
     }
 
-    /// Sends further input to the running turn of a session. Returns false if there is none.
+    /// Sends further input to the running turn of a session. Returns `false` without a running
+    /// turn.
     pub(super) fn send_input(
         &mut self,
         key: u32,
@@ -350,7 +351,7 @@ impl Codex {
         true
     }
 
-    /// Unsubscribes from a thread: the agent keeps it on disk and forgets it otherwise.
+    /// Unsubscribes from a thread. The agent keeps it on disk only.
     pub(super) fn unsubscribe(&mut self, key: u32, context: &mut LinkContext) {
         if self.sessions.get(&key).is_none_or(|session| session.turn.is_some()) {
             return;

@@ -139,7 +139,7 @@ impl Turn {
             }
             "model/rerouted" => {
                 emit.notice(format!(
-                    "The model was changed to {} by its service.",
+                    "The model provider changed the model to {}.",
                     params.text("toModel").unwrap_or("another")
                 ));
             }

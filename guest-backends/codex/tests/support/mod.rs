@@ -39,7 +39,7 @@ pub fn until_done(play: &mut Play<Backend>) -> TurnDone {
     }
 }
 
-/// Plays up to a question to people.
+/// Plays up to a question to the user.
 pub fn until_ask(play: &mut Play<Backend>) -> Ask {
     match play.until(|action| matches!(action, Action::Ask(_))) {
         Action::Ask(ask) => ask,

@@ -102,7 +102,7 @@ impl Agent for Droid {
 
     fn accept(&mut self, start: &StartTurn, context: &mut LinkContext) -> Result<(), Failure> {
         if self.turn.is_some() {
-            return Err(failure(FailureKind::Unsupported, "one turn at a time"));
+            return Err(failure(FailureKind::Unsupported, "another turn is still open"));
         }
         if plan::prompt(&start.parts, false).trim().is_empty() {
             return Err(failure(FailureKind::BadRequest, "the prompt is empty"));
@@ -270,8 +270,9 @@ impl Agent for Droid {
     }
 
     fn load(&mut self, state: &str, saved_by: &str) -> Result<u32, String> {
-        let (taken, proc) = Self::taken_over(state)
-            .ok_or_else(|| format!("the state of version {saved_by} has another form"))?;
+        let (taken, proc) = Self::taken_over(state).ok_or_else(|| {
+            format!("the state saved by version {saved_by} has an unknown format")
+        })?;
         *self = taken;
         Ok(proc)
     }

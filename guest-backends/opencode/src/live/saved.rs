@@ -34,7 +34,9 @@ impl OpenCode {
         let state =
             json::parse(state).map_err(|error| format!("the state is not JSON: {error}"))?;
         if state.count("form") != Some(FORM) {
-            return Err("the state has another form; the sessions are resumed instead".to_owned());
+            return Err(
+                "the state has an unknown format; the sessions are resumed instead".to_owned()
+            );
         }
         let key = |of: &Value, key: &str| {
             of.count(key).ok_or_else(|| format!("the state has no `{key}`"))

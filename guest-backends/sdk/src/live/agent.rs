@@ -8,10 +8,10 @@ use crate::wit::{
 #[cfg(doc)]
 use crate::{Backend, live::Asks};
 
-/// The agent-specific part of a backend for a long-lived agent. Created anew for every link.
+/// The agent-specific part of a backend for a long-lived agent. A new instance is created for each link.
 #[allow(unused_variables, reason = "parameter names document what the defaults do not use")]
 pub trait Agent: Default + 'static {
-    /// The agent's name for people, used in messages about its exit.
+    /// The agent's name for users, used in messages about its exit.
     const NAME: &'static str = "the agent";
     /// Milliseconds the agent may take to exit after its stdin is closed, before it is stopped. 0
     /// stops it at once, for servers that do not read their stdin.
@@ -53,7 +53,7 @@ pub trait Agent: Default + 'static {
         context.ready();
     }
 
-    /// Does the next thing a waiting turn needs. Called only when the agent is ready.
+    /// Performs the next step of a waiting turn. Called only when the agent is ready.
     fn prompt(&mut self, start: &StartTurn, context: &mut LinkContext) -> Step;
 
     /// Handles a line of output, also outside turns.
@@ -86,7 +86,10 @@ pub trait Agent: Default + 'static {
     fn query(&mut self, query: Query, context: &mut LinkContext) {
         context.refuse(
             query.query,
-            failure(FailureKind::Unsupported, format!("{} has no such thing", Self::NAME)),
+            failure(
+                FailureKind::Unsupported,
+                format!("{} does not support this query", Self::NAME),
+            ),
         );
     }
 
@@ -106,9 +109,8 @@ pub trait Agent: Default + 'static {
     /// Called when the process exited or could not be started: open requests will not be answered.
     fn forget(&mut self, why: &Failure, context: &mut LinkContext) {}
 
-    /// Returns the outcome of a turn whose agent exited; `prompted` tells whether the agent had its
-    /// prompt. Waiting queries are refused with the failure that this returns for a turn without a
-    /// prompt.
+    /// Returns the outcome of a turn whose agent exited. `prompted` is true if the agent had its
+    /// prompt. Waiting queries fail with the failure that this returns for a turn without a prompt.
     fn lost(&mut self, exited: &Exited, prompted: bool, why: Failure) -> Outcome {
         Outcome::Lost(why)
     }
@@ -120,13 +122,13 @@ pub trait Agent: Default + 'static {
     /// [`BESIDE`] up).
     fn other(&mut self, input: Input, context: &mut LinkContext) {}
 
-    /// Returns the state of an idle link whose agent is process `proc`. The default returns `None`:
-    /// the link cannot move.
+    /// Returns the state of an idle link whose agent is process `proc`. The default returns `None`,
+    /// which means that the link cannot move.
     fn save(&self, proc: u32) -> Option<String> {
         None
     }
 
-    /// Restores the state that `save` of another generation returned, and returns the key of the
+    /// Restores the state that `save` of another version returned, and returns the key of the
     /// agent's process.
     ///
     /// # Errors
@@ -149,7 +151,7 @@ pub enum Step {
     Wait,
     /// The turn needs a new process: the agent is asked to exit and is started again.
     Restart,
-    /// The turn cannot be done.
+    /// The turn must fail.
     Fail(Failure),
 }
 

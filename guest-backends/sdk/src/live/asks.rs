@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use crate::Offer;
 use crate::wit::{Action, AskKind, TurnRef};
 
-/// The open questions to people. Each carries a value of the backend (`W`), such as the agent's id
-/// of the request or the meaning of its options.
+/// The open questions to users. Each has a value of the backend (`W`), such as the agent's id of
+/// the request or the meaning of its options.
 #[derive(Clone, Debug)]
 pub struct Asks<W> {
     last: u32,
@@ -36,7 +36,7 @@ impl<W> Asks<W> {
         self.open.is_empty()
     }
 
-    /// Asks people a question in a turn.
+    /// Asks the user a question in a turn.
     pub fn ask(
         &mut self,
         turn: TurnRef,

@@ -226,9 +226,9 @@ impl<'a> LinkContext<'a> {
         self.link.turns.get(&session).is_some_and(|open| open.interrupted)
     }
 
-    /// Begins a turn that the agent starts by itself. A turn that the host starts in the session
-    /// meanwhile waits for its end. Returns `None` if the session has an open turn or the agent is
-    /// not [ready](LinkContext::ready).
+    /// Begins a turn that the agent starts by itself. If the host starts a turn in the session in
+    /// the meantime, it waits for the end of this one. Returns `None` if the session has an open
+    /// turn or the agent is not [ready](LinkContext::ready).
     pub fn begin(&mut self, session: u32) -> Option<TurnRef> {
         if !self.is_ready() || self.link.turns.contains_key(&session) {
             return None;

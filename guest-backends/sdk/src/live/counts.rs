@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(
             Counts::split("{\"form\":1}"),
             (Counts::default(), "{\"form\":1}"),
-            "as it was saved before anything was counted"
+            "a state without counters"
         );
     }
 }

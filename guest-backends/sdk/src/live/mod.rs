@@ -6,7 +6,7 @@
 //! module does the rest: it starts, ends and restarts the process; it tracks which turns are open
 //! and which still wait for their prompt, and ends each exactly once; it holds the host's queries
 //! until the agent is ready; and it stops an agent that does not exit when asked. [`Asks`] tracks
-//! questions to people, [`rpc`](crate::rpc) requests to the agent. A backend whose agent is an HTTP
+//! questions to users, [`rpc`](crate::rpc) requests to the agent. A backend whose agent is an HTTP
 //! server receives its responses in [`Agent::other`].
 //!
 //! [`Agent::prompt`] is the central function. It is called after every input while a turn waits and
@@ -155,7 +155,7 @@ impl<A: Agent> Live<A> {
         } else if self.link.may_wait(turn.session) {
             self.link.next.insert(turn.session, start);
         } else if self.link.turns.contains_key(&turn.session) {
-            let why = failure(FailureKind::Unsupported, "the session has a turn already");
+            let why = failure(FailureKind::Unsupported, "the session already has an open turn");
             LinkContext::new(&mut self.link, out).refuse_turn(turn, Outcome::Failed(why));
         } else if let Err(why) =
             self.agent.accept(&start, &mut LinkContext::new(&mut self.link, out))
@@ -185,7 +185,7 @@ impl<A: Agent> Live<A> {
         }
     }
 
-    /// Does everything that waits for the agent and is possible now.
+    /// Performs everything that waits for the agent and is possible now.
     fn advance(&mut self, out: &mut Vec<Action>) {
         if let Some(why) = self
             .link
@@ -272,7 +272,7 @@ impl<A: Agent> Live<A> {
         }
     }
 
-    /// Asks the agent to exit. It is stopped if it does not.
+    /// Asks the agent to exit. It is stopped if it does not exit.
     fn leave(&mut self, out: &mut Vec<Action>) {
         match self.link.phase {
             Phase::Up | Phase::Ready if A::LEAVE_MS > 0 => {

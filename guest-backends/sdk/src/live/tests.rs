@@ -2,7 +2,7 @@ use super::*;
 use crate::fixture::start;
 use crate::wit::{Chunk, Exit, Line, Pipe, Query, QueryKind, Spawned};
 
-/// An agent that speaks in lines: `hello` completes the handshake, `.` ends the turn, `!` stops it,
+/// An agent with a line protocol: `hello` completes the handshake, `.` ends the turn, `!` stops it,
 /// `>` begins one, and everything else is text. Prompts that begin with `~` and queries for models
 /// need a new process.
 #[derive(Default)]
@@ -73,7 +73,9 @@ struct Play(Live<Toy>);
 impl Play {
     fn feed(&mut self, input: Input) -> Vec<String> {
         let mut out = Vec::new();
-        self.0.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
+        self.0
+            .handle(TimedInput { at_ms: 0.0, input }, &mut out)
+            .expect("the toy agent never fails");
         out.iter().map(words).collect()
     }
     fn start(&mut self, turn: u32, prompt: &str) -> Vec<String> {
@@ -158,10 +160,10 @@ fn one_process_serves_several_turns() {
     let mut play = Play::running();
     assert_eq!(play.line(1, "hi"), ["event"]);
     assert_eq!(play.line(1, "."), ["done 1: Completed"]);
-    assert_eq!(play.line(1, "."), ["log"], "a second end ends nothing");
+    assert_eq!(play.line(1, "."), ["log"], "a second end has no effect");
     assert_eq!(play.start(2, "on"), ["write on"]);
-    assert_eq!(play.start(3, "at once"), ["done 3: the session has a turn already"]);
-    assert!(play.start(2, "on").is_empty(), "told twice, it is the same turn");
+    assert_eq!(play.start(3, "at once"), ["done 3: the session already has an open turn"]);
+    assert!(play.start(2, "on").is_empty(), "a repeated command is ignored");
     assert_eq!(play.line(1, "."), ["done 2: Completed"]);
 }
 
@@ -183,12 +185,12 @@ fn an_interrupt_ends_a_waiting_turn_and_is_passed_to_the_agent_of_a_running_one(
     play.spawned(1);
     play.line(1, "hello");
     assert_eq!(play.start(2, "go"), ["write go"]);
-    assert!(play.feed(interrupt(1)).is_empty(), "that one is over");
+    assert!(play.feed(interrupt(1)).is_empty(), "the turn has ended");
     assert_eq!(play.feed(interrupt(2)), ["stop 1 Interrupt"]);
     assert_eq!(
         play.line(1, "!"),
         ["done 2: Interrupted"],
-        "what it calls a failure is what was asked of it"
+        "a failure after an interrupt is reported as interrupted"
     );
     assert_eq!(play.start(3, "go"), ["write go"]);
     play.feed(interrupt(3));
@@ -201,7 +203,7 @@ fn a_turn_that_needs_a_new_process_restarts_the_agent() {
     play.0.agent.fresh = false;
     play.line(1, ".");
     assert_eq!(play.start(2, "~other"), ["close 1", "timer 1"]);
-    assert_eq!(play.feed(Input::Timer(1)), ["stop 1 Terminate"], "an agent that does not leave");
+    assert_eq!(play.feed(Input::Timer(1)), ["stop 1 Terminate"], "the agent does not exit");
     assert_eq!(play.exited(1), ["cancel 1", "spawn 2 for Some(2)"]);
     play.spawned(2);
     assert_eq!(play.line(2, "hello"), ["write ~other"]);
@@ -210,12 +212,12 @@ fn a_turn_that_needs_a_new_process_restarts_the_agent() {
 #[test]
 fn a_turn_waits_for_one_that_the_agent_began() {
     let mut play = Play::running();
-    assert!(play.line(1, ">").is_empty(), "the session has a turn");
+    assert!(play.line(1, ">").is_empty(), "the session already has a turn");
     play.line(1, ".");
     assert_eq!(play.line(1, ">"), ["begun 0x80000000"]);
     assert_eq!(play.line(1, "hi"), ["event"]);
     assert!(play.start(2, "on").is_empty() && play.start(2, "on").is_empty());
-    assert_eq!(play.start(3, "at once"), ["done 3: the session has a turn already"]);
+    assert_eq!(play.start(3, "at once"), ["done 3: the session already has an open turn"]);
     assert_eq!(play.feed(interrupt(2)), ["done 2: Interrupted"]);
     assert!(play.start(4, "on").is_empty());
     assert_eq!(play.line(1, "."), ["done 2147483648: Completed", "write on"]);
@@ -226,7 +228,7 @@ fn a_turn_waits_for_one_that_the_agent_began() {
         play.exited(1),
         ["done 2147483649: the agent ended (exit code 1): oh no", "spawn 2 for Some(5)"]
     );
-    assert!(play.line(2, ">").is_empty(), "it is not ready");
+    assert!(play.line(2, ">").is_empty(), "the agent is not ready");
 }
 
 #[test]
@@ -244,7 +246,7 @@ fn queries_and_turns_during_a_restart_go_to_the_next_agent() {
     assert_eq!(
         play.exited(2),
         ["cancel 2", "answer 7: the agent ended (exit code 1): oh no"],
-        "not where it left for good"
+        "the agent is not restarted after a shutdown"
     );
 }
 
@@ -271,7 +273,7 @@ fn an_agent_that_was_shut_down_is_not_restarted() {
     assert_eq!(
         play.exited(1),
         ["cancel 1", "spawn 2 for Some(2)"],
-        "but for a turn that came since"
+        "the agent is only restarted for a new turn"
     );
 }
 
@@ -294,9 +296,9 @@ fn only_an_idle_link_can_be_saved_and_restored() {
     let mut play = Play::running();
     assert_eq!(play.0.save(), None);
     play.line(1, ".");
-    let state = play.0.save().expect("it is idle");
+    let state = play.0.save().expect("the link is idle");
     let mut moved = Play::default();
-    moved.0.load(&state, "1").expect("its own state");
+    moved.0.load(&state, "1").expect("it is a valid state");
     assert_eq!(moved.start(5, "on"), ["write on"]);
     assert_eq!(moved.0.load("?", "1"), Err("no number".to_owned()));
 }
@@ -342,7 +344,7 @@ impl Agent for Slow {
 /// Passes an input and returns the actions as words.
 fn feed(slow: &mut Live<Slow>, input: Input) -> Vec<String> {
     let mut out = Vec::new();
-    slow.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
+    slow.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("the toy agent never fails");
     out.iter().map(words).collect()
 }
 
@@ -372,7 +374,7 @@ fn an_overlapping_agent_starts_before_the_last_one_exits() {
     let end = Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() };
     assert!(
         feed(&mut slow, Input::Exited(end)).is_empty() && feed(&mut slow, hello(1)).is_empty(),
-        "it is of no interest any more"
+        "the exit of the old process is ignored"
     );
     feed(&mut slow, Input::Spawned(Spawned { proc: 2, agent_version: None }));
     assert_eq!(feed(&mut slow, hello(2)), ["write on"]);
@@ -401,7 +403,7 @@ fn giving_up_loses_running_turns_and_ignores_an_exiting_agent() {
             Line { proc: 1, pipe: Pipe::Stdout, text: "useless".to_owned(), truncated: false };
         play.0
             .handle(TimedInput { at_ms: 0.0, input: Input::Line(line) }, &mut out)
-            .expect("no toy gives up");
+            .expect("the toy agent never fails");
         matches!(&out[0], Action::TurnDone(done) if matches!(done.outcome, Outcome::Lost(_)))
     };
     assert!(lost(&mut Play::running()));
@@ -448,7 +450,7 @@ fn a_shared_server_belongs_to_no_session_and_is_stopped_at_once() {
     let mut inn = Live::<Inn>::default();
     let mut feed = |input| {
         let mut out = Vec::new();
-        inn.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("no toy gives up");
+        inn.handle(TimedInput { at_ms: 0.0, input }, &mut out).expect("the toy agent never fails");
         out.iter().map(words).collect::<Vec<_>>()
     };
     let exited =

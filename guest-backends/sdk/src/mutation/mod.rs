@@ -1,10 +1,11 @@
 //! Changes to an agent's output as a new version of the agent may make them: renames, moves or
 //! retypes a key, or splits a line.
 //!
-//! A backend must not lose anything silently after such a change: either people see the same, or
-//! the backend reports what it could not read. [`mutants`] makes the changed recordings,
-//! [`silent_loss`] compares the actions. Both work on recordings and actions as JSON (see
-//! `docs/recordings.md`), so that the SDK's tests and the gateway's test kit share them. No I/O.
+//! After such a change, a backend must not lose anything silently: either users see the same, or
+//! the backend reports the output that it could not read. [`mutants`] creates the changed
+//! recordings, and [`silent_loss`] compares the actions. Both work on recordings and actions as
+//! JSON (see `docs/recordings.md`), so that the SDK's tests and the gateway's test kit share them.
+//! This module does no I/O.
 
 mod visible;
 
@@ -404,7 +405,7 @@ mod tests {
         ]);
         let mutant = mutants(&recording)
             .find(|mutant| mutant.position.name == "{say}.text" && mutant.change == Change::Renamed)
-            .expect("the key is changed");
+            .expect("the key has changed");
         let texts: Vec<&str> = mutant.entries.iter().filter_map(output).collect();
         assert_eq!(
             texts,
@@ -439,7 +440,7 @@ mod tests {
                 .expect("it exists")
         };
         let changed = |path: &str, change| {
-            let mutant = recording.mutant(position(path), change).expect("it can be made");
+            let mutant = recording.mutant(position(path), change).expect("the change is possible");
             mutant.entries.iter().filter_map(|entry| output(entry).map(str::to_owned)).collect()
         };
         let texts: Vec<String> = changed("in.text", Change::RenamedEverywhere);

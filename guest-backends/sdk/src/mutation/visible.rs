@@ -1,4 +1,4 @@
-//! Extracts the part of a backend's actions that people see, and compares two such parts.
+//! Extracts the part of a backend's actions that users see, and compares two such parts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 /// Longest value that [`Loss`] displays, in characters.
 const MAX_SHOWN: usize = 80;
 
-/// Something that people no longer see and that is not reported.
+/// Something that users no longer see and that is not reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The path in [`visible`], for example `turns.1/1.texts[0]`.
@@ -28,8 +28,8 @@ impl fmt::Display for Loss {
 }
 
 /// Compares the actions for a recording with those for a changed copy. Returns the first difference
-/// that people would see, unless the backend reports unreadable output or a turn that had succeeded
-/// fails, both of which people see.
+/// that users would see. Differences do not count if the backend reports unreadable output or if a
+/// successful turn now fails, because users see both.
 #[must_use]
 pub fn silent_loss(before: &[Value], after: &[Value]) -> Option<Loss> {
     if reports(after) > reports(before) {
@@ -78,7 +78,7 @@ pub fn reports(actions: &[Value]) -> usize {
     actions.iter().filter(is_report).count()
 }
 
-/// Returns what people see of a list of actions: texts joined, tools in order, keys omitted.
+/// Returns what users see of a list of actions: texts joined, tools in order, keys omitted.
 #[must_use]
 pub fn visible(actions: &[Value]) -> Value {
     let mut seen = Seen::default();
