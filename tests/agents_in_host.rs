@@ -96,6 +96,6 @@ fn knowledge_of_single_agents_in_the_host_only_shrinks() {
     assert_eq!(
         counted, allowed,
         "left: words of single agents in src and crates, right: `EXCEPTIONS`; lower a number that got smaller, \
-         and move what is new into the component's descriptor"
+         and move new words into the component's descriptor"
     );
 }

@@ -298,7 +298,7 @@ fn modules_of_one_folder_form_no_cycles() {
         }
     }
     let listed: BTreeSet<String> = CIRCLES.map(str::to_owned).into();
-    assert_eq!(circles, listed, "left: the circles, right: `CIRCLES`");
+    assert_eq!(circles, listed, "left: the cycles, right: `CIRCLES`");
 }
 
 /// Returns whether the code contains `word` as a whole word.
@@ -431,7 +431,7 @@ fn the_documentation_lists_every_variable_with_its_default() {
     for row in rows.iter().filter(|row| row[0].starts_with(|c: char| c.is_ascii_uppercase())) {
         let before = documented
             .insert(row[0].trim_end_matches('`').to_owned(), row[1].trim_matches('`').to_owned());
-        assert!(before.is_none(), "{} stands there twice", row[0]);
+        assert!(before.is_none(), "{} is documented twice", row[0]);
     }
     let wanted: BTreeMap<String, String> = VARIABLES
         .iter()

@@ -117,7 +117,7 @@ async fn the_gallery_shows_replays_of_real_recordings_by_the_shipped_components(
     }
     assert!(
         std::fs::read_to_string(&path).unwrap() == page,
-        "docs/gallery.md is out of date; write it anew with UPDATE_GOLDEN=1"
+        "docs/gallery.md is out of date; generate it with UPDATE_GOLDEN=1"
     );
 }
 

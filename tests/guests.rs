@@ -93,7 +93,7 @@ async fn no_argument_of_any_agent_contains_a_prompt() {
             let seen = format!("{:?} {:?}", spawn.arguments, spawn.environment);
             assert!(
                 !seen.contains("words-of"),
-                "{name}: others on the machine can read it: {seen}"
+                "{name}: other users of the machine can read it: {seen}"
             );
         }
     }

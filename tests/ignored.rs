@@ -137,10 +137,10 @@ fn a_test_that_nothing_runs_is_found() {
     assert!(!test("other::one", "slow: make live", ""), "another module");
     assert!(!test("live::one", "slow: make test", ""), "without the ignored ones");
     assert!(!test("live::one", "slow: make nothing", ""), "no such target");
-    assert!(!test("live::one", "slow", ""), "no way is named");
+    assert!(!test("live::one", "slow", ""), "the reason names no way to run it");
     let file = "fn starter() {\n    alone(\"a::one\")\n}\nfn other() {\n}\n";
     assert!(test("a::one", "run by starter", file));
-    assert!(!test("a::one", "run by other", file) && !test("a::one", "run by nobody", file));
+    assert!(!test("a::one", "run by other", file) && !test("a::one", "no such test runs it", file));
     assert_eq!(module(Path::new("tests/live/mod.rs")), "live");
     assert_eq!(
         module(Path::new("crates/store/src/workspace/turns/tests.rs")),

@@ -326,7 +326,7 @@ async fn a_running_link_stays_on_its_generation() {
     assert_eq!(
         version_told(&old.open().await.unwrap().handle(prompt(1, 1)).await.unwrap()),
         "1",
-        "what a turn asked for once it keeps"
+        "a turn keeps the component that it got first"
     );
 }
 
@@ -384,7 +384,7 @@ async fn no_link_mixes_generations_through_two_hundred_swaps() {
     while let Some(user) = users.join_next().await {
         user.unwrap();
     }
-    assert!(links.load(Ordering::Relaxed) >= 200, "hardly any load: {links:?}");
+    assert!(links.load(Ordering::Relaxed) >= 200, "hardly any links were opened: {links:?}");
 }
 
 /// Replaces a file atomically.

@@ -64,13 +64,13 @@ async fn heartbeats_and_cron_jobs_become_events_of_their_own_lanes() {
     assert_eq!(
         schedules.step(at("08:59:58")).await,
         Duration::from_secs(2),
-        "it sleeps until the next tick"
+        "the scheduler sleeps until the next tick"
     );
     assert_eq!(schedules.step(at("08:59:59.5")).await, Duration::from_millis(500));
     assert_eq!(
         schedules.step(at("09:00:00")).await,
         Duration::from_secs(5),
-        "and looks at the files every 5 s"
+        "and checks the files every 5 s"
     );
     let mut answers = stand.desk.collected.answers(2).await;
     answers.sort_by_key(|(event, _)| event.lane.to_string());
@@ -114,7 +114,7 @@ async fn a_heartbeat_is_skipped_while_the_previous_one_runs() {
         assert!(stand.desk.dispatcher.is_busy(&Lane::Heartbeat("Inbox".into())));
     }
     stand.gate.send(true).unwrap();
-    assert_eq!(stand.answered().await.len(), 1, "none was piled up");
+    assert_eq!(stand.answered().await.len(), 1, "no ticks accumulated");
     schedules.step(at("11:00:00")).await;
     assert_eq!(stand.answered().await.len(), 2);
 }
@@ -183,7 +183,7 @@ async fn a_cron_job_that_finds_no_free_slot_is_retried() {
     stand.gate.send(false).unwrap();
     stand.desk.ask(1, "running");
     stand.desk.ask(1, "waiting");
-    assert!(schedules.step(at("09:00:00")).await > Duration::ZERO, "it does not spin");
+    assert!(schedules.step(at("09:00:00")).await > Duration::ZERO, "the scheduler does not spin");
     stand.gate.send(true).unwrap();
     assert_eq!(stand.answered().await.len(), 2);
     schedules.step(at("09:00:10")).await;

@@ -59,7 +59,7 @@ pub async fn measure() {
         let reading: Vec<_> = following.into_iter().map(|one| tokio::spawn(read(one))).collect();
         seen.push(spent_by(&running, WINDOW).await);
         for reader in reading {
-            assert!(!reader.is_finished(), "a stream ended before its window did");
+            assert!(!reader.is_finished(), "a stream ended before its window");
             reader.abort();
         }
     }

@@ -286,7 +286,7 @@ impl Gateway {
         assert_eq!(
             self.failed.load(Ordering::Relaxed),
             0,
-            "turns failed; their recordings say why"
+            "turns failed; their recordings contain the reasons"
         );
     }
 }

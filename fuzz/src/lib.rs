@@ -40,7 +40,7 @@ pub fn events(data: &[u8]) {
     let mut frames = sse::Frames::default();
     let given: usize =
         text.lines().filter_map(|line| frames.line(line)).map(|frame| frame.data.len()).sum();
-    assert!(given + frames.held() <= text.len(), "more data came out than went in");
+    assert!(given + frames.held() <= text.len(), "the output contains more data than the input");
 }
 
 /// No spawn reaches a command line with anything that its descriptor does not name.
@@ -100,7 +100,7 @@ pub fn splitting(data: &[u8]) {
     let solid = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
     assert!(
         pieces.iter().map(|piece| solid(piece)).sum::<usize>() >= solid(&text),
-        "something is lost"
+        "text is lost"
     );
 }
 

@@ -23,7 +23,7 @@ async fn examine(bytes: &[u8]) -> Result<Inspection, AdmissionError> {
 }
 
 async fn refusal(wat: Wat) -> AdmissionError {
-    examine(&wat.build()).await.expect_err("it was let in")
+    examine(&wat.build()).await.expect_err("it was admitted")
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn a_patch_version_of_the_contract_fits() {
 
 #[tokio::test]
 async fn files_that_are_not_components_are_refused_with_their_kind() {
-    let refused = async |bytes: &[u8]| examine(bytes).await.expect_err("let in");
+    let refused = async |bytes: &[u8]| examine(bytes).await.expect_err("admitted");
     assert!(matches!(refused(b"").await, AdmissionError::NotWasm("it is empty")));
     assert!(matches!(refused(b"(component)").await, AdmissionError::NotWasm("it is text")));
     assert!(matches!(
@@ -79,7 +79,7 @@ async fn a_truncated_component_is_never_admitted_partly() {
             let_in += 1;
         }
     }
-    assert!(let_in < 10, "only cuts within trailing metadata pass: {let_in}");
+    assert!(let_in < 10, "only files truncated within trailing metadata pass: {let_in}");
 }
 
 #[tokio::test]
@@ -116,7 +116,11 @@ async fn a_compilation_has_a_time_limit() {
     let begun = Instant::now();
     let error = examine_under(&limits, &bytes).await.expect_err("too slow");
     assert!(matches!(error, AdmissionError::CompileTime(_)), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(2), "it was waited for: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "the load waited for it: {:?}",
+        begun.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -314,7 +318,7 @@ async fn compiled_components_are_kept_in_a_private_folder() {
     );
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
     let refused = Engine::new(&limits(), Some(&cache))
-        .expect_err("others may have put code there")
+        .expect_err("other users may have put code there")
         .to_string();
     assert!(refused.contains("can be written to by others"), "{refused}");
 }

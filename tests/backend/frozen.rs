@@ -44,7 +44,7 @@ fn the_contract_changes_only_with_its_version() {
     for file in FILES {
         assert!(
             text(&frozen.join(file)) == text(&wit().join(file)),
-            "wit/{file} is not what was published as {version}: give it a new version (wit/CHANGELOG.md says which), or undo the change"
+            "wit/{file} is not what was published as {version}: give it a new version (as described in wit/CHANGELOG.md), or undo the change"
         );
     }
 }
@@ -75,7 +75,7 @@ fn the_page_of_the_contract_matches_the_contract() {
     }
     assert!(
         text(&path) == page,
-        "docs/contract.md is not what the contract says; write it anew with UPDATE_GOLDEN=1"
+        "docs/contract.md does not match the contract; generate it with UPDATE_GOLDEN=1"
     );
 }
 

@@ -61,7 +61,7 @@ async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
     assert_eq!(
         version_told(&guest.handle(prompt(7, 9)).await.unwrap()),
         "1",
-        "it behaves at first"
+        "it behaves well at first"
     );
     // Runs as a separate task. Only then do the two share the single worker thread.
     let before = calls.load(Ordering::Relaxed);
@@ -76,7 +76,7 @@ async fn survive_under(limits: Limits, wat: Wat) -> (GuestFailure, Duration) {
     // that.)
     let meanwhile = calls.load(Ordering::Relaxed) - before;
     let looped = failure.to_string().contains("ran for more");
-    assert!(!looped || meanwhile >= 1, "the other link got through {meanwhile} rounds in {took:?}");
+    assert!(!looped || meanwhile >= 1, "the other link completed {meanwhile} rounds in {took:?}");
     let mut guest = guest;
     let again = guest.handle(prompt(7, 9)).await.expect_err("a failed guest is not used again");
     assert_eq!(again, failure);
@@ -341,7 +341,7 @@ fn an_abandoned_call_ends_the_link_and_delays_nothing() {
         );
         let failure = guest.handle(prompt(1, 1)).await.expect_err("unusable");
         assert_eq!(failure, GuestFailure::CutOff("an earlier call was abandoned".to_owned()));
-        let mut fresh = backend.open().await.expect("abandoning is no failure of the backend");
+        let mut fresh = backend.open().await.expect("abandoning is not a failure of the backend");
         assert_eq!(version_told(&fresh.handle(prompt(1, 1)).await.unwrap()), "1");
     });
 }
@@ -354,7 +354,7 @@ fn five_failures_within_a_minute_stop_new_links_and_a_new_version_starts_afresh(
         for _ in 0..5 {
             provoke(&mut *backend.open().await.unwrap()).await;
         }
-        let failure = backend.open().await.err().expect("the breaker is open");
+        let failure = backend.open().await.err().expect("the breaker allows no new link");
         assert!(
             matches!(&failure, GuestFailure::Paused(text) if text.contains("failed 5 times within a minute")),
             "{failure:?}"
@@ -362,7 +362,7 @@ fn five_failures_within_a_minute_stop_new_links_and_a_new_version_starts_afresh(
         assert_eq!(
             version_told(&running.handle(prompt(1, 1)).await.unwrap()),
             "1",
-            "running links go on"
+            "running links continue"
         );
 
         let mut news = registry.subscribe();
@@ -394,7 +394,7 @@ fn many_looping_guests_do_not_block_the_worker() {
             }
         }
         // If a guest blocked the worker to its end, others could run only between two of the four.
-        assert!(turns > 8, "others had only {turns} turns while four guests ran");
+        assert!(turns > 8, "others ran only {turns} times while four guests ran");
     });
 }
 

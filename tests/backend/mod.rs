@@ -203,6 +203,7 @@ pub fn version_told(actions: &[Action]) -> &str {
 /// Makes the guest misbehave. Returns its failure, and how long it took.
 pub async fn provoke(guest: &mut dyn Guest) -> (GuestFailure, Duration) {
     let begun = Instant::now();
-    let failure = guest.handle(vec![timed(Input::Timer(1))]).await.expect_err("it did not fail");
+    let failure =
+        guest.handle(vec![timed(Input::Timer(1))]).await.expect_err("the guest did not fail");
     (failure, begun.elapsed())
 }

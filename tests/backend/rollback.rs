@@ -37,7 +37,7 @@ async fn a_rollback_restores_the_previous_component_and_a_second_one_the_one_bef
     stand.serves("mini", "2").await;
     assert_eq!(fs::read(stand.file("mini.wasm")).unwrap(), answering("mini", "2"));
     let aside = stand.file(&format!("mini.wasm.rolled-back-{}", &from.digest[..12]));
-    assert_eq!(fs::read(&aside).unwrap(), answering("mini", "3"), "what it replaced is kept");
+    assert_eq!(fs::read(&aside).unwrap(), answering("mini", "3"), "the replaced component is kept");
 
     stand.registry.roll_back("mini", &back).await.unwrap();
     stand.serves("mini", "1").await;
@@ -54,7 +54,7 @@ async fn a_rollback_restores_the_previous_component_and_a_second_one_the_one_bef
         .collect();
     assert!(
         only.iter().all(|name| !name.to_string_lossy().starts_with('.')),
-        "nothing half-done is left: {only:?}"
+        "no incomplete file is left: {only:?}"
     );
 }
 

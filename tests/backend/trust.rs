@@ -114,7 +114,11 @@ async fn only_components_signed_by_a_known_key_serve_and_the_signature_may_come_
     stand.put("mini.wasm.minisig", sign(&theirs, &one, "mini 1").as_bytes());
     assert_eq!(*distrust(&stand.news().await), Distrust::NotOurs);
     stand.put("mini.wasm.minisig", sign(&ours, &answering("mini", "2"), "mini 2").as_bytes());
-    assert_eq!(*distrust(&stand.news().await), Distrust::NotOurs, "signed, but something else");
+    assert_eq!(
+        *distrust(&stand.news().await),
+        Distrust::NotOurs,
+        "the signature is for another file"
+    );
     // The signature covers the comment.
     stand.put(
         "mini.wasm.minisig",
@@ -132,7 +136,7 @@ async fn only_components_signed_by_a_known_key_serve_and_the_signature_may_come_
     assert_eq!(
         *distrust(&stand.news().await),
         Distrust::NotOurs,
-        "the signature is that of the one before"
+        "the signature is that of the previous component"
     );
     stand.serves("mini", "1").await;
 }
@@ -147,7 +151,7 @@ async fn a_signature_without_a_file_event_is_found_by_a_rescan() {
     std::os::unix::fs::symlink(&elsewhere, stand.file("mini.wasm.minisig")).unwrap();
     assert!(
         matches!(distrust(&stand.news().await), Distrust::NotSigned(_)),
-        "the link leads nowhere"
+        "the link has no target"
     );
     fs::write(elsewhere, sign(&ours, &one, "late")).unwrap();
     stand.registry.rescan();

@@ -45,7 +45,7 @@ async fn the_component_for_the_installed_agent_serves_with_a_reason() {
     assert!(!stand.registry.agent_is("mini", "1.4.3").await, "the same one serves");
     assert!(stand.registry.agent_is("mini", "2.0.1").await);
     stand.serves("mini", "2.0.0").await;
-    assert!(!stand.registry.agent_is("mini", "3.0.0").await, "none fits: the highest");
+    assert!(!stand.registry.agent_is("mini", "3.0.0").await, "none fits, so the highest serves");
     assert!(stand.registry.chosen("mini").unwrap().doubtful);
 }
 

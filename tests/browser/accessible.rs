@@ -18,7 +18,7 @@ async fn look(chrome: &Chrome, axe: &str, what: &str) {
             json!({"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]});
         let found = chrome.eval(&format!("axe.run(document, {options})")).await;
         let passed = found["passes"].as_array().map_or(0, Vec::len);
-        assert!(passed > 5, "{what}: axe looked at nothing: {found}");
+        assert!(passed > 5, "{what}: axe checked nothing: {found}");
         let told: Vec<String> = found["violations"]
             .as_array()
             .unwrap()

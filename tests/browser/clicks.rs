@@ -91,5 +91,5 @@ async fn a_question_answered_in_one_tab_disappears_in_the_other() {
     chrome.says("Answered.").await;
     chrome.switch(&first).await;
     chrome.wait("document.querySelector('.question') === null").await;
-    assert!(!chrome.text().await.contains("Answered."), "that was said in the other");
+    assert!(!chrome.text().await.contains("Answered."), "that message was sent in the other tab");
 }

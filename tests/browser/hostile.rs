@@ -83,6 +83,6 @@ async fn a_right_to_left_name_does_not_change_the_order_of_other_text() {
     assert!(parts.len() >= 5, "{found}");
     for pair in parts.windows(2) {
         let (left, right) = (pair[0][1].as_f64().unwrap(), pair[1][1].as_f64().unwrap());
-        assert!(left < right, "{} stands behind {} in {found}", pair[0][0], pair[1][0]);
+        assert!(left < right, "{} is to the right of {} in {found}", pair[0][0], pair[1][0]);
     }
 }

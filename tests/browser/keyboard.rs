@@ -27,7 +27,7 @@ async fn tab_to(chrome: &Chrome, wanted: &str) {
             return;
         }
     }
-    panic!("the tabulator never comes to {wanted}: {way:?}");
+    panic!("Tab never reaches {wanted}: {way:?}");
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ async fn a_running_turn_grows_on_its_own_page_and_stays_there_after_its_end() {
     let seconds = "document.querySelector('.live').innerText";
     let before = chrome.eval(seconds).await;
     chrome.wait(&format!("{seconds} !== {before}")).await;
-    assert_eq!(chrome.eval("window.first").await, true, "the page was loaded again");
+    assert_eq!(chrome.eval("window.first").await, true, "the page was reloaded");
     chrome.says("What happened").await;
     assert!(chrome.text().await.contains("Second 8. There."), "{}", chrome.text().await);
 }

@@ -21,7 +21,7 @@ async fn an_open_page_reports_that_its_session_was_revoked_or_its_user_lost_acce
     let revoke = desk.local.slash(CHANNEL, ANN, "dashboard", Some("revoke"));
     desk.local.answer_to(revoke).await;
     chrome.says("You are not signed in. Write /dashboard in Discord").await;
-    assert!(bobs.text().await.contains("Second"), "he is still there");
+    assert!(bobs.text().await.contains("Second"), "Bob's page is still shown");
     desk.local.faults().remove_member(BOB);
     bobs.says("You are not signed in. Write /dashboard in Discord").await;
     assert!(!bobs.text().await.contains("Second"));
@@ -38,7 +38,7 @@ async fn an_open_page_reports_a_stopped_gateway_and_continues_signed_in_when_it_
     let address = address(&desk.bot).await;
     desk.bot.signal(Signal::KILL);
     chrome.says("The gateway does not answer.").await;
-    assert!(chrome.text().await.contains("Second 1."), "what was last known");
+    assert!(chrome.text().await.contains("Second 1."), "the last known state");
     let installation = desk.installation.with("DASHBOARD_ADDRESS", &address.to_string());
     let _bot = serving(&installation).await;
     chrome.wait("!document.body.innerText.includes('does not answer')").await;

@@ -17,7 +17,7 @@ async fn a_turn_grows_without_a_reload_and_is_stopped_and_no_other_host_is_conta
     for second in ["Second 1.", "Second 2.", "Second 3."] {
         chrome.says(second).await;
     }
-    assert_eq!(chrome.eval("window.first").await, true, "the page was loaded again");
+    assert_eq!(chrome.eval("window.first").await, true, "the page was reloaded");
     chrome.click("button.stop").await;
     chrome.says("Stopped.").await;
     desk.local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann stopped this turn.").await;
@@ -25,7 +25,7 @@ async fn a_turn_grows_without_a_reload_and_is_stopped_and_no_other_host_is_conta
     let asked = chrome.asked().await;
     assert!(asked.iter().any(|address| address.ends_with("/live")), "{asked:?}");
     for address in asked {
-        assert!(address.starts_with(&format!("{base}/")), "somebody else was asked: {address}");
+        assert!(address.starts_with(&format!("{base}/")), "another host was contacted: {address}");
     }
 }
 

@@ -16,7 +16,7 @@ async fn everything_works_without_script_and_a_page_reloads_only_on_request() {
     chrome.open(&base).await;
     chrome.says("Second 1.").await;
     let refreshes = "document.querySelector('meta[http-equiv=refresh]') !== null";
-    assert_eq!(chrome.eval(refreshes).await, false, "words would be lost");
+    assert_eq!(chrome.eval(refreshes).await, false, "typed text would be lost");
 
     chrome.click("noscript a").await;
     assert_eq!(chrome.eval(refreshes).await, true);

@@ -31,7 +31,7 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     let mut anns = ann.inbox();
     let in_hand = given(&mut anns).await;
     let (bob, cyd) = (node(&postgres, "bob").await, node(&postgres, "cyd").await);
-    assert_eq!(bob.adopt().await, Ok(0), "it lives");
+    assert_eq!(bob.adopt().await, Ok(0), "it is alive");
 
     dies(&postgres, "ann");
     let (bobs, cyds) = tokio::join!(bob.adopt(), cyd.adopt());
@@ -171,7 +171,7 @@ async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
     assert_eq!(bodies(&given(&mut anns).await), ["other"]);
     // There is no other node.
     assert_eq!(ann.hand_over("channel:1", "lines\n", &[]).await, Ok(None));
-    assert!(!ann.has("channel:1"), "still held");
+    assert!(!ann.has("channel:1"), "still paused");
     ann.hold_letters("channel:1", false).await.unwrap();
     let second = given(&mut anns).await;
     assert_eq!(bodies(&second), ["second"]);
@@ -186,7 +186,11 @@ async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
     let files = [file("sessions.md", "line\n")];
     let handed = ann.hand_over("channel:1", "lines\n", &files).await;
     assert_eq!(handed, Ok(Some("bob".to_owned())));
-    assert_eq!(ann.hand_over("channel:1", "lines\n", &files).await, handed, "it was done");
+    assert_eq!(
+        ann.hand_over("channel:1", "lines\n", &files).await,
+        handed,
+        "the repeated call has no effect"
+    );
     let left = one(&bob).await;
     assert_eq!((left.from.as_str(), left.journal.as_str()), ("ann", "lines\n"));
     assert_eq!((&left.roots[..], &left.files[..]), (&["channel:1".to_owned()][..], &files[..]));
@@ -222,7 +226,7 @@ async fn a_lane_is_handed_over_to_a_node_with_its_label_and_never_to_a_draining_
     Cluster::want_drain(&postgres.url(), "big", true).await.unwrap();
     ann.post(&[letter("channel:3", "x")]).await.unwrap();
     assert_eq!(ann.hand_over("channel:3", "", &[]).await, Ok(None));
-    assert!(ann.has("channel:3"), "it was not held before");
+    assert!(ann.has("channel:3"), "it was not paused before");
     assert_eq!(ann.hand_over("channel:8", "", &[]).await, Ok(None), "there is no such lane");
     drop((big, gpu));
 }
@@ -238,10 +242,10 @@ async fn renewals_report_dead_nodes_and_pending_handovers() {
     cyd.leave().await;
     let mut peers = bob.peers();
     let gone = peers.wait_for(|peers| peers.living == 1 && peers.left_behind == 1);
-    tokio::time::timeout(super::TIMEOUT, gone).await.expect("it is told").unwrap();
+    tokio::time::timeout(super::TIMEOUT, gone).await.expect("the node learns of it").unwrap();
     assert_eq!(bob.adopt().await, Ok(1), "the other one left nothing");
     let come = peers.wait_for(|peers| peers.left_behind == 0 && peers.handovers == 1);
-    tokio::time::timeout(super::TIMEOUT, come).await.expect("it is told").unwrap();
+    tokio::time::timeout(super::TIMEOUT, come).await.expect("the node learns of it").unwrap();
 }
 
 #[tokio::test]

@@ -161,7 +161,7 @@ async fn a_pinned_lane_goes_to_a_node_with_its_label_if_one_is_alive() {
     );
     assert_eq!(bodies(&given(&mut gpu.inbox()).await), ["a", "b"]);
     ann.post(&[pinned("channel:3", "x", "tpu")]).await.unwrap();
-    assert_eq!(node_of(&postgres, "channel:3"), "ann", "nobody has it");
+    assert_eq!(node_of(&postgres, "channel:3"), "ann", "no node has it");
     dies(&postgres, "gpu");
     ann.post(&[pinned("channel:4", "x", "cuda")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:4"), "ann");
@@ -177,7 +177,7 @@ async fn a_draining_node_gets_new_lanes_only_if_no_other_is_alive() {
     ann.post(&[letter("channel:1", "x")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:1"), "bob");
     dies(&postgres, "bob");
-    assert_eq!(ann.adopt().await, Ok(0), "it takes over nothing");
+    assert_eq!(ann.adopt().await, Ok(0), "the command takes over nothing");
     ann.post(&[letter("channel:2", "x")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:2"), "ann", "people are answered");
     drop(bob);

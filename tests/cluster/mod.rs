@@ -150,7 +150,7 @@ async fn a_node_counts_as_new_until_it_has_settled() {
     let postgres = Postgres::start();
     assert_eq!(node(&postgres, "ann").await.joined(), Joined::First);
     let again = node(&postgres, "ann").await;
-    assert_eq!(again.joined(), Joined::First, "it may have died before it brought anything");
+    assert_eq!(again.joined(), Joined::First, "it may have died before it wrote anything");
     again.settled().await.unwrap();
     assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
 }
@@ -296,7 +296,7 @@ async fn every_node_knows_which_node_has_a_channel() {
     let heir = ann.hand_over("channel:1", "", &[]).await.unwrap();
     assert_eq!(heir.as_deref(), Some("bob"));
     assert_eq!(ann.owner_of(1).await, Ok(Owner::Another));
-    assert_eq!(bob.owner_of(12).await, Ok(Owner::Moving), "it has not come yet");
+    assert_eq!(bob.owner_of(12).await, Ok(Owner::Moving), "it has not been assigned yet");
     let left = bob.handovers().await.unwrap();
     bob.taken_in(left[0].id, &[]).await.unwrap();
     assert_eq!(bob.owner_of(12).await, Ok(Owner::Here));
@@ -367,7 +367,7 @@ async fn logins_and_files_of_the_leader_are_for_the_current_leader_only() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let now = jiff::Timestamp::now().as_millisecond();
-    assert_eq!(ann.logging_in(now).await, Err(ClusterError::Fenced), "nobody has the seat");
+    assert_eq!(ann.logging_in(now).await, Err(ClusterError::Fenced), "there is no leader");
     ann.take_seat().await.unwrap();
     let day = 24 * 60 * 60 * 1_000;
     ann.logging_in(now - day - 60_000).await.unwrap();
@@ -397,7 +397,7 @@ async fn logins_and_files_of_the_leader_are_for_the_current_leader_only() {
     });
     bob.keep_seat_file("schedules.md", "3").await.unwrap();
     dies(&postgres, "bob");
-    tokio::time::timeout(TIMEOUT, waiting).await.expect("the seat").unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, waiting).await.expect("it becomes the leader").unwrap().unwrap();
     assert_eq!(bob.keep_seat_file("schedules.md", "4").await, Err(ClusterError::Fenced));
     assert_eq!(again.seat_file("schedules.md").await, Ok(Some("3".to_owned())));
 }

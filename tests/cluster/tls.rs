@@ -37,7 +37,7 @@ async fn in_the_middle(listener: TcpListener, tls: Option<TlsAcceptor>) -> Vec<u
     let (mut stream, _): (TcpStream, _) = listener.accept().await.unwrap();
     let mut asked = [0; 8];
     stream.read_exact(&mut asked).await.unwrap();
-    assert_eq!(asked, TLS_REQUEST, "it asks for TLS before it says anything");
+    assert_eq!(asked, TLS_REQUEST, "it asks for TLS before it sends anything else");
     let mut said = Vec::new();
     match tls {
         None => {

@@ -117,7 +117,7 @@ async fn a_node_that_was_taken_over_while_it_had_no_database_is_fenced() {
     assert_eq!(bob.adopt().await, Ok(1));
     link.set(Way::Open);
     tokio::time::timeout(TIMEOUT, ann.lease().over()).await.expect("its end");
-    assert!(!ann.turns().lasts(), "its agents end, too");
+    assert!(!ann.turns().lasts(), "its agents end too");
     assert_eq!(ann.lines().append("late\n").await, Err(ClusterError::Fenced));
 }
 

@@ -144,7 +144,7 @@ async fn typing_is_shown_until_the_answer_is_complete() {
     let last = local.messages(CHANNEL)[0].created;
     assert!(
         local.typing(CHANNEL).iter().all(|typed| *typed < last),
-        "typing after the answer lingers"
+        "typing continues after the answer"
     );
     let more = local.wait_for("typing after the end", |local| {
         (local.typing(CHANNEL).len() > before).then_some(())
@@ -247,7 +247,7 @@ async fn a_429_delays_its_channel_and_a_global_one_all_channels() {
     };
     assert!(
         since(&local).unwrap() - at >= Duration::from_millis(1_950),
-        "something was sent during a global limit"
+        "a request was sent during a global limit"
     );
     assert_eq!(
         (local.texts(CHANNEL), local.texts(OTHER)),
@@ -331,7 +331,7 @@ async fn a_draft_whose_creation_response_was_lost_is_found() {
     turn.say("Draft");
     local.wait_for_message(CHANNEL, |text| text == "Draft").await;
     local
-        .wait_for("giving the draft up", |local| (writes(local, CHANNEL) >= 4).then_some(()))
+        .wait_for("the draft to be given up", |local| (writes(local, CHANNEL) >= 4).then_some(()))
         .await;
     local.faults().clear();
     turn.done("Draft and answer").await;

@@ -102,7 +102,9 @@ async fn a_question_is_posted_below_the_draft_and_typing_stops_while_it_waits() 
     let noted =
         format!("`question:{}` open in `channel:{CHANNEL}` at `{}`", question.id, message.id);
     local
-        .wait_for("the note", |_| bot.home.state("discord.md").contains(&noted).then_some(()))
+        .wait_for("the saved question", |_| {
+            bot.home.state("discord.md").contains(&noted).then_some(())
+        })
         .await;
     let typed = local.typing(CHANNEL).len();
     assert!(typed > 0 && local.typing(CHANNEL).iter().all(|at| *at < message.created));
@@ -116,7 +118,9 @@ async fn a_question_is_posted_below_the_draft_and_typing_stops_while_it_waits() 
         local.wait_for_message(CHANNEL, |text| text.ends_with("```\n-# ✅ Allowed by ann")).await;
     assert_eq!((over.id, local.buttons(over.id).len()), (message.id, 0));
     local
-        .wait_for("the end of the note", |_| (!bot.home.is_noted(&question.id)).then_some(()))
+        .wait_for("the saved question to be removed", |_| {
+            (!bot.home.is_noted(&question.id)).then_some(())
+        })
         .await;
     local
         .wait_for("typing again", |local| (local.typing(CHANNEL).len() > typed).then_some(()))
@@ -126,7 +130,7 @@ async fn a_question_is_posted_below_the_draft_and_typing_stops_while_it_waits() 
     assert_eq!(
         local.texts(CHANNEL),
         ["I will build it.", over.content.as_str(), "Done."],
-        "what follows stands below"
+        "later text is below"
     );
     assert!(local.messages(CHANNEL).iter().all(|message| local.buttons(message.id).is_empty()));
 }
@@ -149,7 +153,7 @@ async fn a_question_pings_the_asker_once_in_a_reply_to_the_prompt() {
         .collect();
     assert!(
         matches!(&called[..], [first] if first.reply_to == Some(prompt)),
-        "once, below the prompt: {called:?}"
+        "once, in a reply to the prompt: {called:?}"
     );
     let pings = local
         .requests()
@@ -355,7 +359,9 @@ async fn an_unanswered_question_is_marked_as_closed_and_a_late_click_changes_not
         let over = local.wait_for_message(CHANNEL, |text| text.contains(says)).await;
         assert!(local.buttons(over.id).is_empty());
         local
-            .wait_for("the end of the note", |_| (!bot.home.is_noted(&question)).then_some(()))
+            .wait_for("the saved question to be removed", |_| {
+                (!bot.home.is_noted(&question)).then_some(())
+            })
             .await;
         let press = local.press_id(message.id, ANN, &old);
         assert_eq!(acknowledged(&local, press).await, 7);
@@ -365,7 +371,7 @@ async fn an_unanswered_question_is_marked_as_closed_and_a_late_click_changes_not
         assert!(word.ephemeral);
         let after =
             local.messages(CHANNEL).into_iter().find(|found| found.id == message.id).unwrap();
-        assert_eq!(after.content, over.content, "what became of it still stands there");
+        assert_eq!(after.content, over.content, "the outcome is still shown");
     }
 }
 
@@ -375,7 +381,7 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
     let (bot, turn, question, first) = asked(&local, &permission(None)).await;
     // The bot is killed, so it cannot close anything.
     let home = Arc::clone(&bot.home);
-    local.wait_for("the note", |_| home.is_noted(&question).then_some(())).await;
+    local.wait_for("the saved question", |_| home.is_noted(&question).then_some(())).await;
     drop(bot.listening);
     std::mem::forget(turn);
     local
@@ -397,7 +403,7 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
             && local.buttons(first.id).is_empty()
     );
     local
-        .wait_for("the end of the notes", |_| {
+        .wait_for("the saved questions to be removed", |_| {
             (!home.is_noted(&question) && !home.is_noted("b")).then_some(())
         })
         .await;
@@ -451,12 +457,16 @@ async fn a_question_without_a_channel_is_dismissed() {
 async fn a_dropped_turn_removes_its_buttons() {
     let local = LocalDiscord::start().await;
     let (bot, turn, question, message) = asked(&local, &permission(None)).await;
-    local.wait_for("the note", |_| bot.home.is_noted(&question).then_some(())).await;
+    local.wait_for("the saved question", |_| bot.home.is_noted(&question).then_some(())).await;
     drop(turn);
     local
         .wait_for("closed buttons", |local| local.buttons(message.id).is_empty().then_some(()))
         .await;
-    local.wait_for("the end of the note", |_| (!bot.home.is_noted(&question)).then_some(())).await;
+    local
+        .wait_for("the saved question to be removed", |_| {
+            (!bot.home.is_noted(&question)).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -499,7 +509,7 @@ async fn continued(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
     let (turn, question) = bot.asked(local, (CHANNEL, ANN, "go"), &permission(None)).await;
     let message = with_buttons(local).await;
     let home = Arc::clone(&bot.home);
-    local.wait_for("the note", |_| home.is_noted(&question.id).then_some(())).await;
+    local.wait_for("the saved question", |_| home.is_noted(&question.id).then_some(())).await;
     drop(bot.listening);
     std::mem::forget(turn);
     local

@@ -59,7 +59,7 @@ async fn missed_messages_of_members_are_handled_in_order_between_those_of_strang
         "460 messages are five pages"
     );
     assert_eq!(count(&local, "/members/"), 2, "two people");
-    assert!(local.texts(CHANNEL).is_empty(), "strangers hear nothing: {:?}", local.texts(CHANNEL));
+    assert!(local.texts(CHANNEL).is_empty(), "strangers get no answer: {:?}", local.texts(CHANNEL));
 }
 
 #[tokio::test]
@@ -131,7 +131,9 @@ async fn the_newest_outdated_message_gets_a_reply_and_earlier_ones_a_reaction() 
     let _bot = start(&local, &home).await;
     let told = local.wait_for_message(CHANNEL, |text| text.ends_with("Please ask again.")).await;
     assert_eq!(told.reply_to, Some(newest));
-    local.wait_for("the marks", |local| (local.marked() == [first, second]).then_some(())).await;
+    local
+        .wait_for("the reactions", |local| (local.marked() == [first, second]).then_some(()))
+        .await;
     assert_eq!(local.reactions(first), ["🚫"]);
 }
 
@@ -155,7 +157,7 @@ async fn outdated_messages_are_counted_and_reported_once() {
     let told = local.wait_for_message(CHANNEL, |text| text.starts_with("I was away")).await;
     assert!(told.content.contains("left out 130 prompts"), "{}", told.content);
     assert_eq!(told.reply_to, Some(newest));
-    assert!(home.state("queue.md").contains("left out 130"), "it is kept before it is told");
+    assert!(home.state("queue.md").contains("left out 130"), "it is saved before it is posted");
     assert!(log.text().contains("count=130"), "{}", log.text());
     drop(bot);
     let again = start(&local, &home).await;
@@ -190,7 +192,7 @@ async fn a_restart_continues_an_interrupted_catch_up() {
     second.event(&local, "149").await;
     let wanted: Vec<String> = (0..150).map(|number| number.to_string()).collect();
     assert_eq!(home.prompts()[0], "0", "it was interrupted");
-    assert_eq!(home.prompts()[1..], wanted, "each once, in order");
+    assert_eq!(home.prompts()[1..], wanted, "each runs once, in order");
 }
 
 #[tokio::test]

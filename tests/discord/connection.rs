@@ -69,7 +69,7 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
     // A connection reset while Discord is unreachable makes serenity stall.
     local.faults().refuse_gateway(true);
     local.faults().drop_gateway(true);
-    local.wait_for("the cut", |local| (local.connections() == 0).then_some(())).await;
+    local.wait_for("the disconnect", |local| (local.connections() == 0).then_some(())).await;
     local.faults().forget_sessions();
     local.mention(CHANNEL, ANN, "missed 1");
     local.mention(THREAD, ANN, "missed 2");
@@ -137,7 +137,7 @@ async fn closing_in_the_middle_of_a_reconnect_ends_in_five_seconds() {
     let bot = Bot::start(&local).await;
     local.faults().refuse_gateway(true);
     local.faults().drop_gateway(true);
-    local.wait_for("the cut", |local| (local.connections() == 0).then_some(())).await;
+    local.wait_for("the disconnect", |local| (local.connections() == 0).then_some(())).await;
     let began = Instant::now();
     bot.listening.close().await;
     assert!(began.elapsed() <= Duration::from_millis(5_500), "{:?}", began.elapsed());
@@ -154,7 +154,6 @@ async fn a_start_aborted_while_discord_is_unreachable_stops_logging_in() {
         "ready without a gateway"
     );
     local.faults().refuse_gateway(false);
-    let login =
-        local.wait_for("a login nobody wants", |local| (local.logins().0 > 0).then_some(()));
+    let login = local.wait_for("an unwanted login", |local| (local.logins().0 > 0).then_some(()));
     assert!(tokio::time::timeout(Duration::from_secs(7), login).await.is_err(), "it still tries");
 }

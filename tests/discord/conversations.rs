@@ -43,7 +43,7 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     assert_eq!(
         bot.home.seen(*thread).await,
         Some(first),
-        "the thread is caught up with from here on"
+        "missed messages of the thread are read from here on"
     );
     assert_eq!(
         (&event.lane, &event.origin),
@@ -69,7 +69,7 @@ async fn new_explains_what_to_do_if_no_thread_can_be_opened() {
     local.wait_for_message(CHANNEL, |text| text.contains("too long")).await;
     assert!(
         bot.home.prompts().is_empty() && local.threads().is_empty(),
-        "no thread is opened for what is refused"
+        "no thread is opened for a refused prompt"
     );
     local.faults().next("POST", "/threads", Fault::Refuse(403, 50013), 1);
     local.slash(CHANNEL, ANN, "new", Some("hello"));
@@ -167,11 +167,13 @@ async fn a_waiting_prompt_shows_its_position_until_its_turn_begins() {
     local
         .wait_for_message(CHANNEL, |text| text == "> 💬 by command\n-# ⏳ 2 before this one.")
         .await;
-    assert_eq!(local.marked(), [message], "only what waits is marked");
+    assert_eq!(local.marked(), [message], "only waiting prompts are marked");
     bot.home.busy.send_replace(false);
     bot.turn(&local, "later").await.done("Done").await;
     local
-        .wait_for("the number's end", |local| local.reactions(message).is_empty().then_some(()))
+        .wait_for("the number to be removed", |local| {
+            local.reactions(message).is_empty().then_some(())
+        })
         .await;
     bot.turn(&local, "by command").await.done("Done by command").await;
     assert_eq!(
@@ -210,7 +212,7 @@ async fn a_message_in_a_thread_waits_until_the_threads_owner_is_known() {
     local.say(thread, ANN, "two");
     bot.event(&local, "two").await;
     assert_eq!(bot.home.prompts(), ["begin", "one", "two"]);
-    assert_eq!(local.faults().waiting(), 0, "it could not for long");
+    assert_eq!(local.faults().waiting(), 0, "the wait lasted that long");
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ async fn asked(local: &LocalDiscord, bot: &Bot, prompt: &str) -> Turn {
 
 async fn held_up(local: &LocalDiscord, log: &Log, times: usize) {
     let told = || log.text().matches("discord does not accept an answer now").count() == times;
-    local.wait_for("the line of an answer that is held up", |_| told().then_some(())).await;
+    local.wait_for("the log line of a delayed answer", |_| told().then_some(())).await;
     // The warning is logged just before the wait begins.
     tokio::task::yield_now().await;
 }
@@ -58,7 +58,7 @@ async fn held_up(local: &LocalDiscord, log: &Log, times: usize) {
 /// Advances the clock until the first attempt has failed, which the log reports with `words`.
 async fn given_up(local: &LocalDiscord, log: &Log, clock: &aetheel::discord::Clock, words: &str) {
     local
-        .wait_for("giving the first try up", |_| {
+        .wait_for("the first attempt to fail", |_| {
             clock.advance(Duration::from_secs(10));
             log.text().contains(words).then_some(())
         })
@@ -82,7 +82,7 @@ async fn an_answer_survives_150_seconds_without_discord_and_is_posted_afterwards
     let mut delivery = begun(turn, "my secret diary");
     given_up(&local, &log, &clock, "discord does not accept an answer now").await;
     clock.advance(Duration::from_secs(150));
-    assert!(is_pending(&mut delivery), "nobody gives up");
+    assert!(is_pending(&mut delivery), "the delivery is not given up");
     local.faults().away(false);
     delivered(delivery).await;
     assert_eq!(local.texts(CHANNEL), ["my secret diary"]);
@@ -107,7 +107,7 @@ async fn a_question_survives_150_seconds_without_discord_and_is_answered_afterwa
     clock.advance(Duration::from_secs(150));
     local.faults().away(false);
     let message = with_buttons(&local).await;
-    assert!(!dismissed.load(Ordering::SeqCst), "nobody gives up");
+    assert!(!dismissed.load(Ordering::SeqCst), "the delivery is not given up");
     local.wait_for("the bot", |local| (local.connections() > 0).then_some(())).await;
     local.press(message.id, ANN, "Allow once");
     assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
@@ -157,7 +157,7 @@ async fn a_partly_posted_answer_is_marked_until_the_rest_is_posted() {
     assert_eq!(local.texts(CHANNEL), pieces);
     assert!(
         local.messages(CHANNEL).iter().all(|message| local.buttons(message.id).is_empty()),
-        "nothing follows any more"
+        "nothing is posted afterwards"
     );
 }
 
@@ -173,7 +173,7 @@ async fn a_message_posted_before_a_long_outage_is_found_without_its_nonce() {
     local.wait_for("the message", |local| (!local.texts(CHANNEL).is_empty()).then_some(())).await;
     local.faults().away(true);
     local
-        .wait_for("giving the first try up", |_| {
+        .wait_for("the first attempt to fail", |_| {
             clock.advance(Duration::from_secs(10));
             log.text().contains("discord does not accept an answer now").then_some(())
         })
@@ -295,7 +295,7 @@ async fn a_deleted_channel_ends_the_delivery_and_is_reported() {
     let (bot, _clock) = patient(&local).await;
     let turn = asked(&local, &bot, "go").await;
     local.faults().delete_channel(CHANNEL);
-    let error = turn.finish(answer("text")).await.expect_err("nobody will see it");
+    let error = turn.finish(answer("text")).await.expect_err("nobody can see it");
     assert!(matches!(&error, DeliveryError::Gone(why) if why.contains("10003")), "{error:?}");
     // Deliveries that wait behind the failed one must end too.
     let behind = Turn::kept(&bot, &bot.event(&local, "go").await, PriorDelivery::unkept());
@@ -371,13 +371,13 @@ async fn two_hundred_prompts_stay_within_discords_limits_and_answers_precede_rea
             .expect("delivered");
     }
     assert!((0..count).all(|number| local.texts(room(number)) == [format!("Answer {number}")]));
-    assert_eq!(local.crowded(), 0, "Discord had to say that it is too much");
+    assert_eq!(local.crowded(), 0, "Discord had to refuse a request as too many");
     let numbers = local
         .requests()
         .iter()
         .filter(|request| request.method == "PUT" && request.path.contains("/reactions/"))
         .count();
-    assert!(numbers < 150, "{numbers} place numbers went out beside the answers");
+    assert!(numbers < 150, "{numbers} position numbers were posted beside the answers");
 }
 
 #[tokio::test]
@@ -404,7 +404,7 @@ async fn an_answer_that_becomes_a_file_deletes_no_shown_message() {
     assert!(messages[2].content.ends_with("is attached below."), "{}", messages[2].content);
     assert!(
         local.requests().iter().all(|request| request.method != "DELETE"),
-        "nothing is posted only to be deleted"
+        "no message is posted only to be deleted"
     );
 }
 

@@ -54,7 +54,7 @@ async fn a_pressed_offer_loses_its_button_and_names_the_person() {
     assert_eq!(
         local.messages(CHANNEL).len(),
         1,
-        "the same offer, told twice after a crash, is one message"
+        "an offer that is posted again after a crash is one message"
     );
     assert_eq!(
         (message.reply_to, local.buttons(message.id)),
@@ -112,7 +112,7 @@ async fn a_retryable_failure_has_a_button_until_the_retry_succeeds() {
             4
         );
         told(&local, &AgainRefusal::NotYet.to_string()).await;
-        assert_eq!(local.buttons(message.id).len(), 1, "a newer one may come");
+        assert_eq!(local.buttons(message.id).len(), 1, "a newer one may follow");
         *bot.home.refused_press.lock().unwrap() = None;
         assert_eq!(
             acknowledged(
@@ -143,7 +143,7 @@ async fn other_people_are_refused_privately_and_a_stale_offer_loses_its_button()
     *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::NotYours);
     assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again")).await, 4);
     told(&local, &AgainRefusal::NotYours.to_string()).await;
-    assert_eq!(local.buttons(message.id).len(), 1, "others still can");
+    assert_eq!(local.buttons(message.id).len(), 1, "others can still press it");
     *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::Gone);
     assert_eq!(acknowledged(&local, local.press(message.id, ANN, "Try again")).await, 7);
     told(&local, &AgainRefusal::Gone.to_string()).await;
@@ -192,7 +192,9 @@ async fn a_reply_of_the_previous_process_is_continued_and_not_posted_again() {
     turn.say(&format!("{}\n\n{}", "a".repeat(1_500), "b".repeat(1_500)));
     local.wait_for("the draft", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
     let ids: Vec<u64> = local.messages(CHANNEL).iter().map(|message| message.id).collect();
-    local.wait_for("the note", |_| (*noted.lock().unwrap() == ids).then_some(())).await;
+    local
+        .wait_for("the saved message ids", |_| (*noted.lock().unwrap() == ids).then_some(()))
+        .await;
     drop(turn);
 
     let (second, noted) = traces(&ids, true);
@@ -216,7 +218,7 @@ async fn an_answer_to_a_command_is_complete_after_a_restart() {
     local.wait_for("the draft", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
     let draft = local.messages(CHANNEL);
     local
-        .wait_for("the note", |_| {
+        .wait_for("the saved message ids", |_| {
             (*noted.lock().unwrap() == [draft[0].id, draft[1].id]).then_some(())
         })
         .await;
@@ -226,7 +228,7 @@ async fn an_answer_to_a_command_is_complete_after_a_restart() {
     // with ordinary messages.
     let ids = [draft[0].id, draft[1].id];
     let Origin::Interaction { channel, interaction, pass: Some(_) } = event.origin else {
-        panic!("no pass: {event:?}")
+        panic!("no interaction token: {event:?}")
     };
     let passless =
         Event { origin: Origin::Interaction { channel, interaction, pass: None }, ..event.clone() };
@@ -238,7 +240,7 @@ async fn an_answer_to_a_command_is_complete_after_a_restart() {
         assert_eq!(
             texts,
             [format!("> 💬 go\n{above}"), format!("{below} more")],
-            "nothing stands twice"
+            "no text is posted twice"
         );
         assert_eq!([shown[0].id, shown[1].id], ids);
     }

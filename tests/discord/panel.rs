@@ -96,8 +96,11 @@ async fn a_slow_command_is_acknowledged_in_time_and_answered_later() {
         local.slash(CHANNEL, OWNER, "ping", None),
     ];
     for id in ids {
-        let (at, kind) =
-            local.wait_for("the announcement", |local| local.interaction(id).acknowledged).await;
+        let (at, kind) = local
+            .wait_for("the acknowledgement of the slow command", |local| {
+                local.interaction(id).acknowledged
+            })
+            .await;
         assert!(kind == 5 && at - local.interaction(id).used < Duration::from_secs(3));
     }
     bot.home.slow.send_replace(false);
@@ -297,7 +300,7 @@ async fn commands_for_owners_are_marked_and_refused_to_others() {
     let help = async |user| used(&local, user, "help", None).await.0.content;
     assert!(help(OWNER).await.contains("/ping") && !help(ANN).await.contains("/ping"));
     assert!(help(OWNER).await.contains("in private"));
-    assert!(!help(ANN).await.contains("in private"), "it would not be answered");
+    assert!(!help(ANN).await.contains("in private"), "the command would get no answer");
 }
 
 #[tokio::test]

@@ -86,9 +86,7 @@ async fn replied_to_and_forwarded_messages_are_part_of_the_prompt() {
     // A reply that contains only the mention, and a forward without any text, are prompts too.
     let plain = local.say(CHANNEL, OWNER, "the build is red");
     local.reply(plain, ANN, &format!("<@{BOT}>"));
-    local
-        .wait_for("a reply without words", |_| (bot.home.prompts().len() == 2).then_some(()))
-        .await;
+    local.wait_for("a reply without text", |_| (bot.home.prompts().len() == 2).then_some(())).await;
     local.forward(plain, DIRECT, ANN);
     local.wait_for("a forward", |_| (bot.home.prompts().len() == 3).then_some(())).await;
     let found: Vec<_> = bot
@@ -116,7 +114,7 @@ async fn the_bots_own_role_names_the_bot_and_other_roles_do_not() {
     local.say(CHANNEL, ANN, &format!("<@&{BOT_ROLE}> again"));
     bot.event(&local, "again").await;
     let asked = local.requests().iter().filter(|request| request.path.ends_with("/roles")).count();
-    assert_eq!(asked, 1, "discord is asked once");
+    assert_eq!(asked, 1, "Discord is asked once");
 }
 
 #[tokio::test]
@@ -149,7 +147,7 @@ async fn messages_of_bots_of_webhooks_of_itself_and_among_others_are_ignored() {
     assert_eq!(
         local.messages(CHANNEL).len(),
         1,
-        "nothing but what was written in its name: {:?}",
+        "only messages of the bot itself: {:?}",
         local.texts(CHANNEL)
     );
 }
@@ -212,7 +210,9 @@ async fn every_refused_prompt_is_answered_or_marked() {
     local.mention(OTHER, ANN, "elsewhere");
     local.wait_for_message(OTHER, |text| text.contains("too long")).await;
     local.wait_for_message(CHANNEL, |text| text.contains("too long")).await;
-    local.wait_for("a mark on the others", |local| (local.marked().len() == 4).then_some(())).await;
+    local
+        .wait_for("a reaction on the others", |local| (local.marked().len() == 4).then_some(()))
+        .await;
     assert_eq!(local.texts(CHANNEL).len(), 1);
     assert!(local.marked().iter().all(|message| asked[1..].contains(message)));
     // A user waits for the result of a command, so every command is answered.
@@ -345,7 +345,7 @@ fn a_command_is_acknowledged_only_once_it_is_accepted() {
             assert_eq!(local.interaction(id).acknowledged, None, "{command}");
             assert!(
                 !local.requests().iter().any(|request| request.path.contains(&id.to_string())),
-                "{command}: nothing is asked of Discord"
+                "{command}: no request is sent to Discord"
             );
             barrier.open();
             let (_, kind) = local
@@ -369,7 +369,7 @@ async fn a_command_has_taken_effect_when_it_is_answered() {
         let id = local.slash(CHANNEL, ANN, command, None);
         let (_, kind) =
             local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
-        assert_eq!(kind, 4, "{command}: what is done is answered at once");
+        assert_eq!(kind, 4, "{command}: an executed command is answered at once");
     };
     at_once("reset").await;
     assert!(bot.home.session(CHANNEL).await.is_none());

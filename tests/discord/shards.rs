@@ -52,7 +52,7 @@ async fn each_shard_logs_in_at_discords_pace_and_each_message_is_handled_once() 
         bot.listening.close().await;
         local.wait_for("the end", |local| (local.connections() == 0).then_some(())).await;
         let goodbyes = local.closed_with().iter().filter(|code| **code == Some(1000)).count();
-        assert_eq!(goodbyes as u64, count, "each says goodbye");
+        assert_eq!(goodbyes as u64, count, "each sends a close frame");
     }
 }
 
@@ -69,7 +69,7 @@ async fn a_shard_that_lost_its_session_logs_in_again_alone_and_catches_up() {
     local.mention(CHANNEL, ANN, "missed");
     local.mention(DIRECT, ANN, "in private");
     bot.event(&local, "in private").await;
-    assert_eq!(local.shards().len(), 4, "others go on hearing");
+    assert_eq!(local.shards().len(), 4, "others still receive events");
     bot.event(&local, "missed").await;
     connected(&local, &bot, 4).await;
     assert_eq!(local.shards()[4..], [(2, 4)], "no other one logs in");

@@ -166,7 +166,7 @@ async fn events_are_answered_by_the_node_that_has_the_channel() {
         carrier.done(&local, &format!("message:{message}"), usize::from(at % 3 == 1)).await;
     }
     assert_eq!(local.logins().0, 1);
-    assert_eq!(carrier.state.lock().unwrap().logins.len(), 1, "counted where all see it");
+    assert_eq!(carrier.state.lock().unwrap().logins.len(), 1, "counted where all nodes see it");
     assert!(!first.home.state("discord.md").contains("`login:"));
 }
 
@@ -248,12 +248,13 @@ async fn a_button_is_answered_by_the_node_that_asked_even_after_the_channel_move
     assert_eq!(decision(&local, &first).await.0, question.id);
     let acknowledged =
         local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
-    assert_eq!(acknowledged.1, 6, "it was taken");
+    assert_eq!(acknowledged.1, 6, "it was accepted");
     carrier.done(&local, &format!("interaction:{press}"), 1).await;
 
     // No node knows this question. The node that has the channel answers the press.
     let stale = local.press_id(message, ANN, "ask:0a1b2c:allow");
-    let (_, kind) = local.wait_for("a word", |local| local.interaction(stale).acknowledged).await;
+    let (_, kind) =
+        local.wait_for("an answer", |local| local.interaction(stale).acknowledged).await;
     assert_eq!(kind, 7);
 }
 
@@ -310,7 +311,7 @@ async fn the_login_follows_the_leader_and_every_node_catches_up_with_its_channel
     }
     carrier.seats[0].send_replace(false);
     local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
-    assert!(local.closed_with().contains(&Some(1000)), "in good order");
+    assert!(local.closed_with().contains(&Some(1000)), "with a close frame");
     local.mention(CHANNEL, ANN, "missed by one");
     local.mention(OTHER, ANN, "missed by two");
     assert_eq!(local.logins().0, 1);
@@ -350,7 +351,7 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
     }
     let theirs = |channel| channel == CHANNEL;
     local
-        .wait_for("the note", |_| {
+        .wait_for("the saved position", |_| {
             first.home.state("discord.md").contains(&format!("`channel:{CROWD}`")).then_some(())
         })
         .await;
@@ -386,11 +387,15 @@ async fn an_open_question_of_a_dead_node_is_closed_by_the_node_that_takes_over()
     let (_carrier, first, second) = two(&local).await;
     let (_turn, question) = first.asked(&local, (CHANNEL, ANN, "go"), &permission(None)).await;
     let message = with_buttons_in(&local, CHANNEL).await;
-    local.wait_for("the note", |_| first.home.is_noted(&question.id).then_some(())).await;
+    local.wait_for("the saved question", |_| first.home.is_noted(&question.id).then_some(())).await;
     let lines = first.home.state("discord.md");
     second.discord.absorb(&lines, |_| true).await.expect("saved");
-    local.wait_for("the buttons to go", |local| (!local.asks(message)).then_some(())).await;
-    local.wait_for("the note to go", |_| (!second.home.is_noted(&question.id)).then_some(())).await;
+    local.wait_for("the buttons to be removed", |local| (!local.asks(message)).then_some(())).await;
+    local
+        .wait_for("the saved question to be removed", |_| {
+            (!second.home.is_noted(&question.id)).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -399,7 +404,7 @@ async fn the_root_of_a_thread_is_its_parent_channel() {
     let bot = Bot::at(&local, &Home::new().await).await;
     assert_eq!(bot.discord.root_of(THREAD).await, Ok(CHANNEL));
     assert_eq!(bot.discord.root_of(CHANNEL).await, Ok(CHANNEL));
-    assert_eq!(bot.discord.root_of(1).await, Ok(1), "discord knows of no such channel");
+    assert_eq!(bot.discord.root_of(1).await, Ok(1), "Discord does not know this channel");
     local.faults().away(true);
     let began = std::time::Instant::now();
     assert!(bot.discord.root_of(OTHER).await.is_err());
@@ -427,7 +432,11 @@ async fn all_shards_follow_the_leader_also_while_discord_is_unreachable() {
 
     local.faults().away(true);
     carrier.seat(1);
-    local.wait_for("the seat to go", |_| second.discord.has_login().then_some(())).await;
+    local
+        .wait_for("the other node to become the leader", |_| {
+            second.discord.has_login().then_some(())
+        })
+        .await;
     have(&first, (0, 0)).await;
     local.mention(CHANNEL, ANN, "missed by one");
     local.mention(OTHER, ANN, "missed by two");

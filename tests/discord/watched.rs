@@ -17,7 +17,7 @@ fn a_panic_in_reception_is_noticed_with_the_tasks_name() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", child, "--nocapture"])
         .output()
-        .expect("it starts");
+        .expect("the test binary starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
@@ -29,7 +29,7 @@ async fn a_bot_whose_reception_panics() {
     // Reception logs the login.
     tracing_subscriber::fmt().with_writer(|| Brittle).init();
     let bot = Bot::start(&local).await;
-    let fallen = tokio::time::timeout(LIMIT, vigil::fallen()).await.expect("it is noticed");
+    let fallen = tokio::time::timeout(LIMIT, vigil::fallen()).await.expect("the panic is noticed");
     assert_eq!((fallen.name, fallen.how), ("reception", "panicked"));
     drop(bot);
 }

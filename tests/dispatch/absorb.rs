@@ -207,7 +207,7 @@ async fn sees_to_it(node: &Node, start: u64) {
         .filter(|(event, _)| event.lane == Lane::Channel(11))
         .map(|(_, answer)| &*answer.text)
         .collect();
-    assert_eq!(mine, ["ran", "waited", "heard by what ran"], "in their order");
+    assert_eq!(mine, ["ran", "waited", "heard by what ran"], "in order");
     let notices = node.collected.notices(1).await;
     assert_eq!((notices.len(), notices[0].channel), (1, Some(12)));
     let offer = notices[0].offer.clone().unwrap();
@@ -284,7 +284,7 @@ async fn new_events_wait_behind_imported_ones() {
     assert_eq!(first, (2 << 32) + 1);
     assert_eq!(node.absorb(&left_behind(5).await, 9 << 32).await, 8);
     let new = node.ask(11, "new").await;
-    assert_eq!(new, (9 << 32) + 1, "behind all there were");
+    assert_eq!(new, (9 << 32) + 1, "after all existing numbers");
     gate.send_replace(true);
     node.dispatcher.idle().await;
     let prompts = node.launcher.prompts();
@@ -320,7 +320,7 @@ async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     assert!(!node.dispatcher.is_idle_in(seven) && node.dispatcher.is_idle_in(other));
     let to_open = NewEvent { opens_thread: true, ..message(8, "a thread") };
     node.dispatcher.submit(to_open).unwrap().safe().await.unwrap();
-    assert!(!node.dispatcher.is_idle_in(other), "it is held");
+    assert!(!node.dispatcher.is_idle_in(other), "the lane is paused");
     gate.send_replace(true);
     node.collected.answers(2).await;
     node.dispatcher.lane_idle(&Lane::Channel(7)).await;
@@ -332,7 +332,7 @@ async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
     tokio::time::timeout(std::time::Duration::from_secs(30), idle).await.unwrap();
     let declined = node.dispatcher.decline(message(9, "no"), "No.").await.unwrap().unwrap();
     let nine = |lane: &Lane| *lane == Lane::Channel(9);
-    assert!(!node.dispatcher.is_idle_in(nine), "a refusal is on its way");
+    assert!(!node.dispatcher.is_idle_in(nine), "a refusal is being delivered");
     node.dispatcher.declined(declined);
     assert!(node.dispatcher.is_idle_in(nine));
 }
@@ -344,7 +344,7 @@ async fn a_lane_keeps_its_offers_when_it_moves_and_returns() {
     one.collected.notices(1).await;
     let fourteen = |lane: &Lane| *lane == Lane::Channel(14);
     let id = format!("{}-0", (1_u64 << 32) + 5);
-    assert!(one.dispatcher.is_idle_in(fourteen), "people have it in hand");
+    assert!(one.dispatcher.is_idle_in(fourteen), "people decide about it");
     for (from, to) in [(&one, &two), (&two, &one), (&one, &two)] {
         let left = from.dispatcher.leave(fourteen);
         assert_eq!(to.absorb(&left, 0).await, 1);
@@ -366,11 +366,7 @@ async fn a_machine_that_served_alone_gets_its_own_block_of_numbers() {
     let node = Node::begin(4, &alone, quick()).await;
     let answers = node.collected.answers(1).await;
     assert_eq!(answers[0].0.sequence, (4 << 32) + 1);
-    assert_eq!(
-        node.collected.notices(1).await.len(),
-        1,
-        "its old button is about nothing any more"
-    );
+    assert_eq!(node.collected.notices(1).await.len(), 1, "its old button has no effect any more");
     assert_eq!(node.ask(7, "new").await, (4 << 32) + 3);
 }
 

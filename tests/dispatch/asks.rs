@@ -272,7 +272,7 @@ async fn answers_match_the_kind_of_question_and_secret_ones_are_neither_shown_no
     assert_eq!(
         answer(&[("n", "3"), ("ok", "yes"), ("pin", "74123")]),
         Ok(()),
-        "the last one may be left open"
+        "the last one may be left unanswered"
     );
     let settled = desk.collected.settled(1).await;
     assert_eq!(settled[0].1.summary(), "Answered by user 4: 3 · yes · (a secret)");
@@ -299,7 +299,7 @@ async fn a_typed_word_answers_the_latest_question_of_its_lane() {
         desk.dispatcher.answer_in_words(&Lane::Channel(lane), &person, words)
     };
     assert_eq!(question.asker, Some(ANN));
-    assert_eq!(said(8, "allow", user(ANN)), None, "nothing is asked there");
+    assert_eq!(said(8, "allow", user(ANN)), None, "no question is open there");
     assert_eq!(said(7, "what?", user(ANN)), None);
     assert_eq!(said(7, "allow", user(BOB)), Some(Err(AnswerRefusal::NotYours)));
     assert_eq!(said(7, "deny too early", user(ANN)), Some(Ok(())));

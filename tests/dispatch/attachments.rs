@@ -100,7 +100,7 @@ async fn an_image_reaches_an_agent_that_accepts_images_and_no_recording() {
         "{}",
         path.display()
     );
-    assert!(!path.exists() && !path.parent().unwrap().exists(), "gone with the turn");
+    assert!(!path.exists() && !path.parent().unwrap().exists(), "removed with the turn");
     let wanted = format!(
         "look\nimage _.._evil_--name.exe image/png {} at {}\n<iVBORw0KGgphbmQgcGl4ZWxz>\n[Attached file: claims.png]\n```\nnot an image\n```\n",
         PNG.len(),
@@ -218,6 +218,6 @@ async fn files_that_fail_or_have_a_wrong_size_are_named_and_the_turn_continues()
     desk.collected.answers(3).await;
     assert!(
         found.lock().unwrap().remove(0).0.starts_with("(no words, only files)\n"),
-        "no turn was begun for nothing"
+        "no turn began in vain"
     );
 }

@@ -59,7 +59,7 @@ async fn text_beside_readable_answers_is_learned_and_survives_a_restart() {
     let good = || one(reader(1, "a", "said"));
     let mut scene = Scene::speaking(folder.path(), good(), false, lines).await;
     for _ in 0..3 {
-        assert!(is_unread(&mut scene, "tip;done").await, "seen in too few readable turns");
+        assert!(is_unread(&mut scene, "tip;done").await, "it occurred in too few readable turns");
         assert_eq!(scene.answer("tip;said;done").await.0, "Two files are in it.");
     }
     assert!(!is_unread(&mut scene, "tip;done").await);
@@ -120,7 +120,7 @@ async fn a_success_without_an_answer_is_reported_where_all_turns_before_had_one(
     assert!(state(&folder, "baselines.md").contains(": 20 answered, 0 silent"));
 
     let mut scene = Scene::speaking(folder.path(), good(), true, lines).await;
-    assert_eq!(scene.answer("done").await, (String::new(), None), "people see no failure");
+    assert_eq!(scene.answer("done").await, (String::new(), None), "no failure is shown");
     let notice = scene.notice(1).await;
     assert!(notice.contains("a success without an answer, unlike all before"), "{notice}");
     let id = notice.split("recording `").nth(1).unwrap().split('`').next().unwrap();
@@ -153,5 +153,5 @@ async fn a_component_that_drops_answers_too_short_for_the_detector_is_rolled_bac
     assert_eq!(scene.answer("short;done").await.0, "ok");
     scene.shut_down().await;
     let saved = state(&folder, "baselines.md");
-    assert!(saved.contains(": 21 answered, 0 silent"), "lost answers are no habit: {saved}");
+    assert!(saved.contains(": 21 answered, 0 silent"), "lost answers are not learned: {saved}");
 }

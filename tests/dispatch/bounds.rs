@@ -122,7 +122,7 @@ async fn a_turn_processes_a_limited_number_of_lines_between_clock_checks() {
         "{answer:?}"
     );
     let late = late.load(Ordering::Relaxed);
-    assert!(late <= MOST_LATE, "{late} lines were taken in after the turn's time was over");
+    assert!(late <= MOST_LATE, "{late} lines were processed after the turn's time limit");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -347,5 +347,5 @@ async fn the_status_shows_unknown_output_to_owners() {
     assert_eq!((rows(true), rows(false)), (1, 0), "{view:?}");
     scene.backends.load(ScriptedBackend::new(reader(false)).of_generation(2, "b"));
     let view = scene.dispatcher.view(&SEVEN).await;
-    assert!(view.warnings.1.is_empty(), "another component has met nothing yet: {view:?}");
+    assert!(view.warnings.1.is_empty(), "another component has no unknown output yet: {view:?}");
 }

@@ -45,7 +45,7 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     first.ask("one");
     first.works();
     let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
-    assert!(file(folder.path()).contains("and this"), "it is kept before anybody is told");
+    assert!(file(folder.path()).contains("and this"), "it is saved before anybody is informed");
     assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
     first.die();
     // Neither the prompt nor the steered message is lost.

@@ -77,11 +77,11 @@ async fn hooks_run_before_and_after_every_turn_in_its_lane_with_new_sessions() {
         let launches = desk.launcher.launches.lock().unwrap();
         (0..6).filter(|index| !launches[*index].arguments.is_empty()).collect()
     };
-    assert_eq!(resumed, [4], "the conversation goes on, hooks begin afresh");
+    assert_eq!(resumed, [4], "the conversation continues, hooks have new sessions");
     let sessions =
         std::fs::read_to_string(desk.folder.path().join("config/state/sessions.md")).unwrap();
     assert!(sessions.contains("s-1") && !sessions.contains("s-hook"), "{sessions}");
-    assert_eq!(desk.collected.answers(2).await.len(), 2, "hooks that say nothing are not heard");
+    assert_eq!(desk.collected.answers(2).await.len(), 2, "hooks without an answer post nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +106,7 @@ async fn the_hook_after_a_turn_delays_its_lane_but_not_the_answer() {
     // Another lane does not wait.
     desk.ask(8, "elsewhere");
     desk.collected.answers(2).await;
-    assert!(!desk.launcher.prompts().contains(&"two".to_owned()), "the lane is held");
+    assert!(!desk.launcher.prompts().contains(&"two".to_owned()), "the lane waits");
     release.send(true).unwrap();
     desk.dispatcher.idle().await;
     assert_eq!(desk.collected.answers(3).await.len(), 3);
@@ -327,7 +327,7 @@ async fn the_agent_of_a_hook_is_not_kept_and_its_questions_are_dismissed() {
         let gone =
             tokio::time::timeout(Duration::from_secs(20), dispatcher.shutdown(Duration::ZERO))
                 .await;
-        assert!(gone.is_ok(), "agents do not leave");
+        assert!(gone.is_ok(), "agents do not end");
     }
 }
 

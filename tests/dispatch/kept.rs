@@ -117,7 +117,7 @@ impl Life {
         let noted = self
             .runtime
             .block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await });
-        assert!(noted.is_ok(), "the journal never said so:\n{}", file(folder));
+        assert!(noted.is_ok(), "the journal never contained it:\n{}", file(folder));
     }
 
     /// Ends like a killed program: everything that runs is dropped and writes no more files.
@@ -185,7 +185,7 @@ fn waiting_prompts_run_after_a_restart_in_order_and_before_new_ones() {
     assert_eq!(["one", "two", "three"].map(|prompt| first.ask(prompt)), [1, 2, 3]);
     first.die();
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
-    assert_eq!(second.ask("four"), 4, "numbers go on");
+    assert_eq!(second.ask("four"), 4, "numbers continue");
     let answers: Vec<String> = second.answers(4).into_iter().map(|(_, text, _)| text).collect();
     assert_eq!(answers, ["one", "two", "three", "four"]);
     let again = NewEvent { key: Some("test:two".to_owned()), ..message(7, "two") };
@@ -196,7 +196,7 @@ fn waiting_prompts_run_after_a_restart_in_order_and_before_new_ones() {
     let third = Life::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(third.ask("five"), 5);
     assert_eq!(third.answers(1).len(), 1);
-    assert_eq!(third.prompts(), ["five"], "nothing is done twice");
+    assert_eq!(third.prompts(), ["five"], "nothing runs twice");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
     first.die();
 
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
-    assert_eq!(second.answers(1), [(2, "two".to_owned(), None)], "the lane goes on");
+    assert_eq!(second.answers(1), [(2, "two".to_owned(), None)], "the lane continues");
     let notices = second.runtime.block_on(second.collected.notices(1));
     assert_eq!((notices[0].channel, notices[0].about), (Some(7), Some(1)));
     assert!(notices[0].text.contains("already used a tool"), "{notices:?}");
@@ -250,9 +250,9 @@ fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
     assert_eq!(press(&offer.id, &Person::Terminal), Err(AgainRefusal::NotYours));
     assert_eq!(press("99-0", &ann()), Err(AgainRefusal::Gone));
     assert_eq!(press(&offer.id, &ann()), Ok(Again::Started));
-    assert_eq!(press(&offer.id, &ann()), Err(AgainRefusal::Gone), "pressing twice does it once");
+    assert_eq!(press(&offer.id, &ann()), Err(AgainRefusal::Gone), "a second press has no effect");
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
-    assert_eq!(third.prompts(), ["one"], "and nobody was asked once more");
+    assert_eq!(third.prompts(), ["one"], "and the question was not asked again");
     assert_eq!(third.runtime.block_on(third.collected.notices(0)).len(), 0);
     let traces = third.collected.traces.lock().unwrap();
     assert!(!traces[0].resumed && traces[0].stem.ends_with(".1"), "its answer is a new message");
@@ -329,7 +329,7 @@ fn a_shutdown_keeps_prompts_that_were_not_visibly_refused() {
     first.runtime.block_on(stopped.wait_for(|count| *count == 1)).unwrap();
     first.runtime.block_on(first.dispatcher.shutdown(Duration::ZERO));
     let told = first.answers(1);
-    assert_eq!(told.len(), 1, "who waits is told nothing: the answer comes");
+    assert_eq!(told.len(), 1, "the user gets no notice, since the answer follows");
     assert!(told[0].2.as_ref().unwrap().contains("(restarting, "), "{told:?}");
     first.die();
     let second = Life::begin(folder.path(), &plain(), quick(), 1);
@@ -431,7 +431,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
     assert_eq!(
         *second.collected.unfinished.lock().unwrap(),
         [71, 72],
-        "the draft is no answer, and says so"
+        "the draft is marked as unfinished"
     );
     assert_eq!(second.prompts(), Vec::<String>::new());
     second.noted(folder.path(), |text| text.contains("`1` offered"));
@@ -444,7 +444,7 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
         .unwrap();
     assert_eq!(third.answers(1), [(1, "one".to_owned(), None)]);
     let traces = third.collected.traces.lock().unwrap();
-    assert_eq!(traces[0].posted, [71, 72], "the text never stands twice");
+    assert_eq!(traces[0].posted, [71, 72], "the text is never posted twice");
     assert!(traces[0].stem.ends_with(".1"));
 }
 
@@ -469,7 +469,7 @@ fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
     assert_eq!(
         second.collected.traces.lock().unwrap()[0].stem,
         untold.stem,
-        "Discord knows a message it has by this"
+        "Discord recognises a repeated message by this"
     );
     {
         let _inside = second.runtime.enter();
@@ -516,7 +516,7 @@ fn a_turn_that_panics_is_offered_at_once_and_frees_its_lane() {
     let life = Life::begin(folder.path(), &plain(), quick(), 1);
     life.ask("panic");
     life.ask("fine");
-    assert_eq!(life.answers(1), [(2, "fine".to_owned(), None)], "the lane goes on");
+    assert_eq!(life.answers(1), [(2, "fine".to_owned(), None)], "the lane continues");
     let notice = life.runtime.block_on(life.collected.notices(1)).remove(0);
     assert_eq!((notice.channel, notice.about), (Some(7), Some(1)));
     assert!(

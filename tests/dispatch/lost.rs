@@ -173,7 +173,7 @@ impl Life {
         };
         self.runtime
             .block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await })
-            .expect("it is checked off")
+            .expect("the event is marked as complete")
     }
 
     /// Ends like a killed program: everything that runs is dropped and writes no more files.
@@ -260,7 +260,7 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
         let answer = life.answers(1).remove(0).1;
         assert!(answer.failure.as_ref().unwrap().contains(kind), "{answer:?}");
         let lost = life.lost().remove(0);
-        let offer = answer.offer.expect("another try");
+        let offer = answer.offer.expect("an offer to retry");
         assert_eq!(
             (offer.id, offer.label.as_str()),
             (
@@ -276,7 +276,7 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
         assert_eq!(
             life.press(&format!("lost-{}", lost.turn), ANN),
             Err(AgainRefusal::NotYet),
-            "nothing newer is there"
+            "there is no newer component"
         );
         life.replace(solved());
         assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Ok(Again::Delivered), "{kind}");
@@ -293,7 +293,7 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
         life.rest();
         assert_eq!(life.lost()[0].state, LostState::Delivered);
         assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::Delivered));
-        assert_eq!(life.launcher.prompts(), ["one"], "no agent was asked");
+        assert_eq!(life.launcher.prompts(), ["one"], "no agent was started");
     }
 }
 
@@ -341,8 +341,8 @@ fn the_output_of_an_agent_whose_guest_failed_is_read_to_its_end() {
     assert!(answer.failure.unwrap().contains("(backend crashed, "));
     let lost = life.lost().remove(0);
     let recorded = recording(folder.path(), &lost);
-    let host = recorded.find("no guest sees what follows").expect("it is said");
-    let second = recorded.find("riddle two").expect("it is written down");
+    let host = recorded.find("no guest sees what follows").expect("the text was read");
+    let second = recorded.find("riddle two").expect("the loss was saved");
     assert!(host < second && recorded[second..].contains("exited"), "{recorded}");
     life.replace(solved());
     life.press(&format!("lost-{}", lost.turn), ANN).unwrap();
@@ -451,7 +451,7 @@ fn a_recovered_reply_waits_for_its_lanes_turn_and_survives_a_stop() {
     assert_eq!(
         life.press(&format!("lost-{}", lost.turn), BOB),
         Ok(Again::Delivered),
-        "whoever may use the bot there may"
+        "everybody who may use the bot there may press"
     );
     assert_eq!(life.answers(0).len(), 0, "a turn runs");
     {
@@ -541,7 +541,7 @@ fn a_reply_is_delivered_once_whenever_the_gateway_dies() {
     let stem = life.collected.traces.lock().unwrap()[1].stem.clone();
     assert!(
         !life.collected.traces.lock().unwrap()[1].resumed,
-        "a first delivery has nothing to look for"
+        "a first delivery has no earlier messages to find"
     );
     life.over(folder.path(), 2);
     let (queue_after, lost_after) = (read("queue.md"), read("lost.md"));
@@ -605,7 +605,7 @@ fn a_reply_is_delivered_once_whenever_the_gateway_dies() {
                 "{when}: its messages are found again"
             );
         }
-        assert_eq!(life.launcher.prompts(), Vec::<String>::new(), "{when}: no agent was asked");
+        assert_eq!(life.launcher.prompts(), Vec::<String>::new(), "{when}: no agent was started");
         if comes > 0 {
             assert_eq!(life.lost()[0].state, LostState::Delivered, "{when}");
         }

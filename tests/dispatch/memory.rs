@@ -82,7 +82,7 @@ async fn a_members_memory_reaches_no_other_channel_no_webhook_and_no_operator() 
     );
     assert!(
         prompts.iter().all(|prompt| prompt.contains("- kept for all")),
-        "the operator's is shown everywhere"
+        "the operator's memory is shown everywhere"
     );
     let file =
         |name: &str| std::fs::read_to_string(desk.folder.path().join("config").join(name)).unwrap();
@@ -111,7 +111,7 @@ async fn channels_of_a_project_share_a_memory_unless_the_operator_separates_them
     assert!(!prompts[4].contains("fact-of-1") && !prompts[5].contains("fact-of-1"));
     assert!(
         prompts[3..].iter().all(|prompt| prompt.contains("[Ann, 4] fact-of-4")),
-        "shared with all, and still told whose it is"
+        "shared with all, and still with the member's name"
     );
     assert!(prompts.iter().all(|prompt| !prompt.contains("fact-of-5")), "nothing is noted there");
     let answers = desk.collected.answers(6).await;

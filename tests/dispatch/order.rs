@@ -156,7 +156,7 @@ async fn a_panic_of_the_host_frees_lane_and_slot() {
     let answers = desk.collected.answers(2).await;
     assert!(answers.iter().any(|(_, answer)| answer.text == "fine"), "{answers:?}");
     let broken =
-        answers.iter().find(|(event, _)| event.prompt == "panic").expect("whoever asked is told");
+        answers.iter().find(|(event, _)| event.prompt == "panic").expect("the asker is informed");
     assert!(
         broken
             .1

@@ -151,7 +151,7 @@ fn a_turn_continues_where_the_gateway_died_and_its_agent_is_asked_once() {
     let second = Life::begin(folder.path(), &shelf, Wish::of(plain()));
     assert_eq!(second.answer(), ("one, two".to_owned(), None));
     assert_eq!(agents.prompts().len(), 1);
-    assert_eq!(second.collected.traces.lock().unwrap().len(), 1, "it goes on with its messages");
+    assert_eq!(second.collected.traces.lock().unwrap().len(), 1, "it continues its messages");
     second.until("nothing is held", || shelf.held().is_empty());
     second.runtime.block_on(second.dispatcher.idle());
     second.ask("again");
@@ -297,7 +297,7 @@ fn an_open_question_has_the_same_id_and_its_answer_reaches_the_agent_once() {
     assert_eq!(
         *second.collected.continued.lock().unwrap(),
         std::slice::from_ref(&id),
-        "known before anybody presses a button"
+        "it is known before anybody presses a button"
     );
     let shown = second.runtime.block_on(second.collected.questions(1)).remove(0);
     assert_eq!(shown.id, id);
@@ -356,7 +356,7 @@ fn a_continued_turn_does_not_keep_a_revoked_safety_level() {
     let second = Life::begin(folder.path(), &shelf, narrower);
     let (_, failure) = second.answer();
     assert!(failure.as_deref().unwrap().contains("the level of safety"), "{failure:?}");
-    second.until("its agent is ended", || shelf.held().is_empty());
+    second.until("its agent to end", || shelf.held().is_empty());
     drop(leave);
 }
 
@@ -397,7 +397,7 @@ fn a_running_turn_moves_only_to_a_generation_whose_replay_agrees() {
         life.runtime.block_on(async { life.dispatcher.renew(&["scripted".to_owned()]) });
         if agrees {
             let path = recording(folder.path());
-            life.until("it moved", || {
+            life.until("the turn to move", || {
                 std::fs::read_to_string(&path).unwrap().contains("from here on generation 2")
             });
         }

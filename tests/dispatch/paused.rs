@@ -176,5 +176,5 @@ async fn a_shutdown_does_not_wait_for_a_paused_backend() {
     place.ask(7, "hello");
     place.collected.notices(1).await;
     place.dispatcher.shutdown(Duration::from_millis(100)).await;
-    assert_eq!(place.texts(1).await.len(), 1, "it is refused: nothing keeps it");
+    assert_eq!(place.texts(1).await.len(), 1, "it is refused, as it cannot be saved");
 }

@@ -13,7 +13,7 @@ async fn comes_through(desk: &Desk) {
     let (probe, through) = HealthProbe::new();
     desk.dispatcher.probe(probe);
     let through =
-        tokio::time::timeout(Duration::from_secs(30), through).await.expect("it comes through");
+        tokio::time::timeout(Duration::from_secs(30), through).await.expect("the probe passes");
     through.expect("it is not lost");
 }
 
@@ -36,7 +36,7 @@ async fn a_probe_passes_while_idle_while_all_slots_are_taken_and_after_the_end()
     }
     comes_through(&desk).await;
     release.send_replace(true);
-    assert_eq!(desk.collected.answers(2).await.len(), 2, "no answer is one of a probe");
+    assert_eq!(desk.collected.answers(2).await.len(), 2, "a probe has no answer");
     desk.dispatcher.idle().await;
     desk.dispatcher.shutdown(Duration::ZERO).await;
     comes_through(&desk).await;

@@ -108,7 +108,11 @@ async fn a_conversation_that_was_put_away_is_resumed_also_after_a_restart() {
             .contains("current conversation")
     );
     desk.turn(7, "and now?").await;
-    assert_eq!(*desk.opened.lock().unwrap(), [format!("{id} 1")], "the agent was told which one");
+    assert_eq!(
+        *desk.opened.lock().unwrap(),
+        [format!("{id} 1")],
+        "the agent was given the session"
+    );
     desk.dispatcher.shutdown(Duration::ZERO).await;
 }
 
@@ -125,9 +129,7 @@ async fn forgetting_a_conversation_releases_its_agent_at_once() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(LIMIT, left)
-        .await
-        .expect("what still ran in it would go on until the next prompt");
+    tokio::time::timeout(LIMIT, left).await.expect("its agent would run until the next prompt");
     desk.turn(7, "another").await;
 }
 
@@ -139,7 +141,7 @@ async fn resetting_the_model_warns_that_a_running_conversation_may_keep_it() {
     assert_eq!(
         choose("unset").await,
         "Model is the agent's default from now on.",
-        "none was chosen, nothing has begun"
+        "no model was chosen and no turn has begun"
     );
     choose("m-1").await;
     desk.turn(7, "hello").await;
@@ -168,7 +170,7 @@ async fn conversations_of_another_channel_can_be_neither_seen_nor_resumed() {
     assert!(desk.dispatcher.reset(&EIGHT).await.unwrap());
     assert!(
         desk.dispatcher.resume(&SEVEN, &theirs, true, LIMIT).await.is_err(),
-        "put away, it is still theirs"
+        "a conversation that was put away still belongs to its channel"
     );
     for bad in ["--evil", "", "../x"] {
         assert!(desk.dispatcher.resume(&SEVEN, bad, true, LIMIT).await.is_err(), "{bad}");

@@ -83,9 +83,9 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
             .await
             .unwrap()
             .contains("chosen"),
-        "the channel's again"
+        "the channel's settings again"
     );
-    assert_eq!(ask(message(8, "six")).await.0, None, "of other channels nothing");
+    assert_eq!(ask(message(8, "six")).await.0, None, "no settings of other channels");
 }
 
 #[tokio::test(flavor = "multi_thread")]

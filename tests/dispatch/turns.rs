@@ -106,7 +106,7 @@ async fn a_turn_that_its_guest_never_ends_fails_when_the_agent_exits() {
     .await;
     desk.ask(7, "abc");
     let answer = desk.collected.answers(1).await.remove(0).1;
-    assert_eq!(answer.text, "cba", "what there was is kept");
+    assert_eq!(answer.text, "cba", "the partial answer is kept");
     assert!(answer.failure.unwrap().contains("ended without a result"));
 }
 
@@ -272,7 +272,7 @@ async fn an_unknown_session_is_forgotten_and_reported() {
     let answers = desk.collected.answers(3).await;
     let failure = answers[1].1.failure.as_deref().unwrap();
     assert!(failure.contains("no longer knows") && failure.contains("ask again"), "{failure}");
-    assert!(answers[2].1.failure.is_none(), "the third prompt starts afresh");
+    assert!(answers[2].1.failure.is_none(), "the third prompt starts a new session");
 }
 
 #[tokio::test(flavor = "multi_thread")]

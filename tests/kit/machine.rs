@@ -347,6 +347,6 @@ async fn a_name_cannot_leave_the_folder_and_a_search_does_not_find_secrets() {
     assert_eq!(found(0, "needle HAYSTACK").await, Found::At(2));
     assert_eq!(found(0, "a \"haystack\"").await, Found::At(2));
     assert_eq!(found(2, "needle").await, Found::Nothing);
-    assert_eq!(found(0, "hunter22").await, Found::Nothing, "it is a secret by now");
+    assert_eq!(found(0, "hunter22").await, Found::Nothing, "the word is a secret by now");
     assert_eq!(found(0, "\"key\":\"***\"").await, Found::At(1));
 }

@@ -136,7 +136,7 @@ impl Done {
     pub fn says(&self, part: &str) -> &Self {
         assert!(
             self.out.contains(part) || self.err.contains(part),
-            "{part:?} is not said:\n{}\n{}",
+            "{part:?} is not printed:\n{}\n{}",
             self.out,
             self.err
         );

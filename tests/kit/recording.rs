@@ -94,7 +94,7 @@ fn a_program_run_by_hand_becomes_a_recording_that_can_be_read_and_tested() {
     assert_eq!(
         bench.run(&["test", bench.component(), "agent.jsonl"]).code,
         Some(1),
-        "nobody has said what must come"
+        "no actions were agreed on"
     );
     assert_eq!(bench.run(&["test", bench.component(), "agent.jsonl", "--update"]).code, Some(0));
     assert_eq!(bench.run(&["test", bench.component(), "agent.jsonl"]).code, Some(0));

@@ -123,6 +123,6 @@ fn every_command_of_the_tutorial_works_as_described() {
     let swapped = told("aetheel console", 4);
     assert!(
         swapped.starts_with("This is message 1.\nThis is message 2. (newer)\n"),
-        "the process went on under a newer component: {swapped}"
+        "the process continued with a newer component: {swapped}"
     );
 }

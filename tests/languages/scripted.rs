@@ -109,7 +109,7 @@ async fn an_exception_is_in_the_log_of_the_failure_with_its_location() {
         detail.contains("KeyError: 'colour' in message (line 8), at line 1 of the agent's output"),
         "{detail}"
     );
-    assert!(!told.content.contains("colour"), "people are not told: {}", told.content);
+    assert!(!told.content.contains("colour"), "people do not see it: {}", told.content);
     let traced = |line: &serde_json::Value| {
         line["message"].as_str().is_some_and(|text| text.contains("line 8, in message"))
     };

@@ -93,7 +93,7 @@ async fn a_withdrawn_question_is_settled_and_a_late_answer_is_harmless() {
     let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
     assert!(matches!(turn.sees().await, Seen::Settled(7, Settled::Withdrawn)));
     assert_eq!(turn.end().await.ending, Ending::Completed);
-    assert!(!answer.decide(Decision::DenyAndStop), "nobody is there to be told");
+    assert!(!answer.decide(Decision::DenyAndStop), "nobody waits for the answer any more");
 }
 
 #[tokio::test]

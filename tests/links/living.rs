@@ -123,7 +123,7 @@ async fn a_turn_given_to_an_agent_that_was_ending_counts_as_orphaned() {
         );
         let first = bench.turn(7, None, "one").await;
         let late = bench.turn(7, Some(native(&first)), "late").await;
-        assert_eq!(late.orphaned, orphaned, "it says something: {says}");
+        assert_eq!(late.orphaned, orphaned, "it prints something: {says}");
         let silent = bench.turn(8, None, "late").await;
         assert!(!silent.orphaned, "an agent that was started for the turn has failed");
     }
@@ -299,7 +299,7 @@ async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_g
     release.send(true).unwrap();
     let held = held.end().await;
     assert_eq!((held.ending, held.text.as_str()), (Ending::Completed, "held (by 1)"));
-    until("the deaf agent to leave", || bench.links.count() == 1).await;
+    until("the agent that ignores the stop to end", || bench.links.count() == 1).await;
 }
 
 #[tokio::test]
@@ -308,10 +308,10 @@ async fn idle_agents_end_and_their_number_is_limited() {
     for channel in [7, 8, 9] {
         bench.turn(channel, None, "hi").await;
     }
-    until("two of three to leave", || bench.links.count() <= 2).await;
+    until("two of three to end", || bench.links.count() <= 2).await;
     let brief = Bench::new("session", |host| host.link_idle = Duration::from_millis(50), echoing);
     let first = brief.turn(7, None, "hi").await;
-    until("the agent to leave", || brief.links.count() == 0).await;
+    until("the agent to end", || brief.links.count() == 0).await;
     brief.turn(7, Some(native(&first)), "again").await;
     assert_eq!((brief.launches(), brief.opened().pop().unwrap()), (2, "n-1 1".to_owned()));
 }
@@ -353,7 +353,7 @@ async fn a_shared_agent_moves_to_a_new_generation_or_drains() {
     bench.backends.replace(third);
     let drained = bench.turn(7, Some(native(&first)), "three").await;
     assert_eq!((drained.text.as_str(), bench.launches()), ("three (by 3)", 2));
-    until("the old agent to leave", || bench.links.count() == 1).await;
+    until("the old agent to end", || bench.links.count() == 1).await;
 }
 
 #[tokio::test]
@@ -382,7 +382,7 @@ async fn a_turn_that_runs_keeps_its_generation_while_others_get_the_new_one() {
     assert_eq!(bench.turn(8, None, "new").await.text, "new (by 2)");
     release.send(true).unwrap();
     assert_eq!(held.end().await.text, "held (by 1)");
-    until("the old agent to leave", || bench.links.count() == 1).await;
+    until("the old agent to end", || bench.links.count() == 1).await;
 }
 
 #[tokio::test]
@@ -430,7 +430,7 @@ async fn closing_ends_every_agent() {
     assert_eq!(
         bench.opened()[2..],
         ["left", "left"],
-        "they were given the time to leave by themselves"
+        "they were given the time to end on their own"
     );
 }
 

@@ -129,7 +129,7 @@ impl Turn {
         tokio::time::timeout(LIMIT, self.seen.recv())
             .await
             .expect("something happens")
-            .expect("the turn goes on")
+            .expect("the turn continues")
     }
 }
 
@@ -159,7 +159,7 @@ impl Audience for Follower {
 
 /// Returns the agent's id of a turn's session.
 fn native(result: &TurnResult) -> &str {
-    &result.session.as_ref().expect("it told its session").native_id
+    &result.session.as_ref().expect("it reported its session").native_id
 }
 
 /// Waits for a condition.

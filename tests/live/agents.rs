@@ -151,7 +151,7 @@ impl Agent {
                 write(home, ".factory/settings.json", &pretty(&droid(url)));
                 Some(("custom:second", "second"))
             }
-            other => panic!("nobody knows how `{other}` lives"),
+            other => panic!("no home is defined for `{other}`"),
         };
         Home { environment, other_model }
     }

@@ -40,7 +40,7 @@ async fn a_refusing_service_is_reported_by_its_kind() {
         if status != 404 {
             assert!(
                 said.stdout.contains("MARK-OF-THE-SERVICE"),
-                "the operator reads the service's words: {}",
+                "the operator sees the service's message: {}",
                 said.stdout
             );
         }
@@ -116,7 +116,7 @@ async fn nothing_that_a_command_started_outlives_the_turns_timeout() {
     let mut talk = gateway.start();
     talk.say("Wait for ever.").await;
     talk.printed("(timeout, ").await;
-    assert_eq!(talk.agents(), [""; 0], "nothing of the run is left when its end is told");
+    assert_eq!(talk.agents(), [""; 0], "nothing of the run is left when its end is reported");
     assert!(gateway.path("workspace/started").exists(), "the command ran");
     talk.ended().await.fails(&format!(
         "✗ Query timed out after 6 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, {})\n",
@@ -137,7 +137,7 @@ async fn an_interrupt_stops_the_answer_and_the_next_prompt_continues() {
     talk.signal(Signal::INT);
     talk.printed("Stopped.").await;
     let said = talk.ended().await;
-    assert_eq!(said.code(), Some(1), "a script learns that a prompt was not answered");
+    assert_eq!(said.code(), Some(1), "the exit code shows that a prompt was not answered");
     let mut talk = gateway.start();
     talk.say("Go on.").await;
     talk.ended().await.answers("Four.\n");
@@ -222,7 +222,7 @@ async fn everything_missing_for_the_agent_is_reported_together_at_the_start() {
         "~/.claude/.credentials.json",
         "2 faults",
     ] {
-        assert!(said.stderr.contains(part), "{part} is not told: {}", said.stderr);
+        assert!(said.stderr.contains(part), "{part} is not reported: {}", said.stderr);
     }
 }
 
@@ -238,7 +238,7 @@ async fn a_check_finds_the_agent_and_asks_no_model() {
         "agent version: 2.1.197\n".to_owned(),
         "answers: claude\n".to_owned(),
     ] {
-        assert!(said.stdout.contains(&part), "{part} is not told: {}", said.stdout);
+        assert!(said.stdout.contains(&part), "{part} is not reported: {}", said.stdout);
     }
     assert!(gateway.model.requests().is_empty() && gateway.model.others().is_empty());
 }

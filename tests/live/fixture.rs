@@ -137,7 +137,7 @@ impl Running {
         while !self.lines.last().is_some_and(&wanted) {
             assert!(
                 self.read_line().await,
-                "ended without printing what was waited for: {:#?}",
+                "ended without printing the expected line: {:#?}",
                 self.lines
             );
         }

@@ -194,7 +194,7 @@ impl LiveGateway {
     fn assert_clean(&self, what: &str, text: &str) {
         let key = self.environment.get(PROGRAM_KEY).map(String::as_str);
         for secret in key.into_iter().chain(CANARIES.map(|(_, value)| value)) {
-            assert!(!text.contains(secret), "{what} holds {secret}: {text}");
+            assert!(!text.contains(secret), "{what} contains {secret}: {text}");
         }
     }
 }

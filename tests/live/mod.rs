@@ -302,7 +302,7 @@ async fn an_answer_interrupted_inside_a_block_is_fetched_completely_without_stre
         assert_eq!(
             (ended.answer(), ended.deltas("text_delta")),
             ("A whole answer.", vec!["Half an"]),
-            "deltas are no answer"
+            "deltas are not an answer"
         );
         assert_eq!(ended.count("system", Some("api_retry")), 0, "nothing announces it");
     }
@@ -352,7 +352,7 @@ async fn an_interrupt_during_the_answer_ends_the_run_with_a_result_and_the_sessi
     assert_eq!(
         request.said_by("assistant"),
         ["No response requested."],
-        "what was said before the interrupt is lost"
+        "text before the interrupt is lost"
     );
     assert_eq!(request.prompts(), ["Count.\n", "Continue from where you left off.", "Go on."]);
 }

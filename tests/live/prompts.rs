@@ -232,7 +232,7 @@ async fn a_long_answer_is_printed_completely_without_terminal_controls_and_the_k
     let rest = said
         .stdout
         .strip_prefix(&long)
-        .unwrap_or_else(|| panic!("{} bytes of {} came", said.stdout.len(), long.len()));
+        .unwrap_or_else(|| panic!("{} bytes of {} were printed", said.stdout.len(), long.len()));
     assert!(!rest.contains('\u{1b}') && !rest.contains('\u{7}'), "{rest:?}");
     assert!(rest.ends_with("the key is ***.\n"), "{rest:?}");
 }

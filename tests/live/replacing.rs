@@ -35,7 +35,7 @@ async fn a_backend_replaced_during_a_turn_serves_the_next_one_in_the_same_conver
     assert_eq!(
         (first.header.generation, second.header.generation),
         (1, 2),
-        "half a file changes nothing"
+        "an incomplete file changes nothing"
     );
     assert_ne!(first.header.digest, second.header.digest);
     assert_eq!(second.flag("--resume"), first.flag("--session-id"));

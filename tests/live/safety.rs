@@ -70,7 +70,7 @@ async fn a_command_of_the_model_runs_in_the_workspace_with_nothing_of_the_gatewa
     assert_eq!(
         given.replace("IS_SANDBOX ", ""),
         wanted,
-        "what is declared, and nothing else, is written down"
+        "only the declared variables are recorded"
     );
 }
 

@@ -120,7 +120,7 @@ async fn a_daemon_that_forked_twice_and_cleared_its_environment_does_not_survive
         );
         process.commands.send(ProcessCommand::CloseStdin).unwrap();
         assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
-        assert!(!is_living(daemon), "{daemon} lives ({custody:?})");
+        assert!(!is_living(daemon), "{daemon} still runs ({custody:?})");
     }
 }
 

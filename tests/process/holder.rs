@@ -171,7 +171,7 @@ async fn output_without_a_gateway_arrives_completely_and_in_order_with_the_exit_
     assert_eq!(texts(&heard), numbers(1..=50000));
     assert_eq!(heard.how, Some(Exit::Code(7)));
     let nothing = async { while !second.survivors().await.is_empty() {} };
-    timeout(SOON, nothing).await.expect("it is over");
+    timeout(SOON, nothing).await.expect("the run has ended");
     second.leave().await;
     assert!(holder.gateway().await.survivors().await.is_empty());
     holder.end().await;
@@ -198,7 +198,7 @@ async fn recorded_lines_are_never_repeated_and_all_others_arrive_once() {
     assert!(second.adopt(&run, 2, 4).await.is_err());
     let mut process = second.adopt(&run, 1, 7).await.unwrap();
     assert_eq!(lines(&mut process, 13).await, numbers(8..=20));
-    assert!(second.adopt(&run, 1, 7).await.is_err(), "it was taken over");
+    assert!(second.adopt(&run, 1, 7).await.is_err(), "another gateway adopted it");
     second.leave().await;
     drop(process);
     let third = holder.gateway().await;
@@ -226,7 +226,7 @@ async fn an_ended_process_is_kept_until_its_end_is_recorded() {
         let refused = gateway.adopt(&run, 1, 5).await.unwrap_err();
         assert!(format!("{refused:?}").contains("after 3, up to 4"), "{refused:?}");
         process = gateway.adopt(&run, 1, 4).await.unwrap();
-        assert!(process.events.try_recv().is_err(), "nothing comes again");
+        assert!(process.events.try_recv().is_err(), "no line is repeated");
     }
     record(&process, 4);
     gateway.leave().await;
@@ -267,13 +267,13 @@ async fn the_keepsake_of_a_run_is_stored_and_attempts_are_counted_until_it_progr
     let mut process = first.launch(launch).await.unwrap();
     first.keep(&run, vec![0, 255, 7]);
     lines(&mut process, 1).await;
-    assert!(first.survivors().await.is_empty(), "it is of this life");
+    assert!(first.survivors().await.is_empty(), "it belongs to this gateway");
     first.leave().await;
     for life in 1..=3 {
         let next = holder.gateway().await;
         let survivor = only(&next).await;
         assert_eq!((survivor.keepsake.as_slice(), survivor.asked), (&[0, 255, 7][..], life));
-        assert_eq!(only(&next).await.asked, life, "a life counts once");
+        assert_eq!(only(&next).await.asked, life, "a gateway counts once");
         next.leave().await;
     }
     let next = holder.gateway().await;
@@ -284,7 +284,7 @@ async fn the_keepsake_of_a_run_is_stored_and_attempts_are_counted_until_it_progr
     assert_eq!(only(&last).await.asked, 1);
     last.end(&run);
     assert!(last.survivors().await.is_empty());
-    until("it is ended", || living(&run).is_empty()).await;
+    until("the process ends", || living(&run).is_empty()).await;
     holder.end().await;
 }
 
@@ -339,11 +339,11 @@ async fn agents_that_no_gateway_claims_are_ended() {
     let mut process = first.launch(launch).await.unwrap();
     line(&mut process, "here").await;
     sleep(Duration::from_millis(400)).await;
-    assert!(!living(&run).is_empty(), "a gateway is there");
+    assert!(!living(&run).is_empty(), "a gateway is connected");
     first.leave().await;
     drop(process);
-    until("it is ended", || living(&run).is_empty()).await;
-    let left = timeout(SOON, holder.task).await.expect("nothing to stay for");
+    until("the process ends", || living(&run).is_empty()).await;
+    let left = timeout(SOON, holder.task).await.expect("the holder ends without processes");
     left.unwrap().unwrap();
 }
 
@@ -410,7 +410,7 @@ async fn a_failed_start_is_reported_as_without_a_holder() {
     assert!(gateway.launch(launch).await.unwrap_err().to_string().contains("cannot start"));
     drop(twice);
     gateway.leave().await;
-    assert!(gateway.launch(sh("")).await.is_err(), "it has left");
+    assert!(gateway.launch(sh("")).await.is_err(), "the gateway has disconnected");
     assert!(holder.gateway().await.survivors().await.is_empty());
     holder.end().await;
 }
@@ -419,7 +419,7 @@ async fn a_failed_start_is_reported_as_without_a_holder() {
 async fn a_process_that_the_gateway_confines_is_confined_in_the_holder() {
     let sandbox = Sandbox::probe(SandboxWish::Auto).unwrap();
     if !sandbox.is_on() {
-        eprintln!("SKIPPED: nothing is confined here");
+        eprintln!("SKIPPED: this machine has no sandbox");
         return;
     }
     let holder = Served::new();
@@ -509,7 +509,7 @@ async fn a_started_holder_is_detached_and_ends_when_it_holds_nothing() {
     let gateway = holder.gateway().await;
     drop(writer);
     let ended = std::thread::spawn(move || std::io::Read::read(&mut { reader }, &mut [0]).unwrap());
-    until("nobody holds the other end", || ended.is_finished()).await;
+    until("no process holds the other end", || ended.is_finished()).await;
     let pid = holder.pid();
     let own = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let session: i32 = own.rsplit(')').next().unwrap().split(' ').nth(4).unwrap().parse().unwrap();
@@ -518,7 +518,7 @@ async fn a_started_holder_is_detached_and_ends_when_it_holds_nothing() {
     let mut process = gateway.launch(sh("echo done")).await.unwrap();
     assert_eq!(texts(&hear_recording(&mut process, 0).await), ["done"]);
     gateway.leave().await;
-    until("it leaves", || holder.pids().is_empty()).await;
+    until("the holder ends", || holder.pids().is_empty()).await;
     assert!(!holder.folder.path().join("holder.sock").exists());
     let log = fs::read_to_string(holder.folder.path().join("holder.log")).unwrap();
     assert!(log.contains("holder: ready"), "{log}");
@@ -536,13 +536,13 @@ async fn the_processes_of_a_killed_holder_end_and_the_next_launch_starts_another
     let heard = hear(&mut process).await;
     assert_eq!(heard.how, Some(Exit::Unknown));
     assert!(heard.tail.contains("holds agents is gone"), "{}", heard.tail);
-    until("it is dead", || holder.pids().is_empty()).await;
+    until("the holder is dead", || holder.pids().is_empty()).await;
     let mut next = gateway.launch(sh("echo again; sleep 1000")).await.unwrap();
     line(&mut next, "again").await;
-    assert!(living(&run).is_empty(), "what a dead holder left is swept");
+    assert!(living(&run).is_empty(), "leftovers of a dead holder are ended");
     holder.kill(KillSignal::TERM);
-    assert_eq!(hear(&mut next).await.how, Some(Exit::Unknown), "its end is the holder's");
-    until("it leaves", || holder.pids().is_empty()).await;
+    assert_eq!(hear(&mut next).await.how, Some(Exit::Unknown), "it ended with the holder");
+    until("the holder ends", || holder.pids().is_empty()).await;
 }
 
 #[tokio::test]
@@ -552,7 +552,7 @@ async fn a_bound_launcher_fails_after_its_holder_is_lost_and_the_next_one_has_ot
     let before = gateway.bind().await.unwrap();
     assert_eq!(before.scratch(), gateway.scratch());
     holder.kill(KillSignal::KILL);
-    until("it is dead", || holder.pids().is_empty()).await;
+    until("the holder is dead", || holder.pids().is_empty()).await;
     // The connection may not have ended yet.
     let lost = before.launch(sh("sleep 1000")).await;
     assert!(matches!(lost, Err(LaunchError::HolderLost(_))), "{lost:?}");
@@ -612,9 +612,9 @@ async fn a_service_manager_is_notified_of_readiness_and_ends_everything_with_a_s
     line(&mut process, "here").await;
     gateway.leave().await;
     sleep(Duration::from_millis(100)).await;
-    assert!(holder.try_wait().unwrap().is_none(), "it stays");
+    assert!(holder.try_wait().unwrap().is_none(), "the holder continues");
     kill_process(Pid::from_raw(holder.id() as i32).unwrap(), KillSignal::TERM).unwrap();
-    until("it leaves", || holder.try_wait().unwrap().is_some()).await;
+    until("the holder ends", || holder.try_wait().unwrap().is_some()).await;
     assert_eq!(holder.wait().unwrap().code(), Some(0));
     assert_eq!(living(&run), Vec::<String>::new());
 }
@@ -642,7 +642,7 @@ async fn a_holder_continues_when_its_log_is_no_longer_read() {
     assert_eq!(only(&second).await.run, run);
     second.leave().await;
     kill_process(Pid::from_raw(holder.id() as i32).unwrap(), KillSignal::TERM).unwrap();
-    until("it leaves", || holder.try_wait().unwrap().is_some()).await;
+    until("the holder ends", || holder.try_wait().unwrap().is_some()).await;
     assert_eq!(holder.wait().unwrap().code(), Some(0));
     assert_eq!(living(&run), Vec::<String>::new());
 }
@@ -665,7 +665,7 @@ fn in_namespace(program: &str) -> Command {
 #[tokio::test]
 async fn a_holder_detaches_even_if_its_session_is_in_another_pid_namespace() {
     if !in_namespace("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("left out: this machine gives no PID namespace");
+        eprintln!("SKIPPED: this machine allows no PID namespaces");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -141,7 +141,10 @@ async fn a_failed_start_has_a_reason_and_leaves_nothing() {
             let error = refusal(&|launch| launch.program.clone_from(program)).await;
             let source =
                 std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            assert!(source.to_lowercase().contains(wanted), "{source:?} does not tell {wanted:?}");
+            assert!(
+                source.to_lowercase().contains(wanted),
+                "{source:?} does not contain {wanted:?}"
+            );
         }
         let nul =
             refusal(&|launch| launch.environment.push(("A".to_owned(), "b\0c".to_owned()))).await;

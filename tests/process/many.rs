@@ -99,9 +99,9 @@ fn leftovers_of_a_killed_gateway_are_killed_at_the_next_start_but_live_runs_are_
             "process::many::a_gateway_that_is_killed",
             &BTreeMap::from([("MEANS", means), ("NAME_FILE", file.to_str().unwrap())]),
         );
-        assert!(!passed, "it was to be killed: {text}");
+        assert!(!passed, "the process should have been killed: {text}");
         let name = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {text}"));
-        assert!(living(&name).len() >= 2, "nothing was left over, so nothing is shown");
+        assert!(living(&name).len() >= 2, "there were no leftovers, so nothing is proven");
 
         let mut process = runtime.block_on(async {
             let mut process =
@@ -113,7 +113,7 @@ fn leftovers_of_a_killed_gateway_are_killed_at_the_next_start_but_live_runs_are_
         let left = living(&name).len();
         assert!(custody.sweep_leftovers() >= left);
         assert_eq!(living(&name), Vec::<String>::new());
-        assert!(is_living(process.pid.unwrap() as i32), "a live run was taken for a leftover");
+        assert!(is_living(process.pid.unwrap() as i32), "a live run was treated as a leftover");
         super::stop(&process, aetheel::agent::Signal::Kill, Duration::ZERO);
         assert_eq!(runtime.block_on(hear(&mut process)).how, Some(Exit::Signal(9)));
     }

@@ -175,7 +175,11 @@ async fn an_agent_gains_nothing_from_set_uid_programs() {
         assert_eq!(succeeding(&custody, launch, &ways).await, [0], "{custody:?}");
         if program.is_some() {
             let free = Custody::new(Means::Best).unwrap();
-            assert_eq!(succeeding(&free, launch, &[gains]).await, [0], "it gives root's rights");
+            assert_eq!(
+                succeeding(&free, launch, &[gains]).await,
+                [0],
+                "the program gives root's rights"
+            );
         }
     }
 }

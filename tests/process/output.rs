@@ -170,7 +170,7 @@ async fn messages_with_a_length_header_are_read_and_written() {
         assert_eq!(
             (heard.lines[0].text.as_str(), heard.lines[0].truncated),
             ("abc", true),
-            "cut off"
+            "truncated"
         );
     }
 }

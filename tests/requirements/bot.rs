@@ -45,7 +45,7 @@ async fn requirement_02_credentials_tools_and_mode_are_known_before_anything_is_
     );
     assert!(
         local.requests().is_empty(),
-        "2.1: it was looked for before discord was asked for anything"
+        "2.1: the agent is checked before the first request to Discord"
     );
     let strange = with_claude(&local).with("PERMISSION_MODE", "yolo").run(&["run"], "").await;
     assert!(
@@ -173,10 +173,10 @@ async fn requirement_10_a_signal_ends_the_program_when_its_turns_are_done() {
         assert_eq!(
             local.texts(CHANNEL),
             ["Second 1. Second 2. There."],
-            "10.2: the turn was waited for"
+            "10.2: the gateway waited for the turn"
         );
         assert_eq!((ended.code, local.connections()), (0, 0), "10.3: {}", ended.stderr);
-        assert_eq!(local.closed_with(), [Some(1000)], "10.3: it said goodbye");
+        assert_eq!(local.closed_with(), [Some(1000)], "10.3: it sent a close frame");
     }
     // 10.2: the gateway waits for a turn only until its time limit.
     let local = discord().await;

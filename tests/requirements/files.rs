@@ -195,7 +195,7 @@ async fn requirement_15_memory_is_shown_extended_and_created_when_missing() {
     let local = discord().await;
     let installation = installed(&local);
     let _bot = serving(&installation).await;
-    assert_eq!(installation.read("memory.md").trim(), "# Memory", "15.5: made at the start");
+    assert_eq!(installation.read("memory.md").trim(), "# Memory", "15.5: created at the start");
     let prompt = system_prompt(&local, CHANNEL).await;
     assert!(sections(&prompt).contains(&"Long-Term Memory"), "15.2: {prompt}");
     assert!(prompt.contains("`memory.md`") && prompt.contains("```memory"), "15.3: {prompt}");
@@ -203,21 +203,21 @@ async fn requirement_15_memory_is_shown_extended_and_created_when_missing() {
     local.mention(OTHER, ANN, "remember the cat is called Tom");
     local.wait_for_message(OTHER, |text| text == "Noted.").await;
     let noted = installation.read(&format!("memory/channel-{OTHER}.md"));
-    assert!(noted.contains("the cat is called Tom"), "15.4: it is written");
+    assert!(noted.contains("the cat is called Tom"), "15.4: the memory is written");
     let prompt = system_prompt(&local, OTHER).await;
     assert!(prompt.contains("the cat is called Tom"), "15.1, 15.4: {prompt}");
     write(&installation, "memory.md", "# Memory\n\n- the dog is called Rex\n");
     let prompt = system_prompt(&local, CHANNEL).await;
     assert!(
         prompt.contains("Rex") && !prompt.contains("Tom"),
-        "15.1: the operator's is shown everywhere, others' only where it was noted: {prompt}"
+        "15.1: the operator's memory is shown everywhere, others only where they were made: {prompt}"
     );
     remove(&installation, "memory.md");
     system_prompt(&local, CHANNEL).await;
     assert_eq!(
         installation.read("memory.md").trim(),
         "# Memory",
-        "15.5: made again when it is gone"
+        "15.5: created again if it is missing"
     );
 }
 
@@ -255,7 +255,7 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
     local.mention(CHANNEL, ANN, "history");
     let told =
         local.wait_for_message(CHANNEL, |text| text.starts_with("You said before:")).await.content;
-    assert!(told.contains("the door is blue"), "21.3: the conversation goes on: {told}");
+    assert!(told.contains("the door is blue"), "21.3: the conversation continues: {told}");
     let prompt = system_prompt(&local, CHANNEL).await;
     for (file, _) in FILES {
         assert!(prompt.contains(&format!("This is {file} at first.")), "21.3: {file} in {prompt}");

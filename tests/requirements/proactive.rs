@@ -109,7 +109,7 @@ async fn requirement_19_hooks_run_at_the_start_at_the_end_and_around_events() {
     let accepted = bot.log().iter().filter(|line| line["message"] == "event accepted").count();
     assert_eq!(
         accepted, 2,
-        "19.3, 19.4: the queue had the startup hook and the message, no hook of theirs"
+        "19.3, 19.4: the queue had the startup hook and the message, but no hooks of these"
     );
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;
@@ -117,7 +117,7 @@ async fn requirement_19_hooks_run_at_the_start_at_the_end_and_around_events() {
     let texts = local.texts(OTHER);
     assert!(
         texts.last().is_some_and(|text| text.starts_with("You said: Good night.")),
-        "19.5: it was waited for: {texts:?}"
+        "19.5: the gateway waited for the hook: {texts:?}"
     );
     for hook in ["startup", "agent_begin", "agent_stop", "shutdown"] {
         assert!(
@@ -140,7 +140,7 @@ async fn requirement_20_the_first_start_creates_missing_files() {
         loaded.contains("soul.md") && created.contains("rules.md") && !created.contains("soul.md"),
         "20.2, 20.4: {line}"
     );
-    assert_eq!(installation.read("soul.md"), "Be kind.\n", "20.3: what is there stays");
+    assert_eq!(installation.read("soul.md"), "Be kind.\n", "20.3: existing files are not changed");
     assert_eq!(
         installation.read("rules.md").trim(),
         "# Rules\n\n- Ask before you delete.",
@@ -164,7 +164,7 @@ async fn requirement_20_the_first_start_creates_missing_files() {
     for file in ["soul.md", "identity.md"] {
         assert!(
             bare.read(file).lines().filter(|line| !line.is_empty()).count() > 1,
-            "20.5: {file} says something: {:?}",
+            "20.5: {file} contains text: {:?}",
             bare.read(file)
         );
     }

@@ -40,12 +40,12 @@ async fn requirement_04_a_prompt_goes_to_the_agent_with_tools_mode_session_and_s
     assert!(first.contains(" --dangerously-skip-permissions "), "4.1: {first}");
     let session = behind(&first, "--session-id").expect("4.3: a new session").to_owned();
     assert!(!first.contains("--resume"), "4.3: {first}");
-    assert!(installation.read("state/sessions.md").contains(&session), "4.3: it is bound");
+    assert!(installation.read("state/sessions.md").contains(&session), "4.3: the session is saved");
     let heard =
         fs::read_to_string(installation.path(&format!("home/.claude/calls-{session}"))).unwrap();
     assert!(
         heard.contains("what do you see?") && !first.contains("see?"),
-        "4.1: the prompt goes in, on no command line: {heard}"
+        "4.1: the prompt is in the input and on no command line: {heard}"
     );
     assert!(heard.contains("\n## Soul\n\nBe as kind as can be.\n"), "4.4: {heard}");
     let second = ask_claude(&local, &installation, CHANNEL, "and now?").await;
@@ -64,13 +64,13 @@ async fn requirement_05_answers_come_with_typing_in_pieces_and_formatted() {
     assert_eq!(
         (local.texts(CHANNEL).len(), answer.reply_to),
         (1, Some(question)),
-        "5.1: one message, to whoever asked"
+        "5.1: one message, a reply to the prompt"
     );
     let typing = local.typing(CHANNEL);
     let (begun, done) = (answer.created, answer.edits.last().expect("it was streamed").0);
     assert!(
         typing[0] < begun && typing.iter().any(|at| *at > begun && *at < done),
-        "5.2: before the first word and after it"
+        "5.2: before and after the first text"
     );
 
     local.mention(OTHER, ANN, "markdown");
@@ -163,7 +163,7 @@ async fn requirement_07_failures_are_reported_without_internals() {
     local.mention(OTHER, ANN, "hang");
     let told = local.wait_for_message(OTHER, |text| text.contains("Query timed out")).await.content;
     assert!(told.contains("(timeout, "), "7.2: {told}");
-    assert_eq!(bot.agents(), [], "7.2: it was cancelled");
+    assert_eq!(bot.agents(), [], "7.2: the turn was cancelled");
 
     local.faults().next(
         "POST",
@@ -179,7 +179,7 @@ async fn requirement_07_failures_are_reported_without_internals() {
         Some(repeated("say it loud", 1).chars().count() as u64),
         "7.3: {line}"
     );
-    assert!(!bot.stderr().contains("say it loud"), "7.3: how long, not what");
+    assert!(!bot.stderr().contains("say it loud"), "7.3: the length, not the text");
 
     fs::remove_dir_all(installation.path("workspace/.demo-agent")).unwrap();
     local.mention(CHANNEL, ANN, "do you remember?");
@@ -254,7 +254,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         NewEvent::new(EventKind::Message, Lane::Channel(lane), origin, "wait")
     };
     for lane in 0..=100 {
-        queue.accept(waiting(lane), 0).expect("11.5: a hundred may wait for the one that starts");
+        queue.accept(waiting(lane), 0).expect("11.5: a hundred may wait behind the running one");
     }
     assert!(
         matches!(queue.accept(waiting(101), 0), Err(Rejection::Full { depth: 100 })),
@@ -281,7 +281,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         let accepted = |_: &LocalDiscord| {
             (logged(&bot, "event accepted").len() as u64 == number + 2).then_some(())
         };
-        local.wait_for("its place in the queue", accepted).await;
+        local.wait_for("its position in the queue", accepted).await;
     }
     local.mention(OTHER, ANN, "one too many");
     let told = local.wait_for_message(OTHER, |_| true).await.content;
@@ -319,7 +319,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
     assert_eq!(
         story[..9],
         wanted[..9],
-        "11.3, 11.4: each in its turn, the next when the one before has ended"
+        "11.3, 11.4: in order, each when the previous one has ended"
     );
     let default =
         aetheel::config::VARIABLES.iter().find(|variable| variable.name == "MAX_QUEUE_DEPTH");

@@ -86,7 +86,7 @@ async fn an_endless_body_is_cut_off_and_not_stored() {
         String::from_utf8_lossy(&answered)
     );
     // One body, and the data in the buffers of two sockets.
-    assert!(*told.borrow_and_update() < 32 << 20, "{} bytes were taken", *told.borrow());
+    assert!(*told.borrow_and_update() < 32 << 20, "{} bytes were read", *told.borrow());
     assert_eq!(stand.begun().await, 0);
 }
 
@@ -136,7 +136,7 @@ async fn slow_callers_are_cut_off_and_delay_nobody() {
         "{}",
         String::from_utf8_lossy(&refused)
     );
-    assert_eq!(call("2").send(stand.address).await.status, 202, "nobody is held up");
+    assert_eq!(call("2").send(stand.address).await.status, 202, "no call is delayed");
 
     assert_eq!(answer(&mut slow).await.status, 408);
     for stream in [&mut silent, &mut dripping] {
@@ -195,12 +195,12 @@ async fn idle_connections_delay_no_valid_call() {
     };
     assert!(
         alive(&idle[200]),
-        "the call did not wait until those before it were cut off for their silence"
+        "the call did not wait until idle connections before it were closed"
     );
     let mut rest = Vec::new();
     let gone = tokio::time::timeout(Duration::from_secs(60), idle[0].read_to_end(&mut rest))
         .await
-        .expect("the oldest made room");
+        .expect("the oldest connection was closed");
     assert!(gone.is_err() || rest.is_empty());
 }
 
@@ -245,7 +245,7 @@ async fn each_webhook_has_a_limit_for_its_own_callers() {
     assert_eq!(
         Call::post("alarm", "{}").bearer(BEARER).send(stand.address).await.status,
         202,
-        "another one has its own"
+        "another webhook has its own limit"
     );
 }
 
@@ -283,5 +283,5 @@ async fn before_the_start_and_after_the_end_callers_are_asked_to_retry() {
     early.stop_intake();
     assert_eq!(call("2").send(early.address).await.status, 503);
     early.close().await;
-    assert_eq!(call("2").send(stand.address).await.status, 202, "it was not noted");
+    assert_eq!(call("2").send(stand.address).await.status, 202, "its id was not saved");
 }

@@ -32,7 +32,7 @@ async fn a_signed_call_becomes_an_event_whose_payload_is_data() {
     assert!(event.prompt.contains("untrusted data"), "{}", event.prompt);
 
     let old = Call::post("deploy", body).standard(OLD, "msg_2", 299).send(stand.address).await;
-    assert_eq!(word(&old), (202, "{\"status\":\"accepted\"}"), "the other secret is good as well");
+    assert_eq!(word(&old), (202, "{\"status\":\"accepted\"}"), "the other secret is valid too");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,7 +215,7 @@ async fn a_changed_definition_applies_from_the_next_call_on() {
     assert_eq!(event.origin, Origin::Internal { channel: Some(8) });
     assert!(event.prompt.starts_with("Say nothing."), "{}", event.prompt);
     stand.define(&DEFINITIONS.replace("DEPLOY_SECRET, DEPLOY_SECRET_NEW", "DEPLOY_SECRET"));
-    assert_eq!(call("3").send(stand.address).await.status, 401, "its secret is not good any more");
+    assert_eq!(call("3").send(stand.address).await.status, 401, "its secret is no longer valid");
     stand.define(
         &DEFINITIONS.replace("DEPLOY_SECRET, DEPLOY_SECRET_NEW", "DEPLOY_SECRET_NEW, NOT_SET"),
     );

@@ -276,7 +276,7 @@ impl Gateway {
 
     /// Stops the running turn of a conversation.
     pub fn stop(&self, lane: u64) {
-        assert!(self.dispatcher.stop(&Lane::Channel(lane)), "nothing ran");
+        assert!(self.dispatcher.stop(&Lane::Channel(lane)), "no turn ran");
     }
 
     /// Sets the mode of a conversation to building or planning, as `/mode` does.

@@ -93,7 +93,7 @@ impl Lives {
         let log = self.program.log();
         let goes_on = "a link outlived the gateway and goes on";
         let why: Vec<_> = log.iter().filter_map(|line| line["why"].as_str()).collect();
-        assert!(log.iter().any(|line| line["message"] == goes_on), "it does not go on: {why:?}");
+        assert!(log.iter().any(|line| line["message"] == goes_on), "it does not continue: {why:?}");
     }
 
     /// Replaces the gateway by a new process of the same program with `aetheel upgrade`.
@@ -189,7 +189,7 @@ impl Lives {
         Question {
             message,
             id: opened["question"].as_str().expect("its id").to_owned(),
-            leave: leave.expect("leave can be given"),
+            leave: leave.expect("the button to allow it is there"),
         }
     }
 

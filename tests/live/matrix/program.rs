@@ -113,7 +113,7 @@ impl Ran {
         for request in &self.requests {
             let body = request.body.to_string();
             let told = body.find(SECRET).map(|at| body[at..].chars().take(40).collect::<String>());
-            assert_eq!(told, None, "it came out: {}", self.heard());
+            assert_eq!(told, None, "it leaked: {}", self.heard());
         }
     }
 }

@@ -95,7 +95,7 @@ impl Stage {
                 if let Some(found) = found(&mut self.turns.lock().unwrap()) {
                     return found;
                 }
-                changed.changed().await.expect("the stage stands");
+                changed.changed().await.expect("the stage exists until the end");
             }
         };
         match tokio::time::timeout(PATIENCE, waiting).await {

@@ -32,9 +32,12 @@ async fn permission(gateway: &Gateway, file: &str) -> OpenQuestion {
     let about = about.as_ref().map_or("", |about| about.text.as_str());
     assert!(
         format!("{} {about}", question.title).contains(&format!("touch {file}")),
-        "it does not say for what: {question:?}"
+        "it does not name the file: {question:?}"
     );
-    assert!(!gateway.path(&format!("workspace/{file}")).exists(), "it was not waited for");
+    assert!(
+        !gateway.path(&format!("workspace/{file}")).exists(),
+        "the turn did not wait for the decision"
+    );
     question
 }
 
@@ -82,7 +85,7 @@ pub(super) async fn deny(cell: Cell) {
             let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
             assert!(
                 result.contains("not that one") || !cell.backend.hears_why(),
-                "the model reads what the person said: {result}"
+                "the model receives the person's reason: {result}"
             );
         }
         Err(told) => {

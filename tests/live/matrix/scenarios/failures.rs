@@ -20,7 +20,7 @@ async fn refused(cell: Cell, status: u16, words: &str) {
     let service = if status == 400 { "MARK-OF-THE-SERVICE" } else { "" };
     assert!(
         !detail.is_empty() && detail.contains(service),
-        "the operator reads the service's words: {told:?}"
+        "the operator sees the service's message: {told:?}"
     );
     gateway.talk("Again").await.answers("ok");
 }
@@ -86,7 +86,7 @@ pub(super) async fn killed(cell: Cell) {
         let request = gateway.model.requests().pop().unwrap();
         assert!(
             request.prompts().iter().any(|prompt| prompt.contains("Remember 42.")),
-            "it goes on: {:?}",
+            "the conversation continues: {:?}",
             request.prompts()
         );
     }

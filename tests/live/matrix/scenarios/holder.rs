@@ -44,7 +44,7 @@ async fn replaced(cell: Cell, signal: Signal) {
     assert_eq!(texts.len(), 3, "one message for each prompt: {texts:?}");
     let requests = lives.model.requests();
     assert_eq!(requests.len(), 5, "only the interrupted prompt is sent twice");
-    assert!(requests[4].mentions("Hello"), "the history is there: {:#}", requests[4].body);
+    assert!(requests[4].mentions("Hello"), "the history is complete: {:#}", requests[4].body);
     lives.lost_no_reply();
 }
 

@@ -161,7 +161,11 @@ async fn try_it(gateway: &Gateway, attempt: &Try) -> Came {
     };
     let done = attempt.told.is_some_and(heard)
         || attempt.made.iter().any(|name| gateway.path(name).exists());
-    assert!(!(done && asked), "{}: it was done although nobody allowed it: {told:?}", attempt.name);
+    assert!(
+        !(done && asked),
+        "{}: the action was done although nobody allowed it: {told:?}",
+        attempt.name
+    );
     match (done, asked) {
         (true, _) => Came::Does,
         (false, true) => Came::Asks,

@@ -59,7 +59,7 @@ pub(super) async fn during_an_ask(cell: Cell) {
     let question = lives.question(None).await;
     lives.kill().await;
     assert_eq!(lives.question(None).await, question, "it is the same question");
-    assert_eq!(lives.file("workspace/done"), "", "it is waited for");
+    assert_eq!(lives.file("workspace/done"), "", "the turn waits for the decision");
     lives.discord.press_id(question.message, ANN, &question.leave);
     gate.reached().await;
     assert_eq!(lives.file("workspace/done"), "one\n");
@@ -69,12 +69,12 @@ pub(super) async fn during_an_ask(cell: Cell) {
     tokio::time::sleep(AWAY).await;
     lives.rise().await;
     let next = lives.question(Some(&question)).await;
-    assert_eq!(lives.file("workspace/done"), "one\n", "it is waited for");
+    assert_eq!(lives.file("workspace/done"), "one\n", "the turn waits for the decision");
     lives.discord.press_id(next.message, ANN, &next.leave);
     lives.said("the answer", |text| text.trim().ends_with("Done.")).await;
     assert_eq!(lives.file("workspace/done"), "one\ntwo\n");
     let requests = lives.model.requests();
-    assert_eq!(requests.len(), 3, "the model is asked with what came of each, and once");
+    assert_eq!(requests.len(), 3, "the model is asked once with the result of each");
     assert!(requests[2].tool_results().contains_key("call_2"), "{:#}", requests[2].body);
     alive(&cell, &lives, "Work.").await;
 }
@@ -88,5 +88,5 @@ async fn alive(cell: &Cell, lives: &Lives, earlier: &str) {
         assert_eq!(lives.agents(), before, "the agent is still the same");
     }
     let request = lives.model.requests().pop().unwrap();
-    assert!(request.mentions(earlier), "the history is there: {:#}", request.body);
+    assert!(request.mentions(earlier), "the history is complete: {:#}", request.body);
 }

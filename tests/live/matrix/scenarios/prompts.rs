@@ -48,7 +48,7 @@ async fn arrive(cell: &Cell, gateway: &Gateway, prompts: &[&str]) {
         let behind = system && last.trim_end().ends_with(&format!("\n{}", inert.trim()));
         assert!(
             last.trim() == inert.trim() || behind,
-            "the model heard {:?} instead of {:?}",
+            "the model received {:?} instead of {:?}",
             short(last),
             short(&inert)
         );
@@ -80,7 +80,7 @@ pub(super) async fn file(cell: Cell) {
     let requests = gateway.model.requests();
     let heard = requests.last().map(|request| request.prompts().join("\n")).unwrap_or_default();
     for words in ["@types/node", "@Override"] {
-        assert!(heard.contains(words), "the model hears {words} as it was written: {heard:?}");
+        assert!(heard.contains(words), "the model receives {words} as it was written: {heard:?}");
     }
     for request in requests {
         assert!(

@@ -28,14 +28,16 @@ pub(super) async fn unknown(cell: Cell) {
     gateway.talk("One").await.answers("Noted.");
     gateway.end().await;
     let sessions = gateway.read("config/state/sessions.md");
-    let known = session_in(&sessions).unwrap_or_else(|| panic!("no session is kept: {sessions}"));
+    let known = session_in(&sessions).unwrap_or_else(|| panic!("no session is saved: {sessions}"));
     let unknown = like(&known);
     gateway.write("config/state/sessions.md", &sessions.replace(&known, &unknown));
     gateway.restart(Wishes::default()).await;
 
     gateway.talk("Two").await.fails("no longer knows this conversation");
-    wait_until("it is forgotten", || !gateway.read("config/state/sessions.md").contains(&unknown))
-        .await;
+    wait_until("the session is forgotten", || {
+        !gateway.read("config/state/sessions.md").contains(&unknown)
+    })
+    .await;
     gateway.talk("Three").await.answers("Hello.");
     let sessions = gateway.read("config/state/sessions.md");
     assert!(

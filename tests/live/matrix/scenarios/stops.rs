@@ -46,7 +46,7 @@ pub(super) async fn in_tool(cell: Cell) {
     gateway.made("workspace/started").await;
     gateway.stop(1);
     gateway.told(1).await.fails("Stopped.");
-    wait_until("the command is gone", || {
+    wait_until("the command has ended", || {
         !super::super::super::gateway::marked(rustix::process::getpid())
             .iter()
             .any(|it| it.contains("sleep 1000"))

@@ -17,7 +17,11 @@ pub(super) async fn hello_twice(cell: Cell) {
         let resumed_silently =
             prompt == "Once more." && cell.backend.tells_no_tokens_when_resumed();
         if cell.has(Feature::Usage) && !resumed_silently {
-            assert_eq!(told.tokens(), (TOKENS_IN, TOKENS_OUT), "of this turn alone: {told:?}");
+            assert_eq!(
+                told.tokens(),
+                (TOKENS_IN, TOKENS_OUT),
+                "only the usage of this turn: {told:?}"
+            );
         }
     }
     let requests = gateway.model.requests();
@@ -25,7 +29,7 @@ pub(super) async fn hello_twice(cell: Cell) {
     let prompts = requests[1].prompts();
     assert!(
         prompts.iter().any(|prompt| prompt.contains("Say hello.")),
-        "the history is there: {prompts:?}"
+        "the history is complete: {prompts:?}"
     );
     assert!(
         requests[1].said_by("assistant").contains(&"Hello there."),
