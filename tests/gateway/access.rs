@@ -15,9 +15,9 @@ async fn a_user_who_asks_too_fast_is_refused_with_the_time_to_wait() {
             .await;
     }
     let hasty = local.mention(CHANNEL, ANN, "three");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
-    assert_eq!(told.reply_to, Some(hasty));
-    assert!(told.content.contains(" s."), "{}", told.content);
+    let refusal = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
+    assert_eq!(refusal.reply_to, Some(hasty));
+    assert!(refusal.content.contains(" s."), "{}", refusal.content);
     let line = bot.logs("event refused: You are asking faster").await;
     assert_eq!(
         (line["asker"].as_u64(), line["lane"].as_str()),

@@ -146,8 +146,9 @@ async fn a_conversation_continues_after_a_restart_of_the_program() {
 
     let _second = serving(&installation).await;
     local.mention(CHANNEL, ANN, "history");
-    let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said before:")).await;
-    assert!(told.content.contains("remember the number 42"), "{}", told.content);
+    let history =
+        local.wait_for_message(CHANNEL, |text| text.starts_with("You said before:")).await;
+    assert!(history.content.contains("remember the number 42"), "{}", history.content);
     local.mention(CHANNEL, ANN, "system");
     local
         .wait_for_message(CHANNEL, |text| {

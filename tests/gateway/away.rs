@@ -51,11 +51,11 @@ async fn an_agent_with_a_new_session_gets_a_shortened_recap_without_secrets() {
     local.mention(CHANNEL, ANN, "history");
     let all = |text: &str| text.contains("what was said") && !text.contains("moved to another");
     local.wait_for_message(CHANNEL, all).await;
-    let told = local.texts(CHANNEL).concat();
-    assert!(told.contains("the token is") && !told.contains(TOKEN), "{told}");
-    assert!(told.contains("note 11:") && !told.contains("note 0:"), "{told}");
-    assert!(!told.contains("webhook"), "{told}");
-    let quoted = told.matches('x').count();
+    let posted = local.texts(CHANNEL).concat();
+    assert!(posted.contains("the token is") && !posted.contains(TOKEN), "{posted}");
+    assert!(posted.contains("note 11:") && !posted.contains("note 0:"), "{posted}");
+    assert!(!posted.contains("webhook"), "{posted}");
+    let quoted = posted.matches('x').count();
     assert!((5 * 1_300..8 << 10).contains(&quoted), "{quoted} bytes were quoted");
 }
 

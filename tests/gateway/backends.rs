@@ -273,10 +273,10 @@ async fn a_program_that_does_not_answer_is_not_ready_and_all_commands_give_the_r
         assert_eq!(row["available"], false, "{row}");
         assert!(row["reasons"][0].as_str().unwrap().contains(why), "{row}");
         assert!(row["reasons"][0].as_str().unwrap().contains("reinstall the agent"), "{row}");
-        let told = |line: &str| {
+        let is_reported = |line: &str| {
             line.starts_with(&format!("backend {name}: not available: ")) && line.contains(why)
         };
-        assert!(check.stdout.lines().any(told), "{name}: {}", check.stdout);
+        assert!(check.stdout.lines().any(is_reported), "{name}: {}", check.stdout);
         assert!(doctor.stdout.contains(why), "{name}: {}", doctor.stdout);
     }
     assert!(

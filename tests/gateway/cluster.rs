@@ -279,8 +279,8 @@ async fn a_drained_node_finishes_its_turns_and_moves_its_channels() {
     local.mention(CHANNEL, ANN, "what was it");
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("what was it")).await;
     assert!(answer.content.contains("moved to another machine"), "{}", answer.content);
-    let told = asked_in(&one);
-    assert!(told.contains("the colour is green"), "its agent got the recap: {told}");
+    let prompts = asked_in(&one);
+    assert!(prompts.contains("the colour is green"), "its agent got the recap: {prompts}");
     local.mention(CHANNEL, ANN, "and now");
     let next = local.wait_for_message(CHANNEL, |text| text.contains("You said: and now")).await;
     assert!(
@@ -402,8 +402,8 @@ async fn any_node_accepts_a_webhook_and_a_repeated_one_is_answered_once() {
     let nodes = [with_webhooks("one"), with_webhooks("two")];
     let programs = [serving(&nodes[0]).await, serving(&nodes[1]).await];
     for program in &programs {
-        let told = program.logs("webhooks are accepted").await;
-        let address: SocketAddr = told["address"].as_str().unwrap().parse().unwrap();
+        let line = program.logs("webhooks are accepted").await;
+        let address: SocketAddr = line["address"].as_str().unwrap().parse().unwrap();
         let call = Call::post("code", "{}").github(
             "a-phrase-nobody-guesses-0123456789",
             "push",
@@ -545,8 +545,8 @@ async fn errors_in_the_settings_of_a_node_are_reported_together_and_without_its_
         .with("CLUSTER_URL", "mysql://ann:hunter2hunter2@h/x")
         .with("AGENT_HOLDER", "off");
     let ended = installation.run(&["run"], "").await;
-    let told = format!("{}{}", ended.stdout, ended.stderr);
-    assert_eq!(ended.code, 78, "{told}");
-    assert!(told.contains("CLUSTER_URL is not the URL"), "{told}");
-    assert!(told.contains("AGENT_HOLDER is `off`") && !told.contains("hunter2"), "{told}");
+    let output = format!("{}{}", ended.stdout, ended.stderr);
+    assert_eq!(ended.code, 78, "{output}");
+    assert!(output.contains("CLUSTER_URL is not the URL"), "{output}");
+    assert!(output.contains("AGENT_HOLDER is `off`") && !output.contains("hunter2"), "{output}");
 }

@@ -608,8 +608,8 @@ async fn a_new_agent_version_is_noticed_and_the_component_made_for_it_serves_the
 
     agent(&installation, "2.3.0");
     bot.logs("agent is now version 2.3.0 (was 1.0.0)").await;
-    let told = "The agent of `mini` is now version 2.3.0 (was 1.0.0); version 0.2.0 of the backend reads it.";
-    local.wait_for_message(OTHER, |text| text == told).await;
+    let notice = "The agent of `mini` is now version 2.3.0 (was 1.0.0); version 0.2.0 of the backend reads it.";
+    local.wait_for_message(OTHER, |text| text == notice).await;
     answers(&local, "0.2.0").await;
 
     let listing = listed(&installation).await;

@@ -136,10 +136,10 @@ async fn an_answer_for_a_deleted_channel_is_logged_and_reported_to_the_operator(
     local.mention(CHANNEL, ANN, "slow 2");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.faults().delete_channel(CHANNEL);
-    let told = local
+    let notice = local
         .wait_for_message(OTHER, |text| text.ends_with("The recording of the turn contains it."))
         .await;
-    assert!(told.content.contains(&CHANNEL.to_string()), "{}", told.content);
+    assert!(notice.content.contains(&CHANNEL.to_string()), "{}", notice.content);
     bot.logs("the answer was not delivered; it is in the recording").await;
     local
         .wait_for("the journal", |_| {

@@ -111,7 +111,7 @@ async fn a_new_event_is_reported_once_in_the_operators_channel_and_counted_every
     fs::write(installation.path("home/more"), more).unwrap();
     answered(&local, "after").await;
     let notice = local.wait_for_message(OTHER, |text| text.contains("(drift)")).await;
-    let told = notice.content;
+    let text = notice.content;
     for part in [
         "**claude**, agent version 2.1.197, generation 1@",
         "hologram",
@@ -119,10 +119,10 @@ async fn a_new_event_is_reported_once_in_the_operators_channel_and_counted_every
         "docs/drift.md",
         "…",
     ] {
-        assert!(told.contains(part), "{part}\n{told}");
+        assert!(text.contains(part), "{part}\n{text}");
     }
-    assert!(!told.contains(KEY) && !told.contains(&"la ".repeat(20)), "{told}");
-    let recording = told.split("recording `").nth(1).unwrap().split('`').next().unwrap();
+    assert!(!text.contains(KEY) && !text.contains(&"la ".repeat(20)), "{text}");
+    let recording = text.split("recording `").nth(1).unwrap().split('`').next().unwrap();
     assert!(installation.recordings()[recording].contains("hologram"), "{recording}");
     let line = bot.logs("the agent sent output that its backend does not recognise").await;
     assert_eq!(
@@ -323,8 +323,9 @@ async fn the_console_reports_drift_on_stderr_and_answers_are_unchanged() {
         "{}",
         ended.stderr
     );
-    let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("(drift)")).collect();
-    assert_eq!(told.len(), 1, "{}", ended.stderr);
+    let reported: Vec<&str> =
+        ended.stderr.lines().filter(|line| line.contains("(drift)")).collect();
+    assert_eq!(reported.len(), 1, "{}", ended.stderr);
     assert!(
         ended.stderr.contains("hologram") && ended.stderr.contains("docs/drift.md"),
         "{}",

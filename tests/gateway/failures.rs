@@ -33,14 +33,14 @@ async fn a_failure_has_a_hint_for_the_user_and_an_unexpected_one_also_the_id_of_
     ];
     for (prompt, sentence, kind) in cases {
         local.mention(CHANNEL, ANN, prompt);
-        let told = local.wait_for_message(CHANNEL, |text| text.contains(sentence)).await;
-        let id = id_of(&told.content, kind);
+        let failure = local.wait_for_message(CHANNEL, |text| text.contains(sentence)).await;
+        let id = id_of(&failure.content, kind);
         assert!(
-            told.content.starts_with(&format!("I begin, and then\n⚠️ {sentence} ")),
+            failure.content.starts_with(&format!("I begin, and then\n⚠️ {sentence} ")),
             "{}",
-            told.content
+            failure.content
         );
-        assert!(told.content.ends_with(&format!(" ({kind}, {id})")), "{}", told.content);
+        assert!(failure.content.ends_with(&format!(" ({kind}, {id})")), "{}", failure.content);
         let ending = ending(&local, &installation, id).await;
         assert!(ending.starts_with("agent-failure: "), "{ending}");
         let logged = bot
@@ -56,9 +56,9 @@ async fn a_failure_has_a_hint_for_the_user_and_an_unexpected_one_also_the_id_of_
     }
     // This is not a defect, so the message contains only the advice.
     local.mention(CHANNEL, ANN, "fail rate-limited");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("limiting requests")).await;
+    let failure = local.wait_for_message(CHANNEL, |text| text.contains("limiting requests")).await;
     assert_eq!(
-        told.content,
+        failure.content,
         "I begin, and then\n⚠️ The agent's service is limiting requests. Please try again later."
     );
 }
@@ -69,10 +69,10 @@ async fn a_hanging_agent_is_stopped_at_the_time_limit_and_leaves_no_process() {
     let installation = installed(&local).with("QUERY_TIMEOUT_MS", "1500");
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hang");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("timed out")).await;
-    let id = id_of(&told.content, "timeout");
+    let failure = local.wait_for_message(CHANNEL, |text| text.contains("timed out")).await;
+    let id = id_of(&failure.content, "timeout");
     assert_eq!(
-        told.content,
+        failure.content,
         format!(
             "⚠️ Query timed out after 1.5 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, {id})"
         )
@@ -88,11 +88,11 @@ async fn an_agent_that_ignores_signals_is_killed() {
         installed(&local).with("QUERY_TIMEOUT_MS", "1000").with("STOP_GRACE_MS", "200");
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "stubborn");
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("timed out")).await;
+    let failure = local.wait_for_message(CHANNEL, |text| text.contains("timed out")).await;
     assert!(
-        told.content.starts_with("I will not stop.\n⚠️ Query timed out after 1 s,"),
+        failure.content.starts_with("I will not stop.\n⚠️ Query timed out after 1 s,"),
         "{}",
-        told.content
+        failure.content
     );
     assert_eq!(bot.agents(), []);
 }
@@ -152,10 +152,10 @@ async fn a_binding_corrupted_by_hand_is_reported_and_replaced_by_a_new_session()
     // An id that no agent has given.
     std::fs::write(&file, written.replace(&id, "demo-from-nowhere")).unwrap();
     local.mention(CHANNEL, ANN, "two");
-    let told = local
+    let notice = local
         .wait_for_message(CHANNEL, |text| text.contains("no longer knows this conversation"))
         .await;
-    assert!(told.content.contains("Please ask again to start a new one."), "{}", told.content);
+    assert!(notice.content.contains("Please ask again to start a new one."), "{}", notice.content);
     assert!(!installation.read("state/sessions.md").contains("demo-from-nowhere"));
     local.mention(CHANNEL, ANN, "three");
     local
@@ -168,14 +168,14 @@ async fn a_binding_corrupted_by_hand_is_reported_and_replaced_by_a_new_session()
     let written = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, written.replace("session `", "session `--danger ../")).unwrap();
     local.mention(CHANNEL, ANN, "four");
-    let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: four")).await;
+    let answer = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: four")).await;
     assert!(
-        told.content.contains("message 1 of our conversation")
-            && told.content.contains("could not be read"),
+        answer.content.contains("message 1 of our conversation")
+            && answer.content.contains("could not be read"),
         "{}",
-        told.content
+        answer.content
     );
     local.mention(CHANNEL, ANN, "five");
-    let told = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: five")).await;
-    assert_eq!(told.content, "You said: five\n\nThis is message 2 of our conversation.");
+    let answer = local.wait_for_message(CHANNEL, |text| text.starts_with("You said: five")).await;
+    assert_eq!(answer.content, "You said: five\n\nThis is message 2 of our conversation.");
 }

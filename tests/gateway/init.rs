@@ -80,15 +80,15 @@ async fn flags_set_everything_up_and_the_gateway_finds_the_result() {
     }
 
     // No folder is named, so the program must find it.
-    let told = installation.run(&["doctor", "--json"], "").await;
-    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let report = installation.run(&["doctor", "--json"], "").await;
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
     let says = |about: &str| {
-        let lines = told["lines"].as_array().unwrap();
+        let lines = report["lines"].as_array().unwrap();
         lines.iter().find(|line| line["about"] == about).unwrap().to_string()
     };
-    assert_eq!(told["faults"], 0, "{told:#}");
-    assert!(says("configuration").contains("it is this user's"), "{told:#}");
-    assert!(says("env file").contains("is private"), "{told:#}");
+    assert_eq!(report["faults"], 0, "{report:#}");
+    assert!(says("configuration").contains("it is this user's"), "{report:#}");
+    assert!(says("env file").contains("is private"), "{report:#}");
     let bot = serving(&installation).await;
     let log = bot.logs("configuration folder").await;
     assert_eq!(log["folder"], folder(&installation).display().to_string(), "{log}");
@@ -252,13 +252,13 @@ async fn a_configuration_in_the_working_directory_that_a_gateway_used_is_kept() 
     fs::write(installation.path("config/state/gateway.lock"), "1\n").unwrap();
     // This file must not be read.
     fs::write(installation.path("config/settings.env"), "AGENT_BACKEND=not-asked-for\n").unwrap();
-    let told = installation.run(&["doctor", "--json", "--offline"], "").await;
-    let told: Value = serde_json::from_str(&told.stdout).unwrap();
-    let lines = told["lines"].as_array().unwrap();
+    let report = installation.run(&["doctor", "--json", "--offline"], "").await;
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let lines = report["lines"].as_array().unwrap();
     let line = lines.iter().find(|line| line["about"] == "configuration").unwrap();
     assert_eq!(line["level"], "warning", "{line}");
     assert!(line["says"].as_str().unwrap().starts_with("./config: a gateway has used it"));
-    assert!(!told.to_string().contains("not-asked-for"), "{told:#}");
+    assert!(!report.to_string().contains("not-asked-for"), "{report:#}");
 
     fs::write(installation.path(".env"), "# by hand\nOWNERS=7\n").unwrap();
     let ended =

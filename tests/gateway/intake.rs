@@ -263,8 +263,8 @@ async fn a_saved_refusal_that_was_not_posted_is_posted_by_the_next_process() {
     killed(program).await;
     local.faults().clear();
     let _next = serving(&installation).await;
-    let told = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
-    assert_eq!(told.reply_to, Some(refused));
+    let refusal = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
+    assert_eq!(refusal.reply_to, Some(refused));
     assert_eq!(installation.recordings().len(), 1, "no turn ran for it");
 }
 

@@ -97,8 +97,8 @@ async fn with_a_full_disk_new_prompts_wait_turns_pause_and_both_continue_afterwa
     };
     limit(Some(16));
     let refused = local.mention(OTHER, ANN, "too much");
-    let told = local.wait_for_message(OTHER, |text| text.contains("(storage)")).await;
-    assert_eq!(told.reply_to, Some(refused));
+    let notice = local.wait_for_message(OTHER, |text| text.contains("(storage)")).await;
+    assert_eq!(notice.reply_to, Some(refused));
     bot.logs("cannot write the queue:").await;
     bot.logs("the turn is paused: the queue cannot be written").await;
     limit(None);

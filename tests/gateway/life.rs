@@ -119,12 +119,12 @@ async fn a_second_signal_stops_the_turns_at_once() {
     let ended = bot.ended().await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(second.elapsed() < Duration::from_secs(20), "{:?}", second.elapsed());
-    let [told] = &local.texts(CHANNEL)[..] else { panic!("{:?}", local.texts(CHANNEL)) };
+    let [notice] = &local.texts(CHANNEL)[..] else { panic!("{:?}", local.texts(CHANNEL)) };
     assert!(
-        told.starts_with("⚠️ I am restarting; this is answered as soon as I am back."),
-        "{told}"
+        notice.starts_with("⚠️ I am restarting; this is answered as soon as I am back."),
+        "{notice}"
     );
-    id_of(told, "restarting");
+    id_of(notice, "restarting");
     assert_eq!(bot.agents(), []);
 }
 

@@ -196,8 +196,8 @@ impl Prompts {
                 );
                 continue;
             };
-            let told = replies.iter().filter(|reply| !is_delay(reply)).count();
-            if !offered && told > 1 {
+            let number = replies.iter().filter(|reply| !is_delay(reply)).count();
+            if !offered && number > 1 {
                 let _ = writeln!(
                     faults,
                     "{question} in {channel} has more than its answer: {:?}",

@@ -31,16 +31,16 @@ async fn every_line_of_a_turn_has_its_ids() {
     let lines = parsed(&ended.stderr);
     for event in [1, 2] {
         let story: Vec<&Value> = lines.iter().filter(|line| line["event"] == event).collect();
-        let told: Vec<&str> = story
+        let messages: Vec<&str> = story
             .iter()
             .filter(|line| line["level"] != "DEBUG")
             .filter_map(|line| line["message"].as_str())
             .collect();
-        let said = |message: &str| told.iter().filter(|told| **told == message).count();
+        let said = |message: &str| messages.iter().filter(|found| **found == message).count();
         for message in ["event accepted", "turn begins", "answer delivered"] {
-            assert_eq!(said(message), 1, "{message} of event {event}: {told:?}");
+            assert_eq!(said(message), 1, "{message} of event {event}: {messages:?}");
         }
-        assert_eq!(said("turn ended") + said("turn failed"), 1, "{told:?}");
+        assert_eq!(said("turn ended") + said("turn failed"), 1, "{messages:?}");
         let lane = if event == 1 { CHANNEL } else { OTHER };
         let turn = story.iter().find_map(|line| line["turn"].as_str()).expect("a turn");
         for line in &story {

@@ -101,11 +101,11 @@ async fn each_source_is_previewed_written_once_and_accepted_by_the_gateway() {
         assert!(again.code == 0 && again.stdout.contains("Nothing to write."), "{again:?}");
         assert!(again.stdout.contains("Already there:"), "{}", again.stdout);
         assert_eq!(files(&installation), after, "{neighbour}: a second time");
-        let told = installation.run(&["check"], "").await;
-        assert!(told.code == 0 && !told.stdout.contains("fault: "), "{neighbour}: {told:?}");
-        let told = installation.run(&["doctor", "--offline"], "").await;
-        let mut wrong = told.stdout.lines().filter(|line| line.contains(".md line"));
-        assert!(wrong.all(|line| line.contains("has no `channel`")), "{neighbour}: {told:?}");
+        let ended = installation.run(&["check"], "").await;
+        assert!(ended.code == 0 && !ended.stdout.contains("fault: "), "{neighbour}: {ended:?}");
+        let ended = installation.run(&["doctor", "--offline"], "").await;
+        let mut wrong = ended.stdout.lines().filter(|line| line.contains(".md line"));
+        assert!(wrong.all(|line| line.contains("has no `channel`")), "{neighbour}: {ended:?}");
     }
 }
 
@@ -144,7 +144,7 @@ async fn openclaw_documents_jobs_heartbeats_and_channels_are_migrated() {
         installation.read("channels.md"),
         "# Channels\n\n## channel 100000000000000201\n- require-mention: `no`\n"
     );
-    for told in [
+    for part in [
         "found at openclaw.json: channels.discord.token; set the bot's token with `aetheel init`",
         "found at openclaw.json: channels.telegram.botToken;",
         "cron job Reminder: it runs once",
@@ -155,7 +155,7 @@ async fn openclaw_documents_jobs_heartbeats_and_channels_are_migrated() {
         "1 people of its access lists",
         "OpenClaw 2026.2.9 in ",
     ] {
-        assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
+        assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
 }
 
@@ -176,10 +176,10 @@ async fn cc_connect_kimaki_and_hermes_are_migrated_one_after_another() {
     );
     assert!(installation.read("agents.md").contains("### Builds\n\n- expression: `0 9 * * 1-5`\n- time zone: Europe/Paris\n- channel: <#100000000000000201>\n"));
     assert!(installation.read("heartbeat.md").contains("## Look for updates\n\n- interval: 6h\n- time zone: Europe/Berlin\n- instruction: Look for updates.\n"));
-    for told in
+    for part in
         ["cron job Backup: it runs a command", "agent codex", "telegram is not Discord", "`mode`"]
     {
-        assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
+        assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
     // The next migration adds to the existing files.
     let ended = migrate(&installation, "kimaki", &["--yes"]).await;
@@ -189,13 +189,13 @@ async fn cc_connect_kimaki_and_hermes_are_migrated_one_after_another() {
             "{channels}\n## channel 100000000000000201\n- directory: `{root}/site`\n- require-mention: `no`\n"
         )
     );
-    for told in [
+    for part in [
         "channel 100000000000000202: directory\n",
         "channel 100000000000000203: directory /nowhere/that/is: ",
         "channel 100000000000000204: voice channels",
         "task Once: it runs once",
     ] {
-        assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
+        assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
     assert!(
         installation.read("agents.md").contains(
@@ -212,7 +212,7 @@ async fn cc_connect_kimaki_and_hermes_are_migrated_one_after_another() {
     assert!(installation.read("heartbeat.md").contains(
         "## Pulse\n\n- interval: 2h\n- time zone: Asia/Kolkata\n- channel: <#100000000000000202>\n"
     ));
-    for told in [
+    for part in [
         "cron job Backup: it runs a script",
         "cron job Thrice: it ends after a number of runs",
         "cron job Elsewhere: its destination",
@@ -220,10 +220,10 @@ async fn cc_connect_kimaki_and_hermes_are_migrated_one_after_another() {
         "found at .env: DISCORD_BOT_TOKEN",
         "found at config.yaml: model.api_key",
     ] {
-        assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
+        assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
-    let told = installation.run(&["check"], "").await;
-    assert_eq!(told.code, 0, "{told:?}");
+    let check = installation.run(&["check"], "").await;
+    assert_eq!(check.code, 0, "{check:?}");
 }
 
 #[tokio::test]
@@ -256,13 +256,13 @@ async fn an_operators_texts_stay_and_differences_are_reported() {
     }
     let ended = migrate(&installation, "openclaw", &["--yes"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
-    for told in [
+    for part in [
         "identity.md (in place of the unchanged example):",
         "soul.md (added to the existing text):",
         "agents.md: there is another \"Morning brief\"; it is kept",
         "channels.md: channel 100000000000000201: it must be mentioned here and not there",
     ] {
-        assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
+        assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
     assert!(
         installation.read("soul.md").starts_with("# Soul\n\nMine.\n\n# From OpenClaw: SOUL.md\n")
@@ -320,13 +320,13 @@ async fn hostile_source_files_run_nothing_and_lead_to_no_other_files() {
     fs::write(folder.join("cron/jobs.json"), jobs.to_string()).unwrap();
     let ended = migrate(&installation, "openclaw", &["--yes"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
-    for told in [
+    for part in [
         "USER.md is not read: it is a link",
         "TOOLS.md is not read: it has 300000 bytes",
         "SOUL.md is not read: it is not UTF-8",
         "memory is not read: it is a link",
     ] {
-        assert!(ended.stdout.contains(told), "{told} is missing in\n{}", ended.stdout);
+        assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
     assert!(!ended.stdout.contains('\u{1b}'), "{}", ended.stdout);
     let all: String = files(&installation).into_values().collect();
@@ -354,19 +354,19 @@ async fn unknown_formats_are_refused_and_nothing_is_written() {
     let installation = installation();
     let before = files(&installation);
     for (neighbour, folder) in NEIGHBOURS {
-        let told = migrate(&installation, neighbour, &["--yes"]).await;
-        assert_eq!(told.code, 78, "{told:?}");
+        let ended = migrate(&installation, neighbour, &["--yes"]).await;
+        assert_eq!(ended.code, 78, "{ended:?}");
         assert!(
-            told.stderr.contains(&format!(
+            ended.stderr.contains(&format!(
                 "cannot open the folder {}",
                 installation.path("home").join(folder).display()
             )),
-            "{told:?}"
+            "{ended:?}"
         );
         fs::create_dir(installation.path("home").join(folder)).unwrap();
-        let told = migrate(&installation, neighbour, &["--yes"]).await;
-        assert!(told.code == 78 && told.stderr.contains("--from"), "{told:?}");
-        assert!(told.stderr.ends_with("nothing was written\n"), "{told:?}");
+        let ended = migrate(&installation, neighbour, &["--yes"]).await;
+        assert!(ended.code == 78 && ended.stderr.contains("--from"), "{ended:?}");
+        assert!(ended.stderr.ends_with("nothing was written\n"), "{ended:?}");
     }
     let home = installation.path("home");
     for (neighbour, file, text, why) in [
@@ -389,30 +389,30 @@ async fn unknown_formats_are_refused_and_nothing_is_written() {
         ("hermes", ".hermes/config.yaml", "timezone: Mars/Base", "not a time zone"),
     ] {
         fs::write(home.join(file), text).unwrap();
-        let told = migrate(&installation, neighbour, &["--yes"]).await;
-        assert!(told.code == 78 && told.stderr.contains(why), "{file}: {why}: {told:?}");
+        let ended = migrate(&installation, neighbour, &["--yes"]).await;
+        assert!(ended.code == 78 && ended.stderr.contains(why), "{file}: {why}: {ended:?}");
     }
     fs::write(home.join(".openclaw/openclaw.json"), "{}").unwrap();
     fs::create_dir(home.join(".openclaw/cron")).unwrap();
     fs::write(home.join(".openclaw/cron/jobs.json"), "{version: 2, jobs: []}").unwrap();
-    let told = migrate(&installation, "openclaw", &["--yes"]).await;
+    let ended = migrate(&installation, "openclaw", &["--yes"]).await;
     assert!(
-        told.code == 78 && told.stderr.contains("has version 2: only version 1 is supported"),
-        "{told:?}"
+        ended.code == 78 && ended.stderr.contains("has version 2: only version 1 is supported"),
+        "{ended:?}"
     );
     fs::create_dir(home.join(".openclaw/state")).unwrap();
     fs::write(home.join(".openclaw/state/openclaw.sqlite"), "SQLite format 3").unwrap();
-    let told = migrate(&installation, "openclaw", &["--yes"]).await;
+    let ended = migrate(&installation, "openclaw", &["--yes"]).await;
     assert!(
-        told.code == 0 && told.stdout.contains("openclaw cron list --all --json > "),
-        "{told:?}"
+        ended.code == 0 && ended.stdout.contains("openclaw cron list --all --json > "),
+        "{ended:?}"
     );
     let nowhere = installation.with("CONFIG_DIR", "/nowhere/config");
-    let told = migrate(&nowhere, "openclaw", &["--yes"]).await;
-    assert!(told.code == 78 && told.stderr.contains("run `aetheel init` first"), "{told:?}");
+    let ended = migrate(&nowhere, "openclaw", &["--yes"]).await;
+    assert!(ended.code == 78 && ended.stderr.contains("run `aetheel init` first"), "{ended:?}");
     assert_eq!(files(&nowhere), before);
-    let told = migrate(&nowhere, "openclaw", &["--yes", "--preview"]).await;
-    assert_eq!(told.code, 64, "{told:?}");
+    let ended = migrate(&nowhere, "openclaw", &["--yes", "--preview"]).await;
+    assert_eq!(ended.code, 64, "{ended:?}");
 }
 
 #[tokio::test]
@@ -422,8 +422,8 @@ async fn files_of_a_running_gateway_are_not_written() {
     copy_fixture(&installation, "hermes");
     let bot = serving(&installation).await;
     let before = installation.read("soul.md");
-    let told = migrate(&installation, "hermes", &["--yes"]).await;
-    assert!(told.code == 73 && told.stderr.contains("stop it first"), "{told:?}");
+    let ended = migrate(&installation, "hermes", &["--yes"]).await;
+    assert!(ended.code == 73 && ended.stderr.contains("stop it first"), "{ended:?}");
     assert_eq!(migrate(&installation, "hermes", &["--preview"]).await.code, 0);
     assert_eq!(installation.read("soul.md"), before);
     drop(bot);

@@ -89,11 +89,11 @@ pub async fn serving(installation: &Installation) -> Program {
 
 /// Returns the id at the end of a failure: `… (kind, id)`.
 pub fn id_of<'a>(text: &'a str, kind: &str) -> &'a str {
-    let told = text
+    let rest = text
         .split_once(&format!("({kind}, "))
         .unwrap_or_else(|| panic!("{kind:?} is not named in {text:?}"))
         .1;
-    let id = told.split(')').next().unwrap();
+    let id = rest.split(')').next().unwrap();
     assert!(
         id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "{id:?} is not an id"

@@ -88,12 +88,12 @@ async fn a_choice_that_is_no_longer_allowed_is_ignored_and_reported_once() {
     local.wait_for_message(CHANNEL, |text| text.contains(fallen_back)).await;
     local.mention(CHANNEL, ANN, "two");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: two")).await;
-    let told = local
+    let count = local
         .messages(CHANNEL)
         .iter()
         .filter(|message| message.content.contains(fallen_back))
         .count();
-    assert_eq!(told, 1);
+    assert_eq!(count, 1);
 }
 
 #[tokio::test]

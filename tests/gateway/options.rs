@@ -10,12 +10,12 @@ use crate::support::program::{Installation, built};
 fn agent(installation: &Installation, name: &str) {
     let bin = installation.path("bin");
     fs::create_dir_all(&bin).unwrap();
-    let told = installation.path(&format!("workspace/{name}.told"));
+    let arguments = installation.path(&format!("workspace/{name}.arguments"));
     fs::write(
         bin.join(name),
         format!(
             "#!/bin/sh\ncase $1 in --version) echo 2.1.0;; *) echo \"$@\" >> {};; esac\n",
-            told.display()
+            arguments.display()
         ),
     )
     .unwrap();
@@ -44,17 +44,18 @@ async fn options_of_claude_and_codex_reach_the_command_line_and_invalid_ones_are
         ("codex", &["-c model_verbosity=low "]),
     ] {
         let ended = installation.run(&["console", "--backend", name], "hello\n").await;
-        let told = fs::read_to_string(installation.path(&format!("workspace/{name}.told")))
-            .unwrap_or_default();
+        let arguments =
+            fs::read_to_string(installation.path(&format!("workspace/{name}.arguments")))
+                .unwrap_or_default();
         for part in wanted {
             assert!(
-                told.contains(part),
-                "{name} was started with {told:?}: {} {}",
+                arguments.contains(part),
+                "{name} was started with {arguments:?}: {} {}",
                 ended.stdout,
                 ended.stderr
             );
         }
-        assert!(!told.contains("loud") && !told.contains("--settings"), "{told}");
+        assert!(!arguments.contains("loud") && !arguments.contains("--settings"), "{arguments}");
     }
     let listed = installation.run(&["backend", "list"], "").await;
     let checked = installation.with("AGENT_BACKEND", "claude").run(&["check"], "").await;

@@ -159,8 +159,8 @@ async fn a_conversation_ended_by_reset_can_be_resumed() {
         local.suggestions(OTHER, ANN, "sessions", "").await.is_empty(),
         "conversations belong to their channel"
     );
-    let told = said(&local, CHANNEL, ANN, "sessions", Some(&suggested[0].0)).await;
-    assert_eq!(told, "\"fix the build\" continues with the next message");
+    let answer = said(&local, CHANNEL, ANN, "sessions", Some(&suggested[0].0)).await;
+    assert_eq!(answer, "\"fix the build\" continues with the next message");
     local.mention(CHANNEL, ANN, "where were we?");
     local
         .wait_for_message(CHANNEL, |text| {

@@ -140,13 +140,13 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_without_a_restart() 
     );
 
     install(&installation, &built("gemini"));
-    let told =
+    let notice =
         local.wait_for_message(OTHER, |text| text.contains("of the `gemini` backend (2@")).await;
     assert!(
-        told.content.contains("can now read 2 answers")
-            && local.button(told.id, "Deliver them").is_some(),
+        notice.content.contains("can now read 2 answers")
+            && local.button(notice.id, "Deliver them").is_some(),
         "{}",
-        told.content
+        notice.content
     );
     local.mention(CHANNEL, ANN, "four");
     answered(&local, "four").await;
@@ -183,7 +183,7 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_without_a_restart() 
     // Neither old buttons nor a kill deliver an answer twice.
     local.press_id(third_failure.id, ANN, &stale);
     local.wait_for_message(CHANNEL, |text| text == "This was delivered already.").await;
-    local.press(told.id, OWNER, "Deliver them");
+    local.press(notice.id, OWNER, "Deliver them");
     local.wait_for_message(OTHER, |text| text == "This is no longer available.").await;
     let ended = installation.run(&["recover"], "").await;
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "no reply is lost\n"));

@@ -147,7 +147,7 @@ async fn check_prints_its_findings_and_starts_nothing() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     for line in ["backends: demo", "answers: demo", "agent version: 0.1.0", "no problems found"] {
         assert!(
-            ended.stdout.lines().any(|told| told == line),
+            ended.stdout.lines().any(|printed| printed == line),
             "{line:?} is missing in\n{}",
             ended.stdout
         );

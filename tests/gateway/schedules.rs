@@ -50,12 +50,12 @@ async fn errors_in_schedules_are_logged_and_corrected_files_apply_at_once() {
     )
     .unwrap();
     let check = installation.run(&["check"], "").await;
-    for told in [
+    for part in [
         "the minimum is 60 seconds",
         "cron job \"bad\" is left out",
         "cron job \"never\" is left out: `0 0 30 2 *` never occurs",
     ] {
-        assert!(check.stdout.contains(told), "{told}: {check:?}");
+        assert!(check.stdout.contains(part), "{part}: {check:?}");
     }
     let bot = serving(&installation).await;
     bot.logs("heartbeat.md line 1: heartbeat \"Hasty\" is left out: an interval of 30 seconds is too short: the minimum is 60 seconds")

@@ -56,8 +56,11 @@ async fn sigterm_runs_the_hook_closes_discord_and_leaves_turns_to_the_holder() {
             "done; agents go on, and the next start takes them over",
         ];
         assert_eq!(phases(&bot), wanted);
-        let told = local.texts(OTHER);
-        assert!(told.len() == 1 && told[0].starts_with("You said: say good night"), "{told:?}");
+        let posted = local.texts(OTHER);
+        assert!(
+            posted.len() == 1 && posted[0].starts_with("You said: say good night"),
+            "{posted:?}"
+        );
         assert_eq!((local.connections(), local.closed_with()), (0, vec![Some(1000)]));
         assert!(!local.texts(CHANNEL)[0].contains("restarting"), "{:?}", local.texts(CHANNEL));
         let answer = "Second 1. Second 2. Second 3. Second 4. Second 5. Second 6. There.";

@@ -58,23 +58,23 @@ async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
         loop {
             looks.tick().await;
             let Some((status, text)) = ask(address, "/readyz").await else { continue };
-            let told: Value =
+            let report: Value =
                 serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-            assert_eq!(status == 200, told["ready"] == true, "{text}");
-            if wanted(status, &told) {
-                return told;
+            assert_eq!(status == 200, report["ready"] == true, "{text}");
+            if wanted(status, &report) {
+                return report;
             }
             last = Some(text);
         }
     };
     match tokio::time::timeout(LIMIT, wait).await {
-        Ok(told) => told,
+        Ok(report) => report,
         Err(_) => panic!("timed out; the last answer was {last:?}"),
     }
 }
 
-fn reasons(told: &Value) -> String {
-    told["reasons"]
+fn reasons(report: &Value) -> String {
+    report["reasons"]
         .as_array()
         .unwrap()
         .iter()
@@ -103,8 +103,8 @@ async fn a_program_is_ready_while_it_is_connected_and_not_draining() {
 
     local.faults().refuse_gateway(true);
     local.faults().drop_gateway(true);
-    let told = readyz(&address, |status, _| status == 503).await;
-    assert_eq!(reasons(&told), "discord is not connected");
+    let report = readyz(&address, |status, _| status == 503).await;
+    assert_eq!(reasons(&report), "discord is not connected");
     assert_eq!(ask(&address, "/livez").await.unwrap().0, 200, "it is alive all the same");
     local.faults().refuse_gateway(false);
     readyz(&address, |status, _| status == 200).await;
@@ -112,8 +112,8 @@ async fn a_program_is_ready_while_it_is_connected_and_not_draining() {
     local.mention(CHANNEL, ANN, "slow 600");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     bot.signal(Signal::INT);
-    let told = readyz(&address, |status, _| status == 503).await;
-    assert!(reasons(&told).contains("draining"), "{told}");
+    let report = readyz(&address, |status, _| status == 503).await;
+    assert!(reasons(&report).contains("draining"), "{report}");
     bot.signal(Signal::INT);
     assert_eq!(bot.ended().await.code, 0);
 }
@@ -125,19 +125,19 @@ async fn readyz_names_what_prevents_answers() {
     local.faults().refuse_gateway(true);
     let bot = installation.start(&["run"]);
     let address = pages(&bot).await;
-    let told = readyz(&address, |_, told| reasons(told).contains("discord")).await;
-    assert!(reasons(&told).contains("starting"), "{told}");
+    let report = readyz(&address, |_, report| reasons(report).contains("discord")).await;
+    assert!(reasons(&report).contains("starting"), "{report}");
     local.faults().refuse_gateway(false);
     readyz(&address, |status, _| status == 200).await;
 
     let state = installation.path("config/state");
     std::fs::remove_dir_all(&state).unwrap();
     std::fs::write(&state, "in the way").unwrap();
-    let told = readyz(&address, |status, _| status == 503).await;
-    assert!(reasons(&told).contains("state folder"), "{told}");
+    let report = readyz(&address, |status, _| status == 503).await;
+    assert!(reasons(&report).contains("state folder"), "{report}");
     assert!(
-        !told.to_string().contains(installation.path("config").to_str().unwrap()),
-        "no paths: {told}"
+        !report.to_string().contains(installation.path("config").to_str().unwrap()),
+        "no paths: {report}"
     );
 }
 

@@ -24,16 +24,16 @@ for line in sys.stdin:
     elif message['type'] == 'user':
         content = message['message']['content']
         parts = content if isinstance(content, list) else [{'type': 'text', 'text': content}]
-        told = []
+        lines = []
         for part in parts:
             if part['type'] == 'image':
                 data = base64.b64decode(part['source']['data'], validate=True)
-                told.append(part['source']['media_type'] + ' ' + hashlib.sha256(data).hexdigest())
+                lines.append(part['source']['media_type'] + ' ' + hashlib.sha256(data).hexdigest())
             else:
-                told.append(part['text'])
+                lines.append(part['text'])
                 for path in re.findall(r' at (/\S+)\]', part['text']):
-                    told.append('%s holds %d bytes' % (os.path.basename(path), os.path.getsize(path)))
-        text = '\n'.join(told)
+                    lines.append('%s holds %d bytes' % (os.path.basename(path), os.path.getsize(path)))
+        text = '\n'.join(lines)
         usage = {'input_tokens': 3100, 'output_tokens': 800}
         say({'type': 'system', 'subtype': 'init', 'session_id': session, 'model': 'opus-9', 'cwd': os.getcwd(), 'tools': []})
         say({'type': 'assistant', 'session_id': session, 'message': {'id': 'm', 'role': 'assistant', 'model': 'opus-9', 'content': [{'type': 'text', 'text': text}], 'usage': usage}})
@@ -185,12 +185,12 @@ async fn a_command_is_acknowledged_in_time_when_all_slots_and_the_queue_are_full
         let took = at - local.interaction(id).used;
         // 5 is a deferred answer, and 4 an immediate refusal that only the user sees.
         assert!(matches!(kind, 4 | 5) && took < Duration::from_secs(3), "{kind} after {took:?}");
-        let told = |local: &LocalDiscord| {
+        let refused = |local: &LocalDiscord| {
             let answer = local.interaction(id).original?;
             local.messages(OTHER).into_iter().find(|message| {
                 message.id == answer && message.content.contains("Too many requests")
             })
         };
-        local.wait_for("the answer", told).await;
+        local.wait_for("the answer", refused).await;
     }
 }

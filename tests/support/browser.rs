@@ -48,8 +48,8 @@ impl Page {
 
 /// Returns the address of the dashboard of a program, from its log.
 pub async fn address(program: &Program) -> SocketAddr {
-    let told = program.logs("the dashboard is open").await;
-    told["address"].as_str().unwrap().parse().unwrap()
+    let line = program.logs("the dashboard is open").await;
+    line["address"].as_str().unwrap().parse().unwrap()
 }
 
 /// Runs `/dashboard` in a channel and returns the sign-in link.

@@ -162,11 +162,11 @@ impl Memory {
             }
             Input::Command(Command::Steer(steer)) => {
                 let Some(Part::Text(text)) = steer.parts.first() else { panic!("no text") };
-                let told = Action::Steered(Steered {
+                let steered = Action::Steered(Steered {
                     message: steer.message,
                     outcome: SteerOutcome::Injected,
                 });
-                vec![self.say(&format!("steer {} {text}", steer.turn)), told]
+                vec![self.say(&format!("steer {} {text}", steer.turn)), steered]
             }
             Input::Command(Command::Query(query)) => self.query(&query),
             Input::Command(Command::Shutdown) if self.proc.is_some() => vec![self.say("bye")],

@@ -322,10 +322,10 @@ impl ScriptedLauncher {
 impl Launcher for ScriptedLauncher {
     async fn launch(&self, launch: Launch) -> Result<Process, LaunchError> {
         let (events, received) = mpsc::channel(16);
-        let (commands, told) = mpsc::unbounded_channel();
+        let (commands, receiver) = mpsc::unbounded_channel();
         self.launches.lock().unwrap().push(launch.clone());
         let prompt = String::from_utf8_lossy(&launch.stdin).into_owned();
-        tokio::spawn((self.behaviour)(Agent { launch, prompt, events, commands: told }));
+        tokio::spawn((self.behaviour)(Agent { launch, prompt, events, commands: receiver }));
         Ok(Process { events: received, commands, pid: None, held: false })
     }
 }

@@ -118,10 +118,10 @@ impl Shelf {
             gateway.try_send(event.clone()).unwrap();
         }
         held.gateway = Some(gateway);
-        let (commands, mut told) = mpsc::unbounded_channel();
+        let (commands, mut receiver) = mpsc::unbounded_channel();
         let (runs, run) = (Arc::clone(&self.runs), run.to_owned());
         self.runtime.spawn(async move {
-            while let Some(command) = told.recv().await {
+            while let Some(command) = receiver.recv().await {
                 let mut runs = runs.lock().unwrap();
                 let Some(run) = runs.get_mut(&run) else { return };
                 let Some(held) = run.processes.get_mut(&proc) else { return };

@@ -113,12 +113,12 @@ async fn users_see_the_costs_of_their_channels_and_owners_see_all() {
     stranger.cookie.clear();
     assert_eq!(stranger.get("/costs").await.status, 401);
 
-    let told = installation.run(&["costs", "--days", "90"], "").await;
-    assert_eq!(told.code, 0, "{}", told.stderr);
+    let report = installation.run(&["costs", "--days", "90"], "").await;
+    assert_eq!(report.code, 0, "{}", report.stderr);
     for part in ["$108.75 of 5", "channel:77", "zoe", "unknown"] {
-        assert!(told.stdout.contains(part), "{part} is missing in\n{}", told.stdout);
+        assert!(report.stdout.contains(part), "{part} is missing in\n{}", report.stdout);
     }
-    assert!(!told.stdout.contains("robert"), "bob's latest name is shown:\n{}", told.stdout);
+    assert!(!report.stdout.contains("robert"), "bob's latest name is shown:\n{}", report.stdout);
     let sheet = installation.run(&["costs", "--days", "90", "--csv"], "").await;
     assert!(sheet.stdout.starts_with("day,lane,user,name,"), "{}", sheet.stdout);
     assert_eq!(sheet.stdout.lines().count(), 1 + 6, "{}", sheet.stdout);

@@ -60,8 +60,8 @@ async fn permitted_users_answer_a_question_and_discord_shows_who_did() {
         local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))
     };
     local.wait_for("the question", shown).await;
-    let told = ann.send("/questions/answer", &[("question", &id), ("word", "allow")]).await;
-    assert_eq!(told, "Answered.");
+    let status = ann.send("/questions/answer", &[("question", &id), ("word", "allow")]).await;
+    assert_eq!(status, "Answered.");
     local.wait_for_message(CHANNEL, |text| text.ends_with("✅ Allowed by ann")).await;
     local.wait_for_message(CHANNEL, |text| text == "Done, this once.").await;
     local
@@ -83,8 +83,8 @@ async fn permitted_users_answer_a_question_and_discord_shows_who_did() {
         .filter_map(|rest| rest.split('"').next())
         .collect();
     let both = [("answer1", letters[0]), ("answer1", letters[2])];
-    let told = ann.send("/questions/answer", &[&one[..], &both].concat()).await;
-    assert_eq!(told, "Answered.");
+    let status = ann.send("/questions/answer", &[&one[..], &both].concat()).await;
+    assert_eq!(status, "Answered.");
     local
         .wait_for_message(CHANNEL, |text| {
             text.contains("You answered: colour teal; letters A and C.")
@@ -104,8 +104,8 @@ async fn a_message_to_the_agent_is_posted_with_its_author_and_answered() {
         olga.send("/turns/steer", &[("words", "  ")]).await,
         "Write what the agent should know."
     );
-    let told = olga.send("/turns/steer", &[("words", "and **hurry** @everyone")]).await;
-    assert_eq!(told, "Sent to the agent.");
+    let status = olga.send("/turns/steer", &[("words", "and **hurry** @everyone")]).await;
+    assert_eq!(status, "Sent to the agent.");
     let quoted = local
         .wait_for_message(CHANNEL, |text| text.ends_with("\n-# 🖥️ olga in the dashboard"))
         .await;

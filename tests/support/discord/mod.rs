@@ -684,8 +684,8 @@ impl Faults<'_> {
             state.gateway.sessions.retain(|session| {
                 let gone = session.shard.0 == shard;
                 if let (true, Some(connection)) = (gone, &session.connection) {
-                    let told = json!({"op": 9, "s": null, "t": null, "d": false});
-                    let _ = connection.send(Control::Send(told));
+                    let invalid = json!({"op": 9, "s": null, "t": null, "d": false});
+                    let _ = connection.send(Control::Send(invalid));
                 }
                 !gone
             });

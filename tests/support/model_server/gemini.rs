@@ -35,11 +35,11 @@ pub(super) fn read(body: &Value, call: &str) -> Result<Asked, String> {
                 .or(response["name"].as_str())
                 .unwrap_or_default()
                 .to_owned();
-            let told =
+            let output =
                 response["response"]["output"].as_str().or(response["response"]["error"].as_str());
             asked
                 .results
-                .insert(id, told.map_or_else(|| response["response"].to_string(), str::to_owned));
+                .insert(id, output.map_or_else(|| response["response"].to_string(), str::to_owned));
         }
     }
     asked.side = asked.tools.is_empty();

@@ -59,12 +59,12 @@ async fn a_link_shows_less_than_the_channel_and_works_until_it_is_ended() {
     let mut bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
     let link = made(&ann, "day").await;
-    let told = local
+    let notice = local
         .wait_for_message(CHANNEL, |text| {
             text.contains("made a read-only link to the turn aaaa0001, until ")
         })
         .await;
-    assert!(told.content.starts_with("-# 🖥️ ann made"), "{}", told.content);
+    assert!(notice.content.starts_with("-# 🖥️ ann made"), "{}", notice.content);
 
     let outside = stranger(&bot).await;
     let unknown = outside.get(&format!("/shared/{}", "0".repeat(64))).await;
@@ -183,8 +183,8 @@ async fn links_end_when_their_creator_loses_access_the_recording_is_gone_or_they
     over(&outside.get(&bobs).await, &unknown);
     assert_eq!(outside.get(&first).await.status, 200, "the link of another user still works");
 
-    let told = local.answer_to(local.slash(OTHER, ANN, "dashboard", Some("revoke"))).await;
-    assert!(told.content.starts_with("Done"), "{}", told.content);
+    let answer = local.answer_to(local.slash(OTHER, ANN, "dashboard", Some("revoke"))).await;
+    assert!(answer.content.starts_with("Done"), "{}", answer.content);
     over(&outside.get(&first).await, &unknown);
     over(&outside.get(&second).await, &unknown);
 
