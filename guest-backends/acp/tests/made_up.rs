@@ -358,7 +358,7 @@ fn unknown_output_is_reported_and_extensions_are_ignored() {
             "session update \"state_update\"",
             "notification \"session/news\"",
             "line that is not a JSON object",
-            "answer to nothing that was asked",
+            "answer without a request",
         ]
     );
 }

@@ -432,7 +432,7 @@ fn a_message_with_a_refusal_reaches_the_model() {
     play.until_agent("turn/completed");
     assert!(
         !play.actions.iter().any(|action| matches!(action, Action::Steered(_))),
-        "nobody steered"
+        "no message was steered"
     );
 }
 

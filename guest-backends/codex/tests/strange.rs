@@ -44,7 +44,7 @@ fn unknown_output_is_reported() {
         ("Debugger attached.".to_owned(), "line that is not a JSON object"),
         ("42".to_owned(), "line that is not a JSON object"),
         (r#"{"hello":1}"#.to_owned(), "message without a method"),
-        (r#"{"id":99,"result":{}}"#.to_owned(), "answer to nothing that was asked"),
+        (r#"{"id":99,"result":{}}"#.to_owned(), "answer without a request"),
         (told("item/aurora", json!({})), r#"notification "item/aurora""#),
         (json!({"method": "aurora"}).to_string(), r#"notification "aurora""#),
         (item("started", &json!({"type": "hologram", "id": "h"})), r#"item type "hologram""#),

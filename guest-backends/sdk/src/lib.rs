@@ -17,8 +17,8 @@
 //! ([`dialogue`]) to the backend, also with disturbed lines ([`disturb`]), or measure its speed
 //! ([`throughput`]).
 //!
-//! The crate contains the bindings of the contract (the folder `wit` next to this one) and the macro
-//! that exports a [`Backend`] as a component.
+//! The crate contains the bindings of the contract (the folder `wit` next to this one) and the
+//! macro that exports a [`Backend`] as a component.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod actions_json;

@@ -38,11 +38,9 @@ impl<A: Agent> Client<A> {
             Message::Response(call, result) => self.response(call, result, context),
             Message::Request(id, method, params) => self.request(&id, method, params, context),
             Message::Notification(method, params) => self.notification(method, params, context),
-            Message::Stray(_) => context.unrecognised(
-                "answer to nothing that was asked",
-                Some("id"),
-                &message.to_string(),
-            ),
+            Message::Stray(_) => {
+                context.unrecognised("answer without a request", Some("id"), &message.to_string())
+            }
             Message::Other => context.unrecognised(
                 "message without a method and an id",
                 None,
@@ -133,7 +131,7 @@ impl<A: Agent> Client<A> {
                 proc,
                 id,
                 -32601,
-                "method not found: no such ability was declared",
+                "method not found: the client does not support it",
                 context.out(),
             );
         }

@@ -16,7 +16,7 @@ impl<A: Agent> Client<A> {
         let unsupported = |why| QueryResult::Failed(failure(FailureKind::Unsupported, why));
         let answer = match &query.kind {
             QueryKind::Compact | QueryKind::Rename(_) | QueryKind::Raw(_) => {
-                unsupported("the agent has no such ability")
+                unsupported("the agent does not support this query")
             }
             _ if context.is_leaving() => unsupported("the agent is leaving"),
             _ if !context.is_ready() => return context.later(query),
@@ -52,7 +52,7 @@ impl<A: Agent> Client<A> {
                 );
             }
             QueryKind::Sessions | QueryKind::DeleteSession(_) => {
-                unsupported("the agent has no such ability")
+                unsupported("the agent does not support this query")
             }
         };
         context.answer(query.query, answer);

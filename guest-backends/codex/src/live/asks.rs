@@ -131,7 +131,7 @@ impl Codex {
                     proc,
                     &id,
                     -32601,
-                    "this client does not offer that",
+                    "method not found: the client does not support it",
                     context.out(),
                 );
             }

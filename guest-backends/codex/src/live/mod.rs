@@ -119,9 +119,7 @@ impl Agent for Codex {
             Message::Notification(method, params) => {
                 self.notification(method, params, &line.text, context)
             }
-            Message::Stray(_) => {
-                context.unrecognised("answer to nothing that was asked", None, &line.text)
-            }
+            Message::Stray(_) => context.unrecognised("answer without a request", None, &line.text),
             Message::Other => context.unrecognised("message without a method", None, &line.text),
         }
     }

@@ -8,7 +8,8 @@ use crate::wit::{
 #[cfg(doc)]
 use crate::{Backend, live::Asks};
 
-/// The agent-specific part of a backend for a long-lived agent. A new instance is created for each link.
+/// The agent-specific part of a backend for a long-lived agent. A new instance is created for each
+/// link.
 #[allow(unused_variables, reason = "parameter names document what the defaults do not use")]
 pub trait Agent: Default + 'static {
     /// The agent's name for users, used in messages about its exit.
