@@ -109,7 +109,6 @@ fn is_rule(tool: &str) -> bool {
 /// Called once for each turn.
 ///
 /// # Errors
-///
 /// Fails if no entry is supported, because an empty list would allow all tools.
 pub(crate) fn check_tools(settings: &Settings, emit: &mut Emit) -> Result<(), Failure> {
     let (rules, others): (Vec<&str>, Vec<&str>) =

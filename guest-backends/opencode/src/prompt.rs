@@ -66,7 +66,6 @@ pub(crate) fn agent(mode: Mode) -> &'static str {
 /// Splits the name of a model into provider and model.
 ///
 /// # Errors
-///
 /// Fails if the name has no provider.
 pub(crate) fn model(name: &str) -> Result<(String, String), Failure> {
     match name.split_once('/') {

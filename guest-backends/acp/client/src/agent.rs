@@ -9,7 +9,6 @@ pub trait Agent: Default + 'static {
     /// query arrives before any turn.
     ///
     /// # Errors
-    ///
     /// The turn or the query fails with the returned failure.
     fn launch(&mut self, settings: Option<&Settings>) -> Result<Launch, Failure>;
 

@@ -140,7 +140,6 @@ impl Config {
     /// Returns the value to set for a turn's settings, or `None` if it is already set.
     ///
     /// # Errors
-    ///
     /// Fails if the turn must only plan and the agent has no planning mode.
     pub(crate) fn wanted(
         &mut self,
