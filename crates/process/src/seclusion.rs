@@ -4,7 +4,7 @@
 //! `maps` and `fd` in `/proc`, cannot trace it, and cannot copy its descriptors (pidfd_getfd(2)).
 //! It also leaves no core file (PR_SET_DUMPABLE(2const)). Programs that it starts are dumpable
 //! again. Files that everybody may read, such as `cmdline`, are not protected. Pinned by
-//! `tests/gateway/seclusion.rs`.
+//! `tests/gateway/secret_access.rs`.
 #![allow(unsafe_code, reason = "each use gives its reason")]
 
 use std::ffi::{CStr, OsString, c_char};

@@ -2,12 +2,12 @@
 
 mod channels;
 mod costs;
-mod crowds;
 mod hostile;
-mod machine;
-mod now;
+mod limits;
 mod owners;
 mod signing_in;
+mod start_page;
+mod step_viewer;
 mod transcripts;
 
 use super::{installed, serving};

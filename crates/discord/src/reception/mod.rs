@@ -5,7 +5,7 @@
 //! channel have the order of its messages, and no channel waits for another. The next arrival of a
 //! channel begins once the event of the previous one, or its refusal, is saved. Interactions are
 //! acknowledged by `reader`, which waits until this module reports that they are saved. Pinned by
-//! `tests/discord/`, `tests/gateway/intake.rs`, `tests/gateway/kept.rs` and
+//! `tests/discord/`, `tests/gateway/intake.rs`, `tests/gateway/journal.rs` and
 //! `tests/gateway/faults/`.
 
 mod commands;

@@ -2,7 +2,7 @@
 //! channel, and the backends that are configured there. The console may choose any.
 //!
 //! This is checked when people choose, and each time an earlier choice is used. Pinned by
-//! `tests/gateway/offers.rs`.
+//! `tests/gateway/allowed_backends.rs`.
 
 use super::ChannelContext;
 use aetheel_model::agent::descriptor::Choice;

@@ -4,7 +4,7 @@
 //! Owns the caches of step lists and of replays, and runs at most one replay at a time. Only
 //! components that the operator admitted can replay a turn. A replay has the limits of normal
 //! operation, and its failures do not affect the serving component. Unused entries are dropped
-//! after a while. Pinned by `tests/kit/machine.rs` and `tests/gateway/dashboard/machine.rs`.
+//! after a while. Pinned by `tests/kit/machine.rs` and `tests/gateway/dashboard/step_viewer.rs`.
 //!
 //! | module | content |
 //! |---|---|

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use aetheel::config::SandboxWish;
 use aetheel::process::Sandbox;
 
-use super::seclusion::{give, is_root, start, started};
+use super::secret_access::{give, is_root, start, started};
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER, TOKEN};
 use crate::support::program::{Installation, built};
