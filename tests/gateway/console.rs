@@ -9,7 +9,7 @@ const CONSOLE: &[&str] = &["console", "--backend", "demo"];
 #[tokio::test]
 async fn prompts_are_answered_line_by_line_and_nothing_else_is_printed() {
     let script = "/stop\nhello\n\n/backend\nhistory\n/reset\nhistory\n /stop\nlong 51";
-    // The backend of the command line is preferred to the configured one.
+    // The backend of the command line has precedence over the configured one.
     let ended = Installation::new().with("AGENT_BACKEND", "claude").run(CONSOLE, script).await;
     let expected = "\
 nothing is running

@@ -40,7 +40,7 @@ fn peak_memory(pid: rustix::process::Pid) -> u64 {
 }
 
 #[tokio::test]
-async fn a_flood_of_text_is_cut_and_costs_neither_memory_nor_other_channels() {
+async fn a_flood_of_text_is_truncated_without_using_much_memory_or_delaying_other_channels() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local)
         .with("AGENT_BACKEND", "claude")

@@ -270,7 +270,7 @@ async fn nine_turns(
 }
 
 #[tokio::test]
-async fn a_full_configuration_folder_and_a_kill_cost_no_turn_and_repeat_none() {
+async fn a_full_configuration_folder_and_a_kill_lose_and_repeat_no_turn() {
     let local = LocalDiscord::start().await;
     let installation = with_agent(&local);
     let disk = ConfigDir::mounted(&installation);
@@ -282,7 +282,7 @@ async fn a_full_configuration_folder_and_a_kill_cost_no_turn_and_repeat_none() {
 }
 
 #[tokio::test]
-async fn after_a_kill_with_every_disk_full_people_are_asked_where_nobody_knows_what_was_done() {
+async fn after_a_kill_with_all_disks_full_users_are_asked_about_turns_with_unknown_outcome() {
     let local = LocalDiscord::start().await;
     let installation = with_agent(&local);
     let read = nine_turns(&local, &installation, &Everything).await;

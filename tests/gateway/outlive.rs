@@ -130,7 +130,7 @@ async fn when_the_holder_is_disabled_agents_end_and_users_are_asked_about_their_
     let installation = installation.with("AGENT_HOLDER", "off");
     let next = serving(&installation).await;
     next.logs("agents that outlived the gateway are ended, because AGENT_HOLDER is off now").await;
-    is_asked_and_begins_again(&local, &installation).await;
+    accept_offer(&local, &installation).await;
     assert_eq!(next.agents().len(), 1, "one agent runs the turn");
 }
 
@@ -169,11 +169,11 @@ async fn users_are_asked_about_turns_whose_agents_timed_out_without_a_gateway() 
         .wait_for("the end of the holder", |_| installation.holders().is_empty().then_some(()))
         .await;
     let _next = serving(&installation).await;
-    is_asked_and_begins_again(&local, &installation).await;
+    accept_offer(&local, &installation).await;
 }
 
 /// Waits for the offer to repeat the interrupted turn, and accepts it.
-async fn is_asked_and_begins_again(local: &LocalDiscord, installation: &Installation) {
+async fn accept_offer(local: &LocalDiscord, installation: &Installation) {
     let may_have = |text: &str| text.contains("and may have used a tool");
     let offer = local.wait_for_message(CHANNEL, may_have).await;
     assert_eq!(asked(installation), 1, "the turn does not run again before the button is pressed");

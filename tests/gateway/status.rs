@@ -50,7 +50,7 @@ async fn pages(program: &Program) -> String {
     program.logs("status pages are open").await["address"].as_str().unwrap().to_owned()
 }
 
-/// Waits until `/readyz` is as wanted, and returns its JSON.
+/// Waits until the answer of `/readyz` meets a condition, and returns its JSON.
 async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
     let mut looks = tokio::time::interval(Duration::from_millis(50));
     let mut last = None;

@@ -1,4 +1,4 @@
-//! A browser without a screen for tests of the dashboard. It keeps a cookie, sends forms, follows
+//! A headless browser for tests of the dashboard. It keeps a cookie, sends forms, follows
 //! events and checks every page it loads.
 
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The dashboard, with the real program, a local Discord, and a browser without a screen.
+//! The dashboard, with the real program, a local Discord, and a headless browser.
 
 mod channels;
 mod costs;

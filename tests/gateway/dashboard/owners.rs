@@ -115,7 +115,7 @@ async fn an_owner_sees_schedules_and_hooks_and_can_run_one_now() {
     assert!(olga.get("/schedules").await.body.contains("It is running, or waits in its lane."));
     local.wait_for_message(CHANNEL, |text| text == "-# 🖥️ olga had cron:yearly run now.").await;
     local.wait_for_message(CHANNEL, |text| text.contains("You said: count the sheep")).await;
-    // The key prevents that a second node of a cluster runs it, too.
+    // The key prevents a second node of a cluster from running it too.
     let journal = || std::fs::read_to_string(installation.path("config/state/queue.md")).unwrap();
     local.wait_for("its key", |_| journal().contains(" key `cron:yearly:").then_some(())).await;
 }

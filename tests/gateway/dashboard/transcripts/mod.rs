@@ -126,7 +126,7 @@ async fn ended(bot: &Program, count: usize) -> String {
     ends(bot)[count - 1]["turn"].as_str().expect("the line has the turn's id").to_owned()
 }
 
-/// Loads a page until it is as wanted. The recording of a turn is completed after its answer.
+/// Loads a page until it meets a condition. The recording of a turn is completed after its answer.
 async fn settled(browser: &Browser, path: &str, wanted: impl Fn(&str) -> bool) -> Page {
     let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
     let mut last = String::new();
