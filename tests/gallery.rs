@@ -134,9 +134,9 @@ fn scene<'a>(steps: impl Iterator<Item = (&'a Entry, &'a Vec<Action>)>) -> Strin
             idle = 0;
         }
         if let What::In(input) = &entry.what {
-            lines.push(told(input));
+            lines.push(input_line(input));
         }
-        lines.extend(actions.iter().map(wanted));
+        lines.extend(actions.iter().map(action_line));
     }
     if lines.len() > LENGTH {
         let more = lines.len() - LENGTH;
@@ -146,7 +146,7 @@ fn scene<'a>(steps: impl Iterator<Item = (&'a Entry, &'a Vec<Action>)>) -> Strin
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn told(input: &Input) -> String {
+fn input_line(input: &Input) -> String {
     let (who, text) = match input {
         Input::Line(line) => {
             (if line.pipe == Pipe::Stdout { "out" } else { "err" }, line.text.clone())
@@ -154,25 +154,29 @@ fn told(input: &Input) -> String {
         Input::Command(Command::StartTurn(start)) => {
             ("host", format!("start-turn {}", json(&start.parts)))
         }
-        other => ("host", named(&serde_json::to_value(other).unwrap())),
+        other => ("host", variant(&serde_json::to_value(other).unwrap())),
     };
     format!("{who:<6} {}", short(&text))
 }
 
-fn wanted(action: &Action) -> String {
+fn action_line(action: &Action) -> String {
     let text = match action {
-        Action::Event(AgentEvent { kind, .. }) => named(&serde_json::to_value(kind).unwrap()),
-        other => named(&serde_json::to_value(other).unwrap()),
+        Action::Event(AgentEvent { kind, .. }) => variant(&serde_json::to_value(kind).unwrap()),
+        other => variant(&serde_json::to_value(other).unwrap()),
     };
     format!("  →    {}", short(&text))
 }
 
 /// Formats a variant as its name and its contents.
-fn named(value: &Value) -> String {
+fn variant(value: &Value) -> String {
     match value {
         Value::Object(object) if object.len() == 1 => {
             let (case, with) = object.iter().next().expect("there is one");
-            if case == "command" { named(with) } else { format!("{case} {}", json(&bare(with))) }
+            if case == "command" {
+                variant(with)
+            } else {
+                format!("{case} {}", json(&without_empty(with)))
+            }
         }
         Value::String(case) => case.clone(),
         other => json(other),
@@ -180,7 +184,7 @@ fn named(value: &Value) -> String {
 }
 
 /// Removes keys and empty fields.
-fn bare(value: &Value) -> Value {
+fn without_empty(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let kept = object.iter().filter(|(key, value)| {

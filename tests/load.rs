@@ -95,7 +95,7 @@ impl Scene {
 }
 
 /// Builds a guest that reports its version when the turn starts and again when the agent has ended.
-fn telling_twice(version: u32) -> Vec<u8> {
+fn reporting_twice(version: u32) -> Vec<u8> {
     let told = || {
         let text = Text { part: 0, text: format!("{version};"), replace: false, parent: None };
         Action::Event(AgentEvent { session: 1, turn: 1, kind: EventKind::Text(text) })
@@ -144,7 +144,7 @@ async fn two_hundred_swaps_during_five_thousand_turns_lose_none_and_mix_none() {
             agent.exit(Exit::Code(0), "").await;
         }
     });
-    let scene = Scene::new("it", &telling_twice(1), launcher, 16, None).await;
+    let scene = Scene::new("it", &reporting_twice(1), launcher, 16, None).await;
     for round in 0..SWAPS {
         for number in 0..TURNS / SWAPS {
             scene.dispatcher.submit(message((round * 7 + number) as u64 % 40, "go")).unwrap();
@@ -154,7 +154,7 @@ async fn two_hundred_swaps_during_five_thousand_turns_lose_none_and_mix_none() {
                 .await;
         drop(met.expect("a turn begins").unwrap());
         let version = round as u32 + 2;
-        assert_eq!(scene.swap(&telling_twice(version)).await, version);
+        assert_eq!(scene.swap(&reporting_twice(version)).await, version);
         swapped.send_replace(round + 1);
     }
     let answers = scene.collected.answers(TURNS).await;

@@ -41,14 +41,14 @@ const MARKS: [&str; 12] = [
 ];
 
 /// Returns the end of stderr as backends report it (`stderr_end` of the SDK).
-fn told(stderr: &str) -> String {
+fn stderr_end(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let end = lines[lines.len().saturating_sub(5)..].join("\n");
     end[end.ceil_char_boundary(end.len().saturating_sub(1024))..].to_owned()
 }
 
 /// Returns the message that people see for an outcome, or `None` if nothing failed.
-fn words(outcome: &Outcome, stderr: &str) -> Option<String> {
+fn message(outcome: &Outcome, stderr: &str) -> Option<String> {
     match Ending::of(Some(outcome.clone()), None, None, None).in_words(stderr) {
         Ending::Agent(failure) => Some(failure.message),
         _ => None,
@@ -57,7 +57,7 @@ fn words(outcome: &Outcome, stderr: &str) -> Option<String> {
 
 /// Returns the same failure of an agent that printed more on stderr.
 fn with_more(outcome: &Outcome, stderr: &str, more: &str) -> Outcome {
-    let (was, is) = (told(stderr), told(more));
+    let (was, is) = (stderr_end(stderr), stderr_end(more));
     let mut outcome = outcome.clone();
     let (Outcome::Failed(failure) | Outcome::Lost(failure)) = &mut outcome else {
         panic!("a failure")
@@ -88,14 +88,14 @@ fn every_recorded_failure_shows_its_reason_and_nothing_else_of_stderr() {
                     continue;
                 };
                 kinds.entry(backend).or_default().insert(format!("{:?}", failure.kind));
-                let plain = words(&done.outcome, &tail).unwrap();
+                let plain = message(&done.outcome, &tail).unwrap();
                 for mark in MARKS {
                     assert!(!plain.contains(mark), "{path}: {plain}");
                 }
                 // If the message includes the end of stderr, more noise changes nothing, wherever
                 // it is.
                 let ended = tail.is_empty() && failure.message.contains(" ended")
-                    || !tail.is_empty() && failure.message.contains(&told(&tail));
+                    || !tail.is_empty() && failure.message.contains(&stderr_end(&tail));
                 if !ended {
                     assert_eq!(plain, failure.message.trim(), "{path}: it is the agent's own");
                     continue;
@@ -107,7 +107,7 @@ fn every_recorded_failure_shows_its_reason_and_nothing_else_of_stderr() {
                         format!("{tail}{}", format!("\n{noise}").repeat(7)),
                     ] {
                         let outcome = with_more(&done.outcome, &tail, &more);
-                        let is = words(&outcome, &more).unwrap();
+                        let is = message(&outcome, &more).unwrap();
                         assert_eq!(is, plain, "{path}: with {noise:?} {outcome:?}");
                     }
                 }

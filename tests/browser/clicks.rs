@@ -38,7 +38,7 @@ async fn clicks_twice_on_everything(chrome: Chrome) {
     desk.local.wait_for_message(CHANNEL, |text| text.contains("You said: goodbye")).await;
     for part in ["> 💬 only once", "ann stopped this turn", "ann answered", "You said: only once"]
     {
-        assert_eq!(desk.told(part), 1, "{part}: {:?}", desk.local.texts(CHANNEL));
+        assert_eq!(desk.count_messages(part), 1, "{part}: {:?}", desk.local.texts(CHANNEL));
     }
 }
 

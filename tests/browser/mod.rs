@@ -142,7 +142,7 @@ impl Desk {
     }
 
     /// Returns the number of the bot's messages in the first channel that contain `part`.
-    fn told(&self, part: &str) -> usize {
+    fn count_messages(&self, part: &str) -> usize {
         self.local.texts(CHANNEL).iter().filter(|text| text.contains(part)).count()
     }
 }

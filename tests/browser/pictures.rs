@@ -13,12 +13,12 @@ use crate::support::discord::{ANN, BOB, CHANNEL, OTHER, OWNER};
 const VIEWS: [(&str, u32, u32, &str); 2] =
     [("", 1280, 800, "light"), ("-phone", 390, 844, "light")];
 /// Maximum number of bytes of a screenshot, and of all of them.
-const MOST: usize = 100 << 10;
-const ALL: usize = 600 << 10;
+const MAX_BYTES: usize = 100 << 10;
+const MAX_TOTAL_BYTES: usize = 600 << 10;
 
 /// Replaces every time and the test's folder by fixed values, so that screenshots only change with
 /// the pages.
-const SAME: &str = r"(() => {
+const FIX_VARIABLE_TEXTS: &str = r"(() => {
     document.querySelectorAll('time').forEach((time) => { time.textContent = '09:41'; });
     const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walk.nextNode()) {
@@ -76,10 +76,10 @@ async fn every_page_has_a_screenshot() {
     let mut sizes = Vec::new();
     let mut take = async |name: &str, (width, most): (u32, u32)| {
         chrome.view(width, 100).await;
-        let height = chrome.eval(SAME).await.as_u64().unwrap() as u32;
+        let height = chrome.eval(FIX_VARIABLE_TEXTS).await.as_u64().unwrap() as u32;
         chrome.view(width, height.min(most)).await;
         let picture = small(&chrome.picture().await);
-        assert!(picture.len() <= MOST, "{name}: {} bytes", picture.len());
+        assert!(picture.len() <= MAX_BYTES, "{name}: {} bytes", picture.len());
         sizes.push(picture.len());
         let file = folder.join(format!("dashboard-{name}.png"));
         if update {
@@ -99,7 +99,7 @@ async fn every_page_has_a_screenshot() {
     chrome.open(&base).await;
     take("now-dark", (1280, 800)).await;
     let all: usize = sizes.iter().sum();
-    assert!(all <= ALL, "{all} bytes");
+    assert!(all <= MAX_TOTAL_BYTES, "{all} bytes");
     let text = std::fs::read_to_string(folder.join("../dashboard.md")).unwrap();
     for page in PAGES {
         let shown = format!("images/dashboard-{}", page.name);

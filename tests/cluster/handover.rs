@@ -2,7 +2,7 @@
 
 use aetheel::cluster::{Cluster, ClusterError, Handover, Joined};
 
-use super::{bodies, dies, given, labelled, letter, node, node_of, numbers, pinned};
+use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};
 use crate::support::postgres::Postgres;
 
 fn file(name: &str, body: &str) -> (String, String) {
@@ -10,7 +10,7 @@ fn file(name: &str, body: &str) -> (String, String) {
 }
 
 /// Returns the only handover that waits for this node.
-async fn one(node: &Cluster) -> Handover {
+async fn only_handover(node: &Cluster) -> Handover {
     let mut left = node.handovers().await.unwrap();
     assert_eq!(left.len(), 1, "{left:?}");
     left.remove(0)
@@ -29,18 +29,18 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     let threaded = aetheel::cluster::Letter { thread: Some(12), ..letter("channel:1", "in hand") };
     ann.post(&[threaded, letter("channel:2", "x")]).await.unwrap();
     let mut anns = ann.inbox();
-    let in_hand = given(&mut anns).await;
+    let in_hand = receive(&mut anns).await;
     let (bob, cyd) = (node(&postgres, "bob").await, node(&postgres, "cyd").await);
     assert_eq!(bob.adopt().await, Ok(0), "it is alive");
 
-    dies(&postgres, "ann");
+    declare_dead(&postgres, "ann");
     let (bobs, cyds) = tokio::join!(bob.adopt(), cyd.adopt());
     assert_eq!(bobs.unwrap() + cyds.unwrap(), 1);
     assert_eq!(bob.adopt().await, Ok(0));
     let (heir, other) =
         if node_of(&postgres, "channel:1") == "bob" { (&bob, &cyd) } else { (&cyd, &bob) };
     assert_eq!(other.handovers().await.unwrap(), []);
-    let left = one(heir).await;
+    let left = only_handover(heir).await;
     assert_eq!(
         left,
         Handover {
@@ -70,12 +70,12 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     other.post(&[letter("channel:1", "waits")]).await.unwrap();
     heir.claim(&["channel:9".to_owned()]).await.unwrap();
     other.post(&[letter("channel:9", "does not")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["does not"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["does not"]);
     assert!(!heir.has("channel:1"));
     heir.taken_in(left.id, &[]).await.unwrap();
     heir.taken_in(left.id, &[]).await.unwrap();
     assert!(heir.has("channel:1") && heir.has("channel:2"));
-    assert_eq!(bodies(&given(&mut inbox).await), ["in hand", "x", "waits"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["in hand", "x", "waits"]);
     assert_eq!(heir.handovers().await.unwrap(), []);
 
     // The dead node returns, and starts without lanes.
@@ -96,7 +96,7 @@ async fn a_node_that_returns_before_it_is_taken_over_keeps_everything() {
     ann.lines().append("one\n").await.unwrap();
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
     let bob = node(&postgres, "bob").await;
-    dies(&postgres, "ann");
+    declare_dead(&postgres, "ann");
     let back = node(&postgres, "ann").await;
     assert_eq!(back.joined(), Joined::Again);
     assert_eq!(bob.adopt().await, Ok(0));
@@ -111,12 +111,12 @@ async fn a_returning_node_is_either_taken_over_or_keeps_everything() {
         let ann = node(&postgres, "ann").await;
         ann.settled().await.unwrap();
         ann.lines().append("x\n").await.unwrap();
-        dies(&postgres, "ann");
+        declare_dead(&postgres, "ann");
         let (adopted, back) = tokio::join!(bob.adopt(), node(&postgres, "ann"));
         let journal = back.lines().read().await.unwrap();
         if adopted.unwrap() == 1 {
             assert_eq!((back.joined(), journal.as_str()), (Joined::Adopted, ""));
-            let left = one(&bob).await;
+            let left = only_handover(&bob).await;
             assert!(left.journal.contains("x\n"));
             bob.taken_in(left.id, &[]).await.unwrap();
         } else {
@@ -134,11 +134,11 @@ async fn handovers_that_a_dead_node_had_not_imported_pass_to_the_next_one_oldest
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
     bob.claim(&["channel:2".to_owned()]).await.unwrap();
     bob.tell_all("ready", "{}").await.unwrap();
-    dies(&postgres, "ann");
+    declare_dead(&postgres, "ann");
     assert_eq!(bob.adopt().await, Ok(1));
     // Bob had imported Ann's lines into his journal already, but had not confirmed the handover.
     bob.lines().append("of bob, and of ann\n").await.unwrap();
-    dies(&postgres, "bob");
+    declare_dead(&postgres, "bob");
     let cyd = node(&postgres, "cyd").await;
     assert_eq!(cyd.adopt().await, Ok(1));
     let left = cyd.handovers().await.unwrap();
@@ -149,10 +149,10 @@ async fn handovers_that_a_dead_node_had_not_imported_pass_to_the_next_one_oldest
     let mut inbox = cyd.inbox();
     // Only the messages to every node arrive. The lane waits for both handovers.
     cyd.taken_in(left[0].id, &[]).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["{}", "{}"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["{}", "{}"]);
     assert!(!cyd.has("channel:1"));
     cyd.taken_in(left[1].id, &[]).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["hello", "hello"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["hello", "hello"]);
 }
 
 #[tokio::test]
@@ -162,18 +162,18 @@ async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
     ann.claim(&["channel:1".to_owned(), "channel:2".to_owned()]).await.unwrap();
     ann.post(&[letter("channel:1", "first")]).await.unwrap();
     let mut anns = ann.inbox();
-    let first = given(&mut anns).await;
+    let first = receive(&mut anns).await;
 
     ann.hold_letters("channel:1", true).await.unwrap();
     assert!(!ann.has("channel:1"));
     assert_eq!(ann.in_hand("channel:1"), 1);
     ann.post(&[letter("channel:1", "second"), letter("channel:2", "other")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut anns).await), ["other"]);
+    assert_eq!(bodies(&receive(&mut anns).await), ["other"]);
     // There is no other node.
     assert_eq!(ann.hand_over("channel:1", "lines\n", &[]).await, Ok(None));
     assert!(!ann.has("channel:1"), "still paused");
     ann.hold_letters("channel:1", false).await.unwrap();
-    let second = given(&mut anns).await;
+    let second = receive(&mut anns).await;
     assert_eq!(bodies(&second), ["second"]);
     assert!(ann.has("channel:1"));
 
@@ -191,7 +191,7 @@ async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
         handed,
         "the repeated call has no effect"
     );
-    let left = one(&bob).await;
+    let left = only_handover(&bob).await;
     assert_eq!((left.from.as_str(), left.journal.as_str()), ("ann", "lines\n"));
     assert_eq!((&left.roots[..], &left.files[..]), (&["channel:1".to_owned()][..], &files[..]));
     // The lane cannot be handed over again before it was imported.
@@ -199,18 +199,18 @@ async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
     bob.claim(&["channel:3".to_owned()]).await.unwrap();
     bob.post(&[letter("channel:3", "here")]).await.unwrap();
     let mut bobs = bob.inbox();
-    assert_eq!(bodies(&given(&mut bobs).await), ["here"]);
+    assert_eq!(bodies(&receive(&mut bobs).await), ["here"]);
     bob.taken_in(left.id, &[]).await.unwrap();
-    let third = given(&mut bobs).await;
+    let third = receive(&mut bobs).await;
     assert_eq!(bodies(&third), ["third"]);
     bob.done(&numbers(&third)).await.unwrap();
 
     // The lane is handed back. That it was paused on this node before no longer matters.
     assert_eq!(bob.hand_over("channel:1", "", &[]).await, Ok(Some("ann".to_owned())));
-    ann.taken_in(one(&ann).await.id, &[]).await.unwrap();
+    ann.taken_in(only_handover(&ann).await.id, &[]).await.unwrap();
     assert!(ann.has("channel:1"));
     bob.post(&[letter("channel:1", "fourth")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut anns).await), ["fourth"]);
+    assert_eq!(bodies(&receive(&mut anns).await), ["fourth"]);
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn after_a_database_outage_nodes_have_time_to_return_before_a_takeover() {
     let patient =
         super::NodeOptions { takeover_grace: grace, ..super::options("bob", "bob", super::LEASE) };
     let bob = super::joined(&postgres, patient).await;
-    dies(&postgres, "ann");
+    declare_dead(&postgres, "ann");
     assert_eq!(bob.adopt().await, Ok(0), "the database has just started");
     let cyd = node(&postgres, "cyd").await;
     assert_eq!(cyd.adopt().await, Ok(1), "without a grace");

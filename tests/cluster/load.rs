@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use aetheel::cluster::{Cluster, ClusterError, Letter, SharedLines};
 
-use super::{TIMEOUT, dies, letter, node, numbers};
+use super::{TIMEOUT, declare_dead, letter, node, numbers};
 use crate::support::postgres::Postgres;
 
 const LANES: usize = 100;
-const LETTERS: usize = 20_000;
+const MESSAGES: usize = 20_000;
 const BATCH: usize = 100;
 
 /// Handles messages like a node: messages that its journal does not contain are added to it, then
@@ -30,7 +30,7 @@ impl Worker {
     }
 
     /// Imports the journals of other nodes, which come before everything else.
-    async fn take_in(&mut self) {
+    async fn import_handovers(&mut self) {
         for left in self.cluster.handovers().await.unwrap() {
             self.known.extend(left.journal.lines().map(str::to_owned));
             self.journal.insert_str(0, &left.journal);
@@ -40,7 +40,7 @@ impl Worker {
 
     /// Works until the journal has `until` lines or the node dies. After `dies_after` lines it dies
     /// between writing the journal and acknowledging the messages.
-    async fn work(&mut self, until: usize, dies_after: usize, die: impl Fn()) {
+    async fn work(&mut self, until: usize, dies_after: usize, kill: impl Fn()) {
         let mut inbox = self.cluster.inbox();
         while self.journal.lines().count() < until {
             let letters = tokio::time::timeout(TIMEOUT, inbox.next()).await.expect("letters");
@@ -55,7 +55,7 @@ impl Worker {
                 self.journal += &fresh;
             }
             if self.journal.lines().count() >= dies_after {
-                die();
+                kill();
                 let numbers = numbers(&letters);
                 assert_eq!(self.cluster.done(&numbers).await, Err(ClusterError::Fenced));
                 assert_eq!(self.lines.append("late\n").await, Err(ClusterError::Fenced));
@@ -68,7 +68,7 @@ impl Worker {
 
 /// Posts the messages of some lanes. No other task posts to these lanes.
 async fn post(cluster: Cluster, lanes: std::ops::Range<usize>) {
-    let all: Vec<Letter> = (0..LETTERS / LANES)
+    let all: Vec<Letter> = (0..MESSAGES / LANES)
         .flat_map(|number| lanes.clone().map(move |lane| (lane, number)))
         .map(|(lane, number)| letter(&format!("channel:{lane}"), &format!("{lane} {number}")))
         .collect();
@@ -85,37 +85,37 @@ async fn post(cluster: Cluster, lanes: std::ops::Range<usize>) {
 async fn twenty_thousand_messages_are_handled_once_and_in_order_although_a_node_dies() {
     let postgres = Arc::new(Postgres::start());
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
-    let (hears, other) = (node(&postgres, "hears").await, node(&postgres, "other").await);
-    postgres.ask("update aetheel.node set draining = true where name in ('hears', 'other')");
+    let (poster, other) = (node(&postgres, "poster").await, node(&postgres, "other").await);
+    postgres.ask("update aetheel.node set draining = true where name in ('poster', 'other')");
     let posts = [
-        tokio::spawn(post(hears.clone(), 0..LANES / 2)),
+        tokio::spawn(post(poster.clone(), 0..LANES / 2)),
         tokio::spawn(post(other.clone(), LANES / 2..LANES)),
     ];
     let dying = tokio::spawn({
         let postgres = Arc::clone(&postgres);
         async move {
             // The node was not taken over yet, but its start number is no longer current.
-            let die = || {
-                dies(&postgres, "ann");
+            let kill = || {
+                declare_dead(&postgres, "ann");
                 postgres.ask(
                     "update aetheel.node set start = nextval('aetheel.start') where name = 'ann'",
                 );
             };
-            Worker::of(ann).work(usize::MAX, LETTERS / 5, die).await;
+            Worker::of(ann).work(usize::MAX, MESSAGES / 5, kill).await;
         }
     });
     let working = tokio::spawn({
         let mut worker = Worker::of(bob.clone());
         async move {
-            worker.work(LETTERS / 5, usize::MAX, || ()).await;
+            worker.work(MESSAGES / 5, usize::MAX, || ()).await;
             worker
         }
     });
     dying.await.unwrap();
     let mut survivor = working.await.unwrap();
     assert_eq!(bob.adopt().await, Ok(1));
-    survivor.take_in().await;
-    survivor.work(LETTERS, usize::MAX, || ()).await;
+    survivor.import_handovers().await;
+    survivor.work(MESSAGES, usize::MAX, || ()).await;
     for posted in posts {
         posted.await.unwrap();
     }
@@ -126,8 +126,8 @@ async fn twenty_thousand_messages_are_handled_once_and_in_order_although_a_node_
     }
     assert_eq!(lanes.len(), LANES);
     for (lane, numbers) in lanes {
-        assert!(numbers.into_iter().eq(0..LETTERS / LANES), "lane {lane}");
+        assert!(numbers.into_iter().eq(0..MESSAGES / LANES), "lane {lane}");
     }
     assert_eq!(postgres.ask("select count(*) from aetheel.mail where done is null"), "0");
-    assert_eq!(postgres.ask("select count(*) from aetheel.mail"), LETTERS.to_string());
+    assert_eq!(postgres.ask("select count(*) from aetheel.mail"), MESSAGES.to_string());
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aetheel::cluster::{Cluster, ClusterError, Letter, Load};
 
-use super::{bodies, dies, given, labelled, letter, node, node_of, numbers, pinned};
+use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};
 use crate::support::postgres::Postgres;
 
 #[tokio::test]
@@ -24,7 +24,7 @@ async fn messages_of_two_posters_arrive_in_one_order_and_none_is_skipped() {
     let mut inbox = ann.inbox();
     let mut all = Vec::new();
     while all.len() < 600 {
-        let letters = given(&mut inbox).await;
+        let letters = receive(&mut inbox).await;
         ann.done(&numbers(&letters)).await.unwrap();
         all.extend(letters);
     }
@@ -53,14 +53,14 @@ async fn a_message_with_a_known_key_is_ignored() {
     ann.post(&batch).await.unwrap();
     ann.post(&batch).await.unwrap();
     let mut inbox = ann.inbox();
-    let letters = given(&mut inbox).await;
+    let letters = receive(&mut inbox).await;
     assert_eq!(bodies(&letters), ["one", "two", "long"]);
     // Keys also remain known after the message was acknowledged, whatever lane the repeated message
     // names.
     ann.done(&numbers(&letters)).await.unwrap();
     let elsewhere = Letter { root: "channel:2".to_owned(), ..keyed("k1", "elsewhere") };
     ann.post(&[keyed("k2", "again"), elsewhere, keyed("k3", "three")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["three"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["three"]);
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn keys_of_acknowledged_messages_are_kept_for_a_day_without_their_bodies()
     let postgres = Postgres::start();
     let ann = node(&postgres, "ann").await;
     ann.post(&[letter("channel:1", "a secret"), letter("channel:1", "another")]).await.unwrap();
-    let letters = given(&mut ann.inbox()).await;
+    let letters = receive(&mut ann.inbox()).await;
     ann.done(&numbers(&letters)).await.unwrap();
     let kept = || postgres.ask("select key, body from aetheel.mail");
     assert_eq!(kept(), "channel:1 a secret|\nchannel:1 another|");
@@ -90,16 +90,16 @@ async fn unacknowledged_messages_are_redelivered_to_the_next_process() {
     before.settled().await.unwrap();
     before.post(&["1", "2", "3"].map(|body| letter("channel:1", body))).await.unwrap();
     let mut inbox = before.inbox();
-    let letters = given(&mut inbox).await;
+    let letters = receive(&mut inbox).await;
     assert_eq!(bodies(&letters), ["1", "2", "3"]);
     assert_eq!(before.in_hand("channel:1"), 3);
     before.done(&[letters[1].number]).await.unwrap();
     assert_eq!(before.in_hand("channel:1"), 2);
     // The message is not delivered to this process again.
     before.post(&[letter("channel:1", "4")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["4"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["4"]);
     let after = node(&postgres, "ann").await;
-    let rest = given(&mut after.inbox()).await;
+    let rest = receive(&mut after.inbox()).await;
     assert_eq!(bodies(&rest), ["1", "3", "4"]);
     assert_eq!(before.done(&numbers(&rest)).await, Err(ClusterError::Fenced));
 }
@@ -114,7 +114,7 @@ async fn any_message_body_arrives_unchanged() {
     letters.push(Letter { key: "nul \0".to_owned(), ..letter("channel:1", "a\0b") });
     letters.push(letter("channel:1", &"x".repeat(3_000_000)));
     ann.post(&letters).await.unwrap();
-    let come = given(&mut ann.inbox()).await;
+    let come = receive(&mut ann.inbox()).await;
     assert_eq!(bodies(&come)[..5], hostile);
     assert_eq!(come[5].body, "a\u{fffd}b");
     assert_eq!(come[6].body.len(), 3_000_000);
@@ -135,8 +135,8 @@ async fn hundreds_of_new_lanes_are_distributed_by_the_free_slots_of_nodes() {
     let lanes = || postgres.ask("select node, count(*) from aetheel.lane group by node order by 1");
     // Equal remaining slots: 300 - x = 100 - (300 - x)
     assert_eq!(lanes(), "ann|250\nbob|50");
-    assert_eq!(given(&mut ann.inbox()).await.len(), 250);
-    assert_eq!(given(&mut bob.inbox()).await.len(), 50);
+    assert_eq!(receive(&mut ann.inbox()).await.len(), 250);
+    assert_eq!(receive(&mut bob.inbox()).await.len(), 50);
     // A lane stays on its node, however many free slots the others have.
     postgres.ask("update aetheel.node set room = 100000 where name = 'bob'");
     let again: Vec<Letter> =
@@ -159,10 +159,10 @@ async fn a_pinned_lane_goes_to_a_node_with_its_label_if_one_is_alive() {
         (node_of(&postgres, "channel:1"), node_of(&postgres, "channel:2")),
         ("gpu".into(), "ann".into())
     );
-    assert_eq!(bodies(&given(&mut gpu.inbox()).await), ["a", "b"]);
+    assert_eq!(bodies(&receive(&mut gpu.inbox()).await), ["a", "b"]);
     ann.post(&[pinned("channel:3", "x", "tpu")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:3"), "ann", "no node has it");
-    dies(&postgres, "gpu");
+    declare_dead(&postgres, "gpu");
     ann.post(&[pinned("channel:4", "x", "cuda")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:4"), "ann");
 }
@@ -176,7 +176,7 @@ async fn a_draining_node_gets_new_lanes_only_if_no_other_is_alive() {
     postgres.ask("update aetheel.node set room = 50 where name = 'ann'");
     ann.post(&[letter("channel:1", "x")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:1"), "bob");
-    dies(&postgres, "bob");
+    declare_dead(&postgres, "bob");
     assert_eq!(ann.adopt().await, Ok(0), "the command takes over nothing");
     ann.post(&[letter("channel:2", "x")]).await.unwrap();
     assert_eq!(node_of(&postgres, "channel:2"), "ann", "people are answered");
@@ -206,7 +206,7 @@ async fn a_message_to_all_reaches_each_living_node_in_order() {
     let postgres = Postgres::start();
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     let _cyd = node(&postgres, "cyd").await;
-    dies(&postgres, "cyd");
+    declare_dead(&postgres, "cyd");
     // The node cannot return with its turns.
     postgres.ask("update aetheel.node set turns = lease where name = 'cyd'");
     bob.claim(&["channel:1".to_owned()]).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_message_to_all_reaches_each_living_node_in_order() {
     ann.tell_all("ready", "{}").await.unwrap();
     ann.tell_all("ready", "{}").await.unwrap();
     ann.post(&[letter("channel:1", "after")]).await.unwrap();
-    let (anns, bobs) = (given(&mut ann.inbox()).await, given(&mut bob.inbox()).await);
+    let (anns, bobs) = (receive(&mut ann.inbox()).await, receive(&mut bob.inbox()).await);
     assert_eq!(bodies(&anns), ["{}", "{}"]);
     assert_eq!((anns[0].root.as_deref(), anns[0].kind.as_str()), (None, "ready"));
     assert_eq!(bodies(&bobs), ["before", "{}", "{}", "after"]);
@@ -227,20 +227,20 @@ async fn messages_arrive_although_their_notifications_are_lost() {
     let ann = node(&postgres, "ann").await;
     let mut inbox = ann.inbox();
     ann.post(&[letter("channel:1", "first")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["first"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["first"]);
     // A lost notification: the message is written without the function that sends one.
     postgres.ask(&format!(
         "insert into aetheel.mail (bot, key, root, kind, body) values ({}, 'k', 'channel:1', 'test', 'second')",
         super::BOT
     ));
-    assert_eq!(bodies(&given(&mut inbox).await), ["second"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["second"]);
     // All connections are closed, including the one that listens.
     postgres.ask(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'aetheel'",
     );
     let retried = async || while ann.post(&[letter("channel:1", "third")]).await.is_err() {};
     tokio::time::timeout(super::TIMEOUT, retried()).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["third"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["third"]);
 }
 
 #[tokio::test]

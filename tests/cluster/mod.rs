@@ -52,7 +52,7 @@ async fn joined(postgres: &Postgres, options: NodeOptions) -> Cluster {
 }
 
 /// Makes a node dead for all others. Its process does not know it yet.
-fn dies(postgres: &Postgres, name: &str) {
+fn declare_dead(postgres: &Postgres, name: &str) {
     postgres.ask(&format!(
         "update aetheel.node set lease = clock_timestamp() - interval '1 ms' where name = '{name}'"
     ));
@@ -74,7 +74,7 @@ fn pinned(root: &str, body: &str, label: &str) -> Letter {
 }
 
 /// Returns the next messages that a node receives.
-async fn given(inbox: &mut Inbox) -> Vec<Taken> {
+async fn receive(inbox: &mut Inbox) -> Vec<Taken> {
     tokio::time::timeout(TIMEOUT, inbox.next()).await.expect("letters").unwrap()
 }
 
@@ -138,9 +138,9 @@ async fn a_restarted_node_keeps_its_lanes_and_its_previous_process_can_write_not
     assert_eq!(files, [("sessions.md".to_owned(), "mine".to_owned())]);
     // Messages that the previous process held are released.
     after.post(&[letter("channel:1", "hello")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut after.inbox()).await), ["hello"]);
+    assert_eq!(bodies(&receive(&mut after.inbox()).await), ["hello"]);
     // This also holds after its lease, as long as no other node took over.
-    dies(&postgres, "ann");
+    declare_dead(&postgres, "ann");
     assert_eq!(node(&postgres, "ann").await.joined(), Joined::Again);
     assert_eq!(after.lines().append("late\n").await, Err(ClusterError::Fenced));
 }
@@ -171,7 +171,7 @@ async fn a_machine_with_the_name_of_a_dead_one_takes_over_its_lanes() {
     ann.settled().await.unwrap();
     ann.lines().append("one\n").await.unwrap();
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
-    dies(&postgres, "ann");
+    declare_dead(&postgres, "ann");
     let other = Cluster::join(&postgres.url(), options("ann", "other", LEASE)).await.unwrap();
     assert_eq!(other.joined(), Joined::First);
     assert_eq!(other.lines().read().await.unwrap(), "");
@@ -219,7 +219,7 @@ async fn a_killed_server_that_returns_in_time_only_causes_a_delay() {
     lines.append("one\n").await.unwrap();
     let mut inbox = ann.inbox();
     ann.post(&[letter("channel:1", "before")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["before"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["before"]);
     postgres.kill();
     assert!(matches!(lines.append("two\n").await, Err(ClusterError::Away(_))));
     let late = [letter("channel:1", "after")];
@@ -228,7 +228,7 @@ async fn a_killed_server_that_returns_in_time_only_causes_a_delay() {
     lines.append("two, again\n").await.unwrap();
     assert_eq!(lines.read().await.unwrap(), "one\ntwo, again\n");
     ann.post(&late).await.unwrap();
-    assert_eq!(bodies(&given(&mut inbox).await), ["after"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["after"]);
     assert!(ann.lease().lasts());
 }
 
@@ -248,7 +248,7 @@ async fn a_connection_lost_while_idle_is_replaced_without_a_failure() {
     }
     let text: String = (0..10).map(|round| format!("line {round}\n")).collect();
     assert_eq!(lines.read().await.unwrap(), text);
-    assert_eq!(bodies(&given(&mut ann.inbox()).await).len(), 10);
+    assert_eq!(bodies(&receive(&mut ann.inbox()).await).len(), 10);
 }
 
 #[tokio::test]
@@ -396,7 +396,7 @@ async fn logins_and_files_of_the_leader_are_for_the_current_leader_only() {
         async move { again.take_seat().await }
     });
     bob.keep_seat_file("schedules.md", "3").await.unwrap();
-    dies(&postgres, "bob");
+    declare_dead(&postgres, "bob");
     tokio::time::timeout(TIMEOUT, waiting).await.expect("it becomes the leader").unwrap().unwrap();
     assert_eq!(bob.keep_seat_file("schedules.md", "4").await, Err(ClusterError::Fenced));
     assert_eq!(again.seat_file("schedules.md").await, Ok(Some("3".to_owned())));

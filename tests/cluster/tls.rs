@@ -55,7 +55,7 @@ async fn in_the_middle(listener: TcpListener, tls: Option<TlsAcceptor>) -> Vec<u
 }
 
 /// Has a node join through a machine in the middle. Returns everything that the machine could read.
-async fn learned_of_a_node(tls: Option<TlsAcceptor>) -> String {
+async fn intercepted_from_a_node(tls: Option<TlsAcceptor>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     // For the address of another machine, `require` is the default.
@@ -75,10 +75,10 @@ async fn learned_of_a_node(tls: Option<TlsAcceptor>) -> String {
 
 #[tokio::test]
 async fn a_server_that_refuses_tls_learns_neither_user_nor_password() {
-    assert_eq!(learned_of_a_node(None).await, "");
+    assert_eq!(intercepted_from_a_node(None).await, "");
 }
 
 #[tokio::test]
 async fn a_server_with_an_untrusted_certificate_learns_neither_user_nor_password() {
-    assert_eq!(learned_of_a_node(Some(unknown_certificate())).await, "");
+    assert_eq!(intercepted_from_a_node(Some(unknown_certificate())).await, "");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aetheel::cluster::{Cluster, ClusterError, Joined, NodeOptions};
 use aetheel::lease::{Lease, boot_ms};
 
-use super::{BOT, TIMEOUT, bodies, dies, given, letter, node, options};
+use super::{BOT, TIMEOUT, bodies, declare_dead, letter, node, options, receive};
 use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;
 
@@ -26,7 +26,7 @@ fn with_turns(name: &str, lease: Duration) -> NodeOptions {
 }
 
 /// Waits until a lease has expired.
-async fn runs_out(lease: &Lease) {
+async fn wait_for_expiry(lease: &Lease) {
     let waiting = async {
         while lease.lasts() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -55,7 +55,7 @@ async fn taken_over(postgres: &Postgres) -> (Cluster, Cluster) {
     ann.settled().await.unwrap();
     ann.claim(&["channel:1".to_owned(), "channel:2".to_owned()]).await.unwrap();
     let bob = super::joined(postgres, with_turns("bob", super::LEASE)).await;
-    dies(postgres, "ann");
+    declare_dead(postgres, "ann");
     assert_eq!(bob.adopt().await, Ok(1));
     let left = bob.handovers().await.unwrap().remove(0);
     let begun = ["channel:1".to_owned()];
@@ -71,7 +71,7 @@ async fn a_node_continues_when_the_database_returns_after_its_lease() {
     let mut lines = ann.lines();
     lines.append("one\n").await.unwrap();
     link.set(Way::Cut);
-    runs_out(&ann.lease()).await;
+    wait_for_expiry(&ann.lease()).await;
     assert!(matches!(lines.append("two\n").await, Err(ClusterError::Away(_))));
     assert!(!ann.lease().is_over() && ann.turns().lasts());
     let mut away = ann.away();
@@ -87,7 +87,7 @@ async fn a_node_continues_when_the_database_returns_after_its_lease() {
     lines.append("two, again\n").await.unwrap();
     assert_eq!(lines.read().await.unwrap(), "one\ntwo, again\n");
     ann.post(&[letter("channel:1", "hello")]).await.unwrap();
-    assert_eq!(bodies(&given(&mut ann.inbox()).await), ["hello"]);
+    assert_eq!(bodies(&receive(&mut ann.inbox()).await), ["hello"]);
 }
 
 #[tokio::test]
@@ -112,8 +112,8 @@ async fn a_node_that_was_taken_over_while_it_had_no_database_is_fenced() {
     ann.claim(&["channel:1".to_owned()]).await.unwrap();
     let bob = node(&postgres, "bob").await;
     link.set(Way::Cut);
-    runs_out(&ann.lease()).await;
-    dies(&postgres, "ann");
+    wait_for_expiry(&ann.lease()).await;
+    declare_dead(&postgres, "ann");
     assert_eq!(bob.adopt().await, Ok(1));
     link.set(Way::Open);
     tokio::time::timeout(TIMEOUT, ann.lease().over()).await.expect("its end");
@@ -127,7 +127,7 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_turn_lease_has_expired() {
     let (_ann, bob) = taken_over(&postgres).await;
     bob.post(&[letter("channel:1", "waits"), letter("channel:2", "does not")]).await.unwrap();
     let mut inbox = bob.inbox();
-    assert_eq!(bodies(&given(&mut inbox).await), ["does not"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["does not"]);
     assert!(!bob.has("channel:1"));
     assert_eq!(bob.open_waited().await.unwrap(), [""; 0]);
     let waiting = bob.waiting_lanes().await.unwrap();
@@ -135,7 +135,7 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_turn_lease_has_expired() {
 
     postgres.ask("update aetheel.lane set waits_until = clock_timestamp() where not open");
     assert_eq!(bob.open_waited().await.unwrap(), ["channel:1"]);
-    assert_eq!(bodies(&given(&mut inbox).await), ["waits"]);
+    assert_eq!(bodies(&receive(&mut inbox).await), ["waits"]);
     assert_eq!(bob.waiting_lanes().await.unwrap(), []);
 }
 
@@ -158,7 +158,7 @@ async fn a_lane_that_waits_for_a_machine_still_waits_for_it_on_the_next_node() {
     let postgres = Postgres::start();
     let (_ann, _bob) = taken_over(&postgres).await;
     let cyd = node(&postgres, "cyd").await;
-    dies(&postgres, "bob");
+    declare_dead(&postgres, "bob");
     assert_eq!(cyd.adopt().await, Ok(1));
     let left = cyd.handovers().await.unwrap().remove(0);
     let begun = ["channel:1".to_owned()];
@@ -178,7 +178,7 @@ async fn a_node_learns_that_another_one_became_the_leader() {
     let (ann, bob) = (node(&postgres, "ann").await, node(&postgres, "bob").await);
     ann.take_seat().await.unwrap();
     assert_eq!((ann.has_seat().await, bob.has_seat().await), (Ok(true), Ok(false)));
-    dies(&postgres, "ann");
+    declare_dead(&postgres, "ann");
     bob.take_seat().await.unwrap();
     assert_eq!((ann.has_seat().await, bob.has_seat().await), (Ok(false), Ok(true)));
 }

@@ -288,7 +288,7 @@ async fn secrets_are_redacted_in_drafts_and_answers() {
     })
     .await;
     home.busy.send_replace(true);
-    let _bot = Bot::at(&local, &home).await;
+    let _bot = Bot::with_home(&local, &home).await;
     local.mention(CHANNEL, ANN, "go");
     local.wait_for_message(CHANNEL, |text| text == "The key is ***").await;
     home.busy.send_replace(false);

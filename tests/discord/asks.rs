@@ -73,7 +73,7 @@ async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
 }
 
 /// Waits until the person who pressed the button gets this refusal in a message only they can see.
-async fn told_alone(local: &LocalDiscord, interaction: u64, refusal: AnswerRefusal) {
+async fn expect_private_refusal(local: &LocalDiscord, interaction: u64, refusal: AnswerRefusal) {
     assert_eq!(acknowledged(local, interaction).await, 4, "{refusal}");
     let word = local.interaction(interaction).original.unwrap();
     let word = local.messages(CHANNEL).into_iter().find(|message| message.id == word).unwrap();
@@ -176,7 +176,7 @@ async fn a_typed_word_answers_a_question_and_is_not_a_prompt() {
     let allowed = local.mention(CHANNEL, ANN, "allow");
     assert_eq!(decision(&local, &bot).await.2, Decision::AllowOnce);
     bot.event(&local, "allow me to explain").await;
-    assert_eq!(bot.home.seen(CHANNEL).await, Some(allowed));
+    assert_eq!(bot.home.last_seen(CHANNEL).await, Some(allowed));
     // Without an open question, the word is an ordinary prompt.
     local.mention(CHANNEL, ANN, "allow");
     bot.event(&local, "allow").await;
@@ -218,7 +218,8 @@ async fn owners_approvers_and_people_in_direct_messages_may_answer() {
     for (approvers, presses, by) in
         [(vec![], OWNER, "olga"), (vec![ROLE], ANN, "ann"), (vec![GUILD], ANN, "ann")]
     {
-        let bot = Bot::at(&local, &Home::with(|home| home.approvers = approvers).await).await;
+        let bot =
+            Bot::with_home(&local, &Home::with(|home| home.approvers = approvers).await).await;
         let asker = if presses == OWNER { ANN } else { OWNER };
         let (turn, _) = bot.asked(&local, (CHANNEL, asker, by), &permission(None)).await;
         let message = with_buttons(&local).await;
@@ -243,7 +244,7 @@ async fn people_who_may_not_answer_get_a_private_refusal_and_no_modal() {
     let (bot, turn, _, message) = asked(&local, &permission(None)).await;
     for label in ["Allow once", "Deny and say why…"] {
         let press = local.press(message.id, BOB, label);
-        told_alone(&local, press, AnswerRefusal::NotYours).await;
+        expect_private_refusal(&local, press, AnswerRefusal::NotYours).await;
     }
     assert_eq!(local.buttons(message.id).len(), 4, "it is still open");
     assert!(bot.home.decided.lock().unwrap().is_empty());
@@ -251,7 +252,7 @@ async fn people_who_may_not_answer_get_a_private_refusal_and_no_modal() {
 }
 
 #[tokio::test]
-async fn an_invalid_answer_is_refused_privately_and_the_question_stays_open() {
+async fn an_invalid_answer_expect_private_refusal_and_the_question_stays_open() {
     let local = LocalDiscord::start().await;
     let number = Question { form: AnswerForm::Whole, ..which("number", &[], false, true) };
     let (bot, turn, _, message) = asked(&local, &questions(vec![number])).await;
@@ -259,7 +260,12 @@ async fn an_invalid_answer_is_refused_privately_and_the_question_stays_open() {
     let press = local.press(message.id, ANN, "Write an answer…");
     assert_eq!(acknowledged(&local, press).await, 9);
     let filled = local.fill(press, ANN, "many").await;
-    told_alone(&local, filled, AnswerRefusal::Misfit("The answer must be a whole number.")).await;
+    expect_private_refusal(
+        &local,
+        filled,
+        AnswerRefusal::Misfit("The answer must be a whole number."),
+    )
+    .await;
     assert_eq!(local.buttons(message.id), buttons, "it is still open");
     assert!(bot.home.decided.lock().unwrap().is_empty());
     turn.done("so").await;
@@ -391,7 +397,7 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
     local.delete(gone);
     home.workspace.discord_notes().open_question("b", CHANNEL, gone);
     let old = local.button(first.id, "Allow once").unwrap();
-    let again = Bot::at(&local, &home).await;
+    let again = Bot::with_home(&local, &home).await;
     let closed = local
         .wait_for_message(CHANNEL, |text| {
             text.ends_with("⏹️ No longer open: the gateway was restarted.")
@@ -504,7 +510,7 @@ async fn a_press_is_acknowledged_in_time_while_other_requests_are_slow() {
 }
 
 /// Kills a bot while a question is open. Returns the next bot, which continues the turn.
-async fn continued(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
+async fn restarted_while_asking(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
     let bot = Bot::start(local).await;
     let (turn, question) = bot.asked(local, (CHANNEL, ANN, "go"), &permission(None)).await;
     let message = with_buttons(local).await;
@@ -516,13 +522,13 @@ async fn continued(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
         .wait_for("the end of the first bot", |local| (local.connections() == 0).then_some(()))
         .await;
     home.continues.lock().unwrap().push(question.id.clone());
-    (Bot::at(local, &home).await, question, message)
+    (Bot::with_home(local, &home).await, question, message)
 }
 
 #[tokio::test]
 async fn a_question_whose_turn_continues_keeps_its_message() {
     let local = LocalDiscord::start().await;
-    let (bot, question, message) = continued(&local).await;
+    let (bot, question, message) = restarted_while_asking(&local).await;
     let press = local.press(message.id, ANN, "Allow once");
     assert_eq!(acknowledged(&local, press).await, 4);
     local.wait_for_message(CHANNEL, |text| text.starts_with("I have just restarted.")).await;
@@ -541,7 +547,7 @@ async fn a_question_whose_turn_continues_keeps_its_message() {
 #[tokio::test]
 async fn a_question_whose_message_was_deleted_is_posted_again() {
     let local = LocalDiscord::start().await;
-    let (bot, question, message) = continued(&local).await;
+    let (bot, question, message) = restarted_while_asking(&local).await;
     local.delete(message.id);
     local.mention(CHANNEL, ANN, "more");
     let mut turn = bot.turn(&local, "more").await;
@@ -553,7 +559,7 @@ async fn a_question_whose_message_was_deleted_is_posted_again() {
 #[tokio::test]
 async fn a_question_whose_turn_cannot_continue_is_closed() {
     let local = LocalDiscord::start().await;
-    let (bot, question, message) = continued(&local).await;
+    let (bot, question, message) = restarted_while_asking(&local).await;
     bot.discord.close_question(&question.id);
     let closed = local.wait_for_message(CHANNEL, |text| text.contains("was restarted")).await;
     assert_eq!((closed.id, local.buttons(closed.id).len()), (message.id, 0));

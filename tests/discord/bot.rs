@@ -137,7 +137,7 @@ impl Home {
     }
 
     /// Returns the last message of the channel that is saved as handled.
-    pub async fn seen(&self, channel: u64) -> Option<u64> {
+    pub async fn last_seen(&self, channel: u64) -> Option<u64> {
         self.workspace.discord_notes().seen().await.get(&channel).copied()
     }
 
@@ -208,7 +208,7 @@ impl Home {
     async fn dispatcher(self: &Arc<Self>, discord: &Discord) -> Dispatcher {
         let limits =
             Limits { max_concurrent: 1_000, max_depth: 1_000, busy_policy: BusyPolicy::Reject };
-        let backends = Arc::new(Both::new(self));
+        let backends = Arc::new(TwoBackends::new(self));
         let (folder, collected) = (self.folder.path(), Arc::new(Collected::default()));
         let mut parts: Parts =
             parts(folder, "demo", backends, self.launcher(), &collected, limits).await;
@@ -244,12 +244,12 @@ impl Home {
 }
 
 /// The backends `demo`, which has no modes, and `claude`, which has all options.
-struct Both {
+struct TwoBackends {
     all: [Arc<dyn Backend>; 2],
     home: Arc<Home>,
 }
 
-impl Both {
+impl TwoBackends {
     fn new(home: &Arc<Home>) -> Self {
         let efforts = home.efforts.map(|id| {
             let label: String = id[..1].to_uppercase() + &id[1..];
@@ -270,7 +270,7 @@ impl Both {
 }
 
 #[async_trait]
-impl Backends for Both {
+impl Backends for TwoBackends {
     fn get(&self, name: &str) -> Option<Arc<dyn Backend>> {
         self.all.iter().find(|backend| backend.descriptor().name == name).cloned()
     }
@@ -390,13 +390,13 @@ impl Bot {
     }
 
     /// Starts a bot that allows only these users.
-    pub async fn for_these(local: &LocalDiscord, allowed: AllowLists) -> Self {
+    pub async fn allowing(local: &LocalDiscord, allowed: AllowLists) -> Self {
         let options = Options { allowed, ..options(local, Windows::default()) };
         Self::with_options(options, Home::new().await).await.expect("the bot starts")
     }
 
     /// Starts a bot with the state of `home`.
-    pub async fn at(local: &LocalDiscord, home: &Arc<Home>) -> Self {
+    pub async fn with_home(local: &LocalDiscord, home: &Arc<Home>) -> Self {
         let home = Arc::clone(home);
         Self::try_start(local, Windows::default(), home).await.expect("the bot starts")
     }
@@ -525,12 +525,12 @@ impl Turn {
     }
 
     /// Opens the reply to an event that a previous process may have begun to answer.
-    pub fn kept(bot: &Bot, event: &Event, traces: PriorDelivery) -> Self {
+    pub fn resumed(bot: &Bot, event: &Event, traces: PriorDelivery) -> Self {
         Self { reply: bot.discord.open_kept(event, traces), transcript: Transcript::default() }
     }
 
     pub fn say(&mut self, text: &str) {
-        self.tell(EventKind::Text(Text {
+        self.report(EventKind::Text(Text {
             part: 0,
             text: text.to_owned(),
             replace: false,
@@ -539,7 +539,7 @@ impl Turn {
     }
 
     pub fn say_instead(&mut self, text: &str) {
-        self.tell(EventKind::Text(Text {
+        self.report(EventKind::Text(Text {
             part: 0,
             text: text.to_owned(),
             replace: true,
@@ -548,7 +548,7 @@ impl Turn {
     }
 
     pub fn tool(&mut self, name: &str, title: &str) {
-        self.tell(EventKind::ToolStart(ToolStart {
+        self.report(EventKind::ToolStart(ToolStart {
             id: "t1".to_owned(),
             parent: None,
             kind: "bash".to_owned(),
@@ -560,9 +560,9 @@ impl Turn {
     }
 
     /// Adds output of the running tool.
-    pub fn prints(&mut self, text: &str) {
+    pub fn tool_prints(&mut self, text: &str) {
         let (id, text) = ("t1".to_owned(), text.to_owned());
-        self.tell(EventKind::ToolOutput(ToolOutput { id, text }));
+        self.report(EventKind::ToolOutput(ToolOutput { id, text }));
     }
 
     pub fn tool_done(&mut self) {
@@ -573,7 +573,7 @@ impl Turn {
             exit_code: None,
             diffs: Vec::new(),
         };
-        self.tell(EventKind::ToolEnd(end));
+        self.report(EventKind::ToolEnd(end));
     }
 
     /// Shows a question. The returned flag is set if it is dismissed because nobody can see it.
@@ -598,7 +598,7 @@ impl Turn {
         self.reply.settled(id, how);
     }
 
-    fn tell(&mut self, event: EventKind) {
+    fn report(&mut self, event: EventKind) {
         self.transcript.apply(&event);
         self.reply.update(&event, &self.transcript);
     }
@@ -639,12 +639,12 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 /// A second subscriber. While a process has only one, `tracing` caches that a call site is disabled
 /// if a thread without the subscriber reaches it first, and never logs it again.
-static ANOTHER: LazyLock<tracing::Dispatch> =
+static SECOND_SUBSCRIBER: LazyLock<tracing::Dispatch> =
     LazyLock::new(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new()));
 
 impl Log {
     pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
-        LazyLock::force(&ANOTHER);
+        LazyLock::force(&SECOND_SUBSCRIBER);
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -684,7 +684,7 @@ struct Gate {
 impl Barrier {
     /// Runs a test in a runtime of its own, whose threads all log to the barrier.
     pub fn around<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
-        LazyLock::force(&ANOTHER);
+        LazyLock::force(&SECOND_SUBSCRIBER);
         let barrier = Self::default();
         let writer = barrier.clone();
         let log = tracing_subscriber::fmt()

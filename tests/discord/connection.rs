@@ -108,7 +108,7 @@ async fn messages_written_while_the_program_was_down_are_answered_at_the_start()
     local.mention_earlier(THREAD, ANN, "nine minutes ago", Duration::from_secs(540));
     local.mention(CHANNEL, ANN, "written while down");
     local.mention(OTHER, ANN, "in a channel that never was used");
-    let bot = Bot::at(&local, &home).await;
+    let bot = Bot::with_home(&local, &home).await;
     bot.event(&local, "written while down").await;
     bot.event(&local, "nine minutes ago").await;
     assert_eq!(home.prompts().len(), 2, "{:?}", home.prompts());

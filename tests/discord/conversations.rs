@@ -41,7 +41,7 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     );
     assert_eq!((opened.thread, opened.first), (*thread, first));
     assert_eq!(
-        bot.home.seen(*thread).await,
+        bot.home.last_seen(*thread).await,
         Some(first),
         "missed messages of the thread are read from here on"
     );
@@ -59,7 +59,7 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
 #[tokio::test]
 async fn new_explains_what_to_do_if_no_thread_can_be_opened() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::at(&local, &Home::with(|home| home.prompt_limit = 8).await).await;
+    let bot = Bot::with_home(&local, &Home::with(|home| home.prompt_limit = 8).await).await;
     for place in [DIRECT, THREAD] {
         local.slash(place, ANN, "new", Some("hello"));
         local.wait_for_message(place, |text| text.ends_with("`/reset`.")).await;
@@ -218,7 +218,7 @@ async fn a_message_in_a_thread_waits_until_the_threads_owner_is_known() {
 #[tokio::test]
 async fn a_waiting_message_can_be_edited_and_deleted_and_a_link_preview_is_no_edit() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::at(&local, &Home::with(|home| home.prompt_limit = 24).await).await;
+    let bot = Bot::with_home(&local, &Home::with(|home| home.prompt_limit = 24).await).await;
     bot.home.busy.send_replace(true);
     let running = local.mention(CHANNEL, ANN, "now");
     bot.event(&local, "now").await;

@@ -24,7 +24,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// A delivery that runs while the test does other things.
 type Delivery = Pin<Box<dyn Future<Output = Result<(), DeliveryError>>>>;
 
-fn begun(turn: Turn, text: &str) -> Delivery {
+fn start_delivery(turn: Turn, text: &str) -> Delivery {
     let answer = answer(text);
     let mut delivery: Delivery = Box::pin(turn.deliver(answer));
     assert!(is_pending(&mut delivery));
@@ -48,7 +48,7 @@ async fn asked(local: &LocalDiscord, bot: &Bot, prompt: &str) -> Turn {
     bot.turn(local, prompt).await
 }
 
-async fn held_up(local: &LocalDiscord, log: &Log, times: usize) {
+async fn wait_until_delayed(local: &LocalDiscord, log: &Log, times: usize) {
     let told = || log.text().matches("discord does not accept an answer now").count() == times;
     local.wait_for("the log line of a delayed answer", |_| told().then_some(())).await;
     // The warning is logged just before the wait begins.
@@ -56,7 +56,12 @@ async fn held_up(local: &LocalDiscord, log: &Log, times: usize) {
 }
 
 /// Advances the clock until the first attempt has failed, which the log reports with `words`.
-async fn given_up(local: &LocalDiscord, log: &Log, clock: &aetheel::discord::Clock, words: &str) {
+async fn wait_until_failed(
+    local: &LocalDiscord,
+    log: &Log,
+    clock: &aetheel::discord::Clock,
+    words: &str,
+) {
     local
         .wait_for("the first attempt to fail", |_| {
             clock.advance(Duration::from_secs(10));
@@ -79,8 +84,8 @@ async fn an_answer_survives_150_seconds_without_discord_and_is_posted_afterwards
     let (bot, clock) = patient(&local).await;
     let turn = asked(&local, &bot, "go").await;
     local.faults().away(true);
-    let mut delivery = begun(turn, "my secret diary");
-    given_up(&local, &log, &clock, "discord does not accept an answer now").await;
+    let mut delivery = start_delivery(turn, "my secret diary");
+    wait_until_failed(&local, &log, &clock, "discord does not accept an answer now").await;
     clock.advance(Duration::from_secs(150));
     assert!(is_pending(&mut delivery), "the delivery is not given up");
     local.faults().away(false);
@@ -103,7 +108,7 @@ async fn a_question_survives_150_seconds_without_discord_and_is_answered_afterwa
     let (mut turn, question) = bot.asking(&local, prompt, &permission(None)).await;
     local.faults().away(true);
     let dismissed = turn.ask(&question);
-    given_up(&local, &log, &clock, "discord does not accept a question now").await;
+    wait_until_failed(&local, &log, &clock, "discord does not accept a question now").await;
     clock.advance(Duration::from_secs(150));
     local.faults().away(false);
     let message = with_buttons(&local).await;
@@ -122,10 +127,10 @@ async fn a_question_that_is_over_before_discord_is_back_is_never_posted() {
     local.faults().away(true);
     let question = permission(None);
     turn.ask(&question);
-    given_up(&local, &log, &clock, "discord does not accept a question now").await;
+    wait_until_failed(&local, &log, &clock, "discord does not accept a question now").await;
     turn.settled(&question.id, &Settlement::Expired);
     local.faults().away(false);
-    delivered(begun(turn, "Nobody said anything.")).await;
+    delivered(start_delivery(turn, "Nobody said anything.")).await;
     assert_eq!(local.texts(CHANNEL), ["Nobody said anything."]);
 }
 
@@ -142,8 +147,8 @@ async fn a_partly_posted_answer_is_marked_until_the_rest_is_posted() {
     );
     let pieces = split(&text, 2_000);
     assert!(pieces.len() >= 4);
-    let mut delivery = begun(turn, &text);
-    held_up(&local, &log, 1).await;
+    let mut delivery = start_delivery(turn, &text);
+    wait_until_delayed(&local, &log, 1).await;
     let shown = local.messages(CHANNEL);
     assert_eq!(local.texts(CHANNEL), pieces[..2]);
     assert_eq!(
@@ -169,7 +174,7 @@ async fn a_message_posted_before_a_long_outage_is_found_without_its_nonce() {
     let turn = asked(&local, &bot, "go").await;
     // The message is posted, but every response is lost.
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::CutAfter, 1_000);
-    let mut delivery = begun(turn, "Once");
+    let mut delivery = start_delivery(turn, "Once");
     local.wait_for("the message", |local| (!local.texts(CHANNEL).is_empty()).then_some(())).await;
     local.faults().away(true);
     local
@@ -201,8 +206,8 @@ async fn a_retry_after_of_130_seconds_is_respected_also_a_global_one() {
             Fault::Limit { retry_after: 130.0, global },
             1,
         );
-        let mut delivery = begun(turn, "At last");
-        held_up(&local, &log, 1).await;
+        let mut delivery = start_delivery(turn, "At last");
+        wait_until_delayed(&local, &log, 1).await;
         clock.advance(Duration::from_secs(125));
         tokio::task::yield_now().await;
         assert!(is_pending(&mut delivery) && local.texts(CHANNEL).is_empty());
@@ -220,8 +225,8 @@ async fn an_answer_waits_for_a_permission_and_is_posted_when_it_returns() {
     let (bot, _clock) = patient(&local).await;
     let turn = asked(&local, &bot, "go").await;
     local.faults().close_channel(CHANNEL, true);
-    let delivery = begun(turn, "Allowed");
-    held_up(&local, &log, 1).await;
+    let delivery = start_delivery(turn, "Allowed");
+    wait_until_delayed(&local, &log, 1).await;
     assert!(log.text().contains("hint: the bot needs View Channel"), "{}", log.text());
     local.faults().close_channel(CHANNEL, false);
     delivered(delivery).await;
@@ -235,8 +240,8 @@ async fn a_permission_that_returns_without_an_event_is_noticed_by_retries() {
     let (bot, clock) = patient(&local).await;
     let turn = asked(&local, &bot, "go").await;
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50_013), 1);
-    let delivery = begun(turn, "Allowed");
-    held_up(&local, &log, 1).await;
+    let delivery = start_delivery(turn, "Allowed");
+    wait_until_delayed(&local, &log, 1).await;
     clock.advance(HOUR);
     delivered(delivery).await;
     assert_eq!(local.texts(CHANNEL), ["Allowed"]);
@@ -249,12 +254,12 @@ async fn a_delayed_answer_delays_only_later_answers_of_its_channel() {
     let (bot, _clock) = patient(&local).await;
     let first = asked(&local, &bot, "first").await;
     local.faults().close_channel(CHANNEL, true);
-    let first = begun(first, "One");
-    held_up(&local, &log, 1).await;
+    let first = start_delivery(first, "One");
+    wait_until_delayed(&local, &log, 1).await;
     let mut second = asked(&local, &bot, "second").await;
     second.say("Tw");
     let third = asked(&local, &bot, "third").await;
-    let (second, third) = (begun(second, "Two"), begun(third, "Three"));
+    let (second, third) = (start_delivery(second, "Two"), start_delivery(third, "Three"));
     local.mention(OTHER, ANN, "other");
     bot.turn(&local, "other").await.done("Elsewhere").await;
     assert_eq!((local.texts(CHANNEL).len(), local.texts(OTHER)), (0, vec!["Elsewhere".to_owned()]));
@@ -272,8 +277,8 @@ async fn a_draft_does_not_overtake_a_delayed_answer() {
     let (bot, clock) = patient(&local).await;
     let first = asked(&local, &bot, "first").await;
     local.faults().next("POST", &format!("{CHANNEL}/messages"), Fault::Refuse(403, 50_013), 1);
-    let first = begun(first, "One");
-    held_up(&local, &log, 1).await;
+    let first = start_delivery(first, "One");
+    wait_until_delayed(&local, &log, 1).await;
     // Posting works again from here on, but the bot has not noticed yet.
     let mut second = asked(&local, &bot, "second").await;
     second.say("Two");
@@ -298,7 +303,7 @@ async fn a_deleted_channel_ends_the_delivery_and_is_reported() {
     let error = turn.finish(answer("text")).await.expect_err("nobody can see it");
     assert!(matches!(&error, DeliveryError::Gone(why) if why.contains("10003")), "{error:?}");
     // Deliveries that wait behind the failed one must end too.
-    let behind = Turn::kept(&bot, &bot.event(&local, "go").await, PriorDelivery::unkept());
+    let behind = Turn::resumed(&bot, &bot.event(&local, "go").await, PriorDelivery::unkept());
     assert!(matches!(behind.finish(answer("text")).await, Err(DeliveryError::Gone(_))));
 }
 
@@ -362,7 +367,7 @@ async fn two_hundred_prompts_stay_within_discords_limits_and_answers_precede_rea
     let mut deliveries = Vec::new();
     for number in 0..count {
         let turn = bot.turn(&local, &format!("prompt {number}")).await;
-        deliveries.push(begun(turn, &format!("Answer {number}")));
+        deliveries.push(start_delivery(turn, &format!("Answer {number}")));
     }
     for delivery in deliveries {
         tokio::time::timeout(Duration::from_secs(120), delivery)
@@ -420,7 +425,7 @@ async fn text_after_a_steering_message_is_posted_below_it_also_after_a_restart()
     };
     local.mention(CHANNEL, ANN, "go");
     let event = bot.event(&local, "go").await;
-    let mut turn = Turn::kept(&bot, &event, traces.clone());
+    let mut turn = Turn::resumed(&bot, &event, traces.clone());
     turn.say("Half");
     local.wait_for_message(CHANNEL, |text| text == "Half").await;
     let between = local.say(CHANNEL, ANN, "also the other half");
@@ -433,7 +438,7 @@ async fn text_after_a_steering_message_is_posted_below_it_also_after_a_restart()
     local.wait_for("no button", |local| local.buttons(below.id).is_empty().then_some(())).await;
     // The next process knows the complete answer, but not where the messages were split.
     let (posted, _) = (noted.lock().unwrap().clone(), ());
-    let turn = Turn::kept(&bot, &event, PriorDelivery { posted, resumed: true, ..traces });
+    let turn = Turn::resumed(&bot, &event, PriorDelivery { posted, resumed: true, ..traces });
     turn.done("Half and half").await;
     assert_eq!(
         local.messages(CHANNEL).into_iter().map(|m| (m.id, m.content)).collect::<Vec<_>>(),

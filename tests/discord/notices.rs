@@ -38,7 +38,7 @@ async fn acknowledged(local: &LocalDiscord, interaction: u64) -> u64 {
 }
 
 /// Waits for the ephemeral message that followed an interaction.
-async fn told(local: &LocalDiscord, text: &str) {
+async fn wait_for_followup(local: &LocalDiscord, text: &str) {
     local.wait_for_message(CHANNEL, |content| content == text).await;
 }
 
@@ -111,7 +111,7 @@ async fn a_retryable_failure_has_a_button_until_the_retry_succeeds() {
             .await,
             4
         );
-        told(&local, &AgainRefusal::NotYet.to_string()).await;
+        wait_for_followup(&local, &AgainRefusal::NotYet.to_string()).await;
         assert_eq!(local.buttons(message.id).len(), 1, "a newer one may follow");
         *bot.home.refused_press.lock().unwrap() = None;
         assert_eq!(
@@ -142,11 +142,11 @@ async fn other_people_are_refused_privately_and_a_stale_offer_loses_its_button()
     let message = button(&local).await;
     *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::NotYours);
     assert_eq!(acknowledged(&local, local.press(message.id, BOB, "Try again")).await, 4);
-    told(&local, &AgainRefusal::NotYours.to_string()).await;
+    wait_for_followup(&local, &AgainRefusal::NotYours.to_string()).await;
     assert_eq!(local.buttons(message.id).len(), 1, "others can still press it");
     *bot.home.refused_press.lock().unwrap() = Some(AgainRefusal::Gone);
     assert_eq!(acknowledged(&local, local.press(message.id, ANN, "Try again")).await, 7);
-    told(&local, &AgainRefusal::Gone.to_string()).await;
+    wait_for_followup(&local, &AgainRefusal::Gone.to_string()).await;
     assert_eq!(local.buttons(message.id), Vec::<String>::new());
     assert_eq!(local.messages(CHANNEL)[0].content, "I was interrupted. (interrupted)");
     assert_eq!(bot.home.pressed.lock().unwrap().len(), 0);
@@ -170,7 +170,7 @@ async fn a_notice_without_a_recipient_goes_to_the_operators_channel() {
 }
 
 /// Returns the prior delivery of an event, and the list in which it records new message ids.
-fn traces(posted: &[u64], resumed: bool) -> (PriorDelivery, Arc<Mutex<Vec<u64>>>) {
+fn prior_delivery(posted: &[u64], resumed: bool) -> (PriorDelivery, Arc<Mutex<Vec<u64>>>) {
     let noted = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&noted);
     let note = Arc::new(move |ids: &[u64]| *note.lock().unwrap() = ids.to_vec());
@@ -187,8 +187,8 @@ async fn a_reply_of_the_previous_process_is_continued_and_not_posted_again() {
     local.mention(CHANNEL, ANN, "go");
     let event = bot.event(&local, "go").await;
     // The first process posted a draft of two messages and died.
-    let (first, noted) = traces(&[], false);
-    let mut turn = Turn::kept(&bot, &event, first);
+    let (first, noted) = prior_delivery(&[], false);
+    let mut turn = Turn::resumed(&bot, &event, first);
     turn.say(&format!("{}\n\n{}", "a".repeat(1_500), "b".repeat(1_500)));
     local.wait_for("the draft", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
     let ids: Vec<u64> = local.messages(CHANNEL).iter().map(|message| message.id).collect();
@@ -197,8 +197,8 @@ async fn a_reply_of_the_previous_process_is_continued_and_not_posted_again() {
         .await;
     drop(turn);
 
-    let (second, noted) = traces(&ids, true);
-    Turn::kept(&bot, &event, second).done("It is done.").await;
+    let (second, noted) = prior_delivery(&ids, true);
+    Turn::resumed(&bot, &event, second).done("It is done.").await;
     assert_eq!(local.texts(CHANNEL), ["It is done."]);
     assert_eq!(local.messages(CHANNEL)[0].id, ids[0], "the same message");
     assert_eq!(*noted.lock().unwrap(), ids[..1]);
@@ -211,9 +211,9 @@ async fn an_answer_to_a_command_is_complete_after_a_restart() {
     local.slash(CHANNEL, ANN, "ask", Some("go"));
     let event = bot.event(&local, "go").await;
     // The first process posted a draft, the command's own message and one more, and died.
-    let (first, noted) = traces(&[], false);
+    let (first, noted) = prior_delivery(&[], false);
     let (above, below) = ("a".repeat(1_500), "b".repeat(1_500));
-    let mut turn = Turn::kept(&bot, &event, first);
+    let mut turn = Turn::resumed(&bot, &event, first);
     turn.say(&format!("{above}\n\n{below}"));
     local.wait_for("the draft", |local| (local.messages(CHANNEL).len() == 2).then_some(())).await;
     let draft = local.messages(CHANNEL);
@@ -233,8 +233,8 @@ async fn an_answer_to_a_command_is_complete_after_a_restart() {
     let passless =
         Event { origin: Origin::Interaction { channel, interaction, pass: None }, ..event.clone() };
     for event in [event, passless] {
-        let (later, _) = traces(&ids, true);
-        Turn::kept(&bot, &event, later).done(&format!("{above}\n\n{below} more")).await;
+        let (later, _) = prior_delivery(&ids, true);
+        Turn::resumed(&bot, &event, later).done(&format!("{above}\n\n{below} more")).await;
         let shown = local.messages(CHANNEL);
         let texts: Vec<&str> = shown.iter().map(|message| message.content.trim()).collect();
         assert_eq!(
@@ -252,14 +252,14 @@ async fn a_message_whose_id_was_not_saved_is_found_by_its_nonce() {
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
     let event = bot.event(&local, "go").await;
-    Turn::kept(&bot, &event, traces(&[], false).0).done("It is done.").await;
+    Turn::resumed(&bot, &event, prior_delivery(&[], false).0).done("It is done.").await;
     let first = local.messages(CHANNEL);
-    Turn::kept(&bot, &event, traces(&[], true).0).done("It is done.").await;
+    Turn::resumed(&bot, &event, prior_delivery(&[], true).0).done("It is done.").await;
     assert_eq!((local.messages(CHANNEL).len(), local.messages(CHANNEL)[0].id), (1, first[0].id));
     // A message that was deleted in the meantime is posted again, so that the answer is visible in
     // any case.
     local.delete(first[0].id);
-    Turn::kept(&bot, &event, traces(&[], true).0).done("It is done.").await;
+    Turn::resumed(&bot, &event, prior_delivery(&[], true).0).done("It is done.").await;
     assert_eq!(local.texts(CHANNEL), ["It is done."]);
     assert_ne!(local.messages(CHANNEL)[0].id, first[0].id);
 }

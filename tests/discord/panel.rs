@@ -12,14 +12,19 @@ use crate::support::discord::{
 };
 
 /// Uses a command. Returns its answer, and the type of response that Discord received.
-async fn used(local: &LocalDiscord, user: u64, name: &str, value: Option<&str>) -> (Message, u64) {
+async fn use_command(
+    local: &LocalDiscord,
+    user: u64,
+    name: &str,
+    value: Option<&str>,
+) -> (Message, u64) {
     let id = local.slash(CHANNEL, user, name, value);
     let message = local.answer_to(id).await;
     (message, local.interaction(id).acknowledged.expect("acknowledged").1)
 }
 
 /// Returns the options that are set for the channel.
-async fn chosen(bot: &Bot) -> Vec<(Setting, String)> {
+async fn chosen_options(bot: &Bot) -> Vec<(Setting, String)> {
     let options = bot.dispatcher.view(&Lane::Channel(CHANNEL)).await.options.into_iter();
     options
         .filter(|option| option.chosen)
@@ -32,7 +37,7 @@ async fn commands_that_only_show_answer_privately_and_changes_are_public() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     for name in ["status", "queue", "sessions", "settings", "model", "help"] {
-        let (answer, kind) = used(&local, ANN, name, None).await;
+        let (answer, kind) = use_command(&local, ANN, name, None).await;
         assert!(answer.ephemeral && kind == 4, "/{name}: {answer:?}");
     }
     for (name, value, said) in [
@@ -42,13 +47,13 @@ async fn commands_that_only_show_answer_privately_and_changes_are_public() {
         ("safety", "ask", "Safety is Ask before changes from now on."),
         ("mode", "plan", "Mode is Plan only from now on."),
     ] {
-        let (answer, _) = used(&local, ANN, name, Some(value)).await;
+        let (answer, _) = use_command(&local, ANN, name, Some(value)).await;
         assert_eq!((answer.content.as_str(), answer.ephemeral), (said, false));
     }
     let settings: Vec<Setting> =
-        chosen(&bot).await.into_iter().map(|(setting, _)| setting).collect();
+        chosen_options(&bot).await.into_iter().map(|(setting, _)| setting).collect();
     assert_eq!(settings, Setting::ALL);
-    let (answer, _) = used(&local, ANN, "safety", Some("danger")).await;
+    let (answer, _) = use_command(&local, ANN, "safety", Some("danger")).await;
     assert!(
         answer.ephemeral && answer.content.starts_with("The operator does not allow danger here"),
         "{answer:?}"
@@ -59,14 +64,14 @@ async fn commands_that_only_show_answer_privately_and_changes_are_public() {
 async fn a_status_shows_the_directory_to_owners_only_and_escapes_texts() {
     let local = LocalDiscord::start().await;
     let _bot = Bot::start(&local).await;
-    let (seen, _) = used(&local, ANN, "status", None).await;
+    let (seen, _) = use_command(&local, ANN, "status", None).await;
     assert!(
         seen.content.starts_with("**Backend:** Demo \\*agent\\* \\(demo\\), "),
         "{}",
         seen.content
     );
     assert!(!seen.content.contains("**Directory:**"), "{}", seen.content);
-    let (seen, _) = used(&local, OWNER, "status", None).await;
+    let (seen, _) = use_command(&local, OWNER, "status", None).await;
     assert!(seen.content.contains("**Directory:** /"), "{}", seen.content);
 }
 
@@ -81,7 +86,7 @@ async fn a_long_queue_is_one_message() {
         let event = NewEvent::new(EventKind::Message, lane, origin, "[".repeat(60));
         bot.submit(NewEvent { author: Some("*".repeat(60)), ..event });
     }
-    let (answer, _) = used(&local, ANN, "queue", None).await;
+    let (answer, _) = use_command(&local, ANN, "queue", None).await;
     assert!(answer.content.starts_with("**Running:** \\[\\["), "{}", answer.content);
     assert!(answer.content.chars().count() <= 2_000);
 }
@@ -126,7 +131,7 @@ async fn a_change_is_reported_even_if_the_command_cannot_be_answered() {
 async fn options_are_menus_of_supported_values_and_a_choice_is_public() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    let (menus, _) = used(&local, ANN, "settings", None).await;
+    let (menus, _) = use_command(&local, ANN, "settings", None).await;
     let (options, set) = local.menu(menus.id, "set:model").expect("a menu of models");
     let values: Vec<&str> = options.iter().map(|(_, value)| value.as_str()).collect();
     assert_eq!((values, set.as_deref()), (vec!["unset", "opus", "sonnet"], Some("unset")));
@@ -147,7 +152,7 @@ async fn options_are_menus_of_supported_values_and_a_choice_is_public() {
     assert_eq!(local.interaction(id).acknowledged.unwrap().1, 7);
     let set = local.menu(menus.id, "set:model").unwrap().1;
     assert_eq!(
-        (set.as_deref(), chosen(&bot).await),
+        (set.as_deref(), chosen_options(&bot).await),
         (Some("sonnet"), vec![(Setting::Model, "sonnet".to_owned())])
     );
     local.choose_in(menus.id, ANN, "set:model", "Default");
@@ -161,12 +166,12 @@ async fn options_are_menus_of_supported_values_and_a_choice_is_public() {
 #[tokio::test]
 async fn thinking_that_is_on_or_off_is_a_button() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::at(&local, &Home::with(|home| home.efforts = ["off", "on"]).await).await;
-    let (menus, _) = used(&local, ANN, "settings", None).await;
+    let bot = Bot::with_home(&local, &Home::with(|home| home.efforts = ["off", "on"]).await).await;
+    let (menus, _) = use_command(&local, ANN, "settings", None).await;
     assert_eq!(local.menu(menus.id, "set:thinking"), None);
     local.press(menus.id, ANN, "Thinking: off");
     local.wait_for("the button to change", |local| local.button(menus.id, "Thinking: on")).await;
-    assert_eq!(chosen(&bot).await, [(Setting::Effort, "on".to_owned())]);
+    assert_eq!(chosen_options(&bot).await, [(Setting::Effort, "on".to_owned())]);
     assert_eq!(local.button(menus.id, "Default").as_deref(), Some("set:thinking:unset"));
 }
 
@@ -174,7 +179,7 @@ async fn thinking_that_is_on_or_off_is_a_button() {
 async fn an_invalid_choice_is_refused_privately_and_the_menu_stays() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    let (menus, _) = used(&local, ANN, "settings", None).await;
+    let (menus, _) = use_command(&local, ANN, "settings", None).await;
     *bot.home.unavailable.lock().unwrap() = Some("it is not signed in".to_owned());
     local.choose_in(menus.id, ANN, "set:backend", "Claude Code");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("not signed in")).await;
@@ -186,7 +191,7 @@ async fn an_invalid_choice_is_refused_privately_and_the_menu_stays() {
 async fn a_slow_choice_is_acknowledged_in_time() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
-    let (menus, _) = used(&local, ANN, "settings", None).await;
+    let (menus, _) = use_command(&local, ANN, "settings", None).await;
     bot.home.slow.send_replace(true);
     let id = local.choose_in(menus.id, ANN, "set:backend", "Claude Code");
     local
@@ -204,23 +209,23 @@ async fn a_slow_choice_is_acknowledged_in_time() {
 async fn menus_work_after_a_restart() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
-    let before = Bot::at(&local, &home).await;
-    let (menus, _) = used(&local, ANN, "settings", None).await;
+    let before = Bot::with_home(&local, &home).await;
+    let (menus, _) = use_command(&local, ANN, "settings", None).await;
     before.listening.close().await;
-    let after = Bot::at(&local, &home).await;
+    let after = Bot::with_home(&local, &home).await;
     local.choose_in(menus.id, ANN, "set:safety", "Ask before changes");
     local.wait_for_message(CHANNEL, |text| text.contains("Safety is Ask before changes")).await;
-    assert_eq!(chosen(&after).await, [(Setting::Safety, "ask".to_owned())]);
+    assert_eq!(chosen_options(&after).await, [(Setting::Safety, "ask".to_owned())]);
 }
 
 #[tokio::test]
 async fn people_without_access_get_neither_answers_nor_menus_nor_suggestions() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists { users: vec![ANN], ..AllowLists::default() };
-    let bot = Bot::for_these(&local, allowed).await;
-    let (menus, _) = used(&local, ANN, "settings", None).await;
+    let bot = Bot::allowing(&local, allowed).await;
+    let (menus, _) = use_command(&local, ANN, "settings", None).await;
     assert_eq!(local.suggestions(CHANNEL, ANN, "model", "").await.len(), 2);
-    assert!(used(&local, BOB, "status", None).await.0.content.contains("may not use me"));
+    assert!(use_command(&local, BOB, "status", None).await.0.content.contains("may not use me"));
     local.choose_in(menus.id, BOB, "set:model", "Sonnet");
     local
         .wait_for("two refusals", |local| {
@@ -230,7 +235,7 @@ async fn people_without_access_get_neither_answers_nor_menus_nor_suggestions() {
         })
         .await;
     assert!(local.suggestions(CHANNEL, BOB, "model", "").await.is_empty());
-    assert!(chosen(&bot).await.is_empty());
+    assert!(chosen_options(&bot).await.is_empty());
 }
 
 #[tokio::test]
@@ -238,7 +243,7 @@ async fn suggestions_match_the_typed_text() {
     let local = LocalDiscord::start().await;
     // A thread is allowed if its channel is.
     let allowed = AllowLists { channels: vec![CHANNEL, OTHER], ..everybody() };
-    let _bot = Bot::for_these(&local, allowed).await;
+    let _bot = Bot::allowing(&local, allowed).await;
     let pair = |id: &str, name: &str| vec![(id.to_owned(), name.to_owned())];
     assert_eq!(local.suggestions(CHANNEL, ANN, "model", "OPU").await, pair("opus", "Opus 5"));
     assert_eq!(
@@ -257,13 +262,13 @@ async fn a_conversation_is_chosen_by_its_title_and_resumed_publicly() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     for (prompt, session) in [("fix the build", "s-1"), ("paint", "s-2")] {
-        used(&local, ANN, "reset", None).await;
+        use_command(&local, ANN, "reset", None).await;
         local.mention(CHANNEL, ANN, prompt);
         bot.event(&local, prompt).await;
         bot.dispatcher.idle().await;
         assert_eq!(bot.home.session(CHANNEL).await.as_deref(), Some(session));
     }
-    let (listed, _) = used(&local, ANN, "sessions", None).await;
+    let (listed, _) = use_command(&local, ANN, "sessions", None).await;
     assert!(
         listed.content.contains("- paint · just now · s-2 · now\n- fix the build · just now · s-1"),
         "{}",
@@ -271,7 +276,7 @@ async fn a_conversation_is_chosen_by_its_title_and_resumed_publicly() {
     );
     let suggested = local.suggestions(CHANNEL, ANN, "sessions", "build").await;
     assert_eq!(suggested, [("s-1".to_owned(), "fix the build · just now · s-1".to_owned())]);
-    let (answer, _) = used(&local, ANN, "sessions", Some("s-1")).await;
+    let (answer, _) = use_command(&local, ANN, "sessions", Some("s-1")).await;
     assert_eq!(
         (answer.content.as_str(), answer.ephemeral),
         ("\"fix the build\" continues with the next message", false)
@@ -282,7 +287,7 @@ async fn a_conversation_is_chosen_by_its_title_and_resumed_publicly() {
 #[tokio::test]
 async fn commands_for_owners_are_marked_and_refused_to_others() {
     let local = LocalDiscord::start().await;
-    let _bot = Bot::for_these(&local, AllowLists::default()).await;
+    let _bot = Bot::allowing(&local, AllowLists::default()).await;
     let registered = local.commands();
     let permissions = |name: &str| {
         registered.as_array().unwrap().iter().find(|command| command["name"] == name).unwrap()["default_member_permissions"].clone()
@@ -291,13 +296,13 @@ async fn commands_for_owners_are_marked_and_refused_to_others() {
         (permissions("ping"), permissions("status")),
         (serde_json::json!("32"), serde_json::Value::Null)
     );
-    let (refused, _) = used(&local, ANN, "ping", None).await;
+    let (refused, _) = use_command(&local, ANN, "ping", None).await;
     assert!(refused.ephemeral && refused.content == "Only my owner may do that.", "{refused:?}");
     assert!(local.suggestions(CHANNEL, ANN, "ping", "").await.is_empty());
-    let (ready, _) = used(&local, OWNER, "ping", Some("claude")).await;
+    let (ready, _) = use_command(&local, OWNER, "ping", Some("claude")).await;
     assert!(ready.content.starts_with("claude is ready"), "{ready:?}");
     assert_eq!(local.suggestions(CHANNEL, OWNER, "ping", "").await.len(), 2);
-    let help = async |user| used(&local, user, "help", None).await.0.content;
+    let help = async |user| use_command(&local, user, "help", None).await.0.content;
     assert!(help(OWNER).await.contains("/ping") && !help(ANN).await.contains("/ping"));
     assert!(help(OWNER).await.contains("in private"));
     assert!(!help(ANN).await.contains("in private"), "the command would get no answer");
@@ -307,7 +312,7 @@ async fn commands_for_owners_are_marked_and_refused_to_others() {
 async fn help_lists_only_what_the_backend_supports() {
     let local = LocalDiscord::start().await;
     let _bot = Bot::start(&local).await;
-    let (help, _) = used(&local, ANN, "help", None).await;
+    let (help, _) = use_command(&local, ANN, "help", None).await;
     for (command, told) in [
         ("`/ask`", true),
         ("`/model`", true),

@@ -21,14 +21,14 @@ async fn the_mention_is_removed_from_a_prompt_and_other_mentions_are_readable() 
         roles: vec![ROLE],
         ..AllowLists::default()
     };
-    let bot = Bot::for_these(&local, allowed).await;
+    let bot = Bot::allowing(&local, allowed).await;
     let id = local.mention(CHANNEL, ANN, &format!("tell <@{OWNER}> of <@&{ROLE}> in <#{OTHER}>"));
     let event = bot.event(&local, "tell @olga of @crew in #other").await;
     assert_eq!(event.kind, EventKind::Message);
     assert_eq!(event.lane, Lane::Channel(CHANNEL));
     assert_eq!(event.origin, Origin::Message { channel: CHANNEL, message: id });
     assert_eq!((event.author.as_deref(), event.asker), (Some("ann"), Some(ANN)));
-    assert_eq!((event.parent, bot.home.seen(CHANNEL).await), (None, Some(id)));
+    assert_eq!((event.parent, bot.home.last_seen(CHANNEL).await), (None, Some(id)));
     // Neither a user without the role nor another channel is allowed.
     local.mention(CHANNEL, OWNER, "and me?");
     local.mention(OTHER, ANN, "and here?");
@@ -41,7 +41,7 @@ async fn the_mention_is_removed_from_a_prompt_and_other_mentions_are_readable() 
 async fn direct_messages_replies_and_messages_in_threads_are_prompts() {
     let local = LocalDiscord::start().await;
     // A thread is allowed if its channel is. A direct message has no channel.
-    let bot = Bot::for_these(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
+    let bot = Bot::allowing(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
     local.say(DIRECT, ANN, "in private");
     bot.event(&local, "in private").await;
     local.mention(CHANNEL, OWNER, "first");
@@ -180,7 +180,7 @@ async fn a_message_received_twice_is_one_prompt_and_order_is_kept() {
 async fn people_without_access_are_ignored_but_their_commands_are_refused_privately() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists { users: vec![OWNER], ..AllowLists::default() };
-    let bot = Bot::for_these(&local, allowed).await;
+    let bot = Bot::allowing(&local, allowed).await;
     local.mention(CHANNEL, ANN, "let me in");
     let id = local.slash(CHANNEL, ANN, "ask", Some("let me in"));
     let word = local.wait_for_message(CHANNEL, |text| text.contains("may not use me")).await;
@@ -193,7 +193,7 @@ async fn people_without_access_are_ignored_but_their_commands_are_refused_privat
 #[tokio::test]
 async fn people_who_may_not_use_direct_messages_are_informed_there() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::for_these(&local, AllowLists::default()).await;
+    let bot = Bot::allowing(&local, AllowLists::default()).await;
     let asked = local.say(DIRECT, ANN, "psst");
     let told =
         local.wait_for_message(DIRECT, |text| text.contains("whom my operator has allowed")).await;
@@ -204,7 +204,7 @@ async fn people_who_may_not_use_direct_messages_are_informed_there() {
 #[tokio::test]
 async fn every_refused_prompt_is_answered_or_marked() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::at(&local, &Home::with(|home| home.prompt_limit = 8).await).await;
+    let bot = Bot::with_home(&local, &Home::with(|home| home.prompt_limit = 8).await).await;
     let asked: Vec<u64> =
         (0..5).map(|number| local.mention(CHANNEL, ANN, &format!("too much: {number}"))).collect();
     local.mention(OTHER, ANN, "elsewhere");
@@ -233,13 +233,13 @@ async fn every_refused_prompt_is_answered_or_marked() {
 #[tokio::test]
 async fn during_a_shutdown_messages_wait_for_the_next_start_and_commands_are_refused() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::at(&local, &Home::with(|home| home.kept = true).await).await;
+    let bot = Bot::with_home(&local, &Home::with(|home| home.kept = true).await).await;
     bot.listening.stop_intake(false);
     local.mention(CHANNEL, ANN, "one more");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("I am restarting")).await;
     assert!(bot.home.prompts().is_empty() && !bot.home.state("queue.md").contains("one more"));
     // The next process starts after that message, also in a channel where nobody wrote before.
-    assert_eq!(bot.home.seen(CHANNEL).await, told.reply_to.map(|message| message - 1));
+    assert_eq!(bot.home.last_seen(CHANNEL).await, told.reply_to.map(|message| message - 1));
     let id = local.slash(CHANNEL, ANN, "ask", Some("and this?"));
     local
         .wait_for("the refusal", |local| (local.interaction(id).acknowledged?.1 == 4).then_some(()))
@@ -250,7 +250,7 @@ async fn during_a_shutdown_messages_wait_for_the_next_start_and_commands_are_ref
 async fn commands_ask_reset_and_stop_under_both_names() {
     let local = LocalDiscord::start().await;
     // A thread is allowed if its channel is.
-    let bot = Bot::for_these(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
+    let bot = Bot::allowing(&local, AllowLists { channels: vec![CHANNEL], ..everybody() }).await;
     local.slash(CHANNEL, ANN, "claude", Some(" by the other name "));
     let event = bot.event(&local, "by the other name").await;
     assert!(matches!(event.origin, Origin::Interaction { channel: CHANNEL, .. }));
@@ -399,7 +399,7 @@ async fn the_effect_of_a_command_is_posted_in_the_channel_if_it_can_no_longer_be
 async fn a_refusal_is_saved_before_it_is_posted() {
     let local = LocalDiscord::start().await;
     let home = Home::with(|home| (home.kept, home.prompt_limit) = (true, 8)).await;
-    let _bot = Bot::at(&local, &home).await;
+    let _bot = Bot::with_home(&local, &home).await;
     local.mention(CHANNEL, ANN, "one too many");
     let told = local.wait_for_message(CHANNEL, |text| text.contains("too long")).await;
     let kept = home.state("queue.md");

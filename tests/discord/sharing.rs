@@ -16,28 +16,28 @@ use crate::support::discord::{
 };
 
 /// Sends events as text to the node that has the channel, each event once.
-struct Carrier {
-    state: Mutex<Carried>,
+struct Forwarder {
+    state: Mutex<ForwarderState>,
     seats: [watch::Sender<bool>; 2],
 }
 
 #[derive(Default)]
-struct Carried {
+struct ForwarderState {
     /// Channels whose events go to the second node, with their threads. All others go to the first.
     second: HashSet<u64>,
     /// The senders of events to each node.
-    ins: Vec<mpsc::UnboundedSender<(Heard, Receipt)>>,
+    inboxes: Vec<mpsc::UnboundedSender<(Heard, Receipt)>>,
     /// Events that Discord sent to the bot.
     heard: Vec<Heard>,
     /// Keys of the events that were forwarded.
-    taken: HashSet<String>,
+    forwarded: HashSet<String>,
     /// Keys of the events that were handled, each with the node.
     done: Vec<(String, usize)>,
     logins: Vec<i64>,
 }
 
 #[async_trait]
-impl Logins for Carrier {
+impl Logins for Forwarder {
     async fn logins(&self) -> Vec<i64> {
         self.state.lock().unwrap().logins.clone()
     }
@@ -47,9 +47,12 @@ impl Logins for Carrier {
     }
 }
 
-impl Carrier {
+impl Forwarder {
     fn new(second: &[u64]) -> Arc<Self> {
-        let state = Carried { second: second.iter().copied().collect(), ..Carried::default() };
+        let state = ForwarderState {
+            second: second.iter().copied().collect(),
+            ..ForwarderState::default()
+        };
         let seats = [watch::Sender::new(false), watch::Sender::new(false)];
         Arc::new(Self { state: Mutex::new(state), seats })
     }
@@ -60,13 +63,13 @@ impl Carrier {
         let (into, from) = mpsc::unbounded_channel();
         let node = {
             let mut state = self.state.lock().unwrap();
-            state.ins.push(into);
-            state.ins.len() - 1
+            state.inboxes.push(into);
+            state.inboxes.len() - 1
         };
         let this = Arc::clone(self);
         tokio::spawn(async move {
             while let Some(heard) = heard.recv().await {
-                this.carry(&heard);
+                this.forward(&heard);
             }
         });
         let (seat, logins) = (self.seats[node].subscribe(), Arc::clone(self) as _);
@@ -75,7 +78,7 @@ impl Carrier {
         Bot::sharing(options, Arc::clone(home), Some(sharing)).await.expect("the node starts")
     }
 
-    fn carry(self: &Arc<Self>, heard: &Heard) {
+    fn forward(self: &Arc<Self>, heard: &Heard) {
         let text = serde_json::to_string(heard).expect("it can be written");
         let read: Heard = serde_json::from_str(&text).expect("it can be read");
         assert!(read == *heard && read.key() == heard.key(), "{heard:?}");
@@ -83,8 +86,8 @@ impl Carrier {
         let mut state = self.state.lock().unwrap();
         state.heard.push(read.clone());
         let Some(channel) = read.channel() else {
-            for node in 0..state.ins.len() {
-                self.give(&state, node, read.clone());
+            for node in 0..state.inboxes.len() {
+                self.send_to(&state, node, read.clone());
             }
             return;
         };
@@ -95,15 +98,15 @@ impl Carrier {
             Parent::Unknown => channel,
         };
         let node = usize::from(state.second.contains(&root));
-        if state.taken.insert(read.key()) {
-            self.give(&state, node, read);
+        if state.forwarded.insert(read.key()) {
+            self.send_to(&state, node, read);
         }
     }
 
-    fn give(self: &Arc<Self>, state: &Carried, node: usize, heard: Heard) {
+    fn send_to(self: &Arc<Self>, state: &ForwarderState, node: usize, heard: Heard) {
         let (this, key) = (Arc::clone(self), heard.key());
         let done = Receipt::new(move || this.state.lock().unwrap().done.push((key, node)));
-        let _ = state.ins[node].send((heard, done));
+        let _ = state.inboxes[node].send((heard, done));
     }
 
     /// Waits until the node has handled the event.
@@ -125,22 +128,22 @@ impl Carrier {
 }
 
 /// Starts two nodes. The first is logged in, and the second has the channel `OTHER`.
-async fn two(local: &LocalDiscord) -> (Arc<Carrier>, Bot, Bot) {
-    let carrier = Carrier::new(&[OTHER]);
+async fn two_nodes(local: &LocalDiscord) -> (Arc<Forwarder>, Bot, Bot) {
+    let forwarder = Forwarder::new(&[OTHER]);
     let (first, second) = (Home::new().await, Home::new().await);
-    carrier.seat(0);
-    let first = carrier.node(local, &first).await;
-    let second = carrier.node(local, &second).await;
+    forwarder.seat(0);
+    let first = forwarder.node(local, &first).await;
+    let second = forwarder.node(local, &second).await;
     for node in [0, 1] {
-        carrier.done(local, "ready", node).await;
+        forwarder.done(local, "ready", node).await;
     }
-    (carrier, first, second)
+    (forwarder, first, second)
 }
 
 #[tokio::test]
 async fn events_are_answered_by_the_node_that_has_the_channel() {
     let local = LocalDiscord::start().await;
-    let (carrier, first, second) = two(&local).await;
+    let (forwarder, first, second) = two_nodes(&local).await;
     assert!(first.discord.has_login() && !second.discord.has_login());
     let mut numbers = Vec::new();
     for number in 0..20 {
@@ -163,22 +166,22 @@ async fn events_are_answered_by_the_node_that_has_the_channel() {
         assert_eq!(prompts.len(), 20 * channels.len());
     }
     for (at, message) in numbers.iter().enumerate() {
-        carrier.done(&local, &format!("message:{message}"), usize::from(at % 3 == 1)).await;
+        forwarder.done(&local, &format!("message:{message}"), usize::from(at % 3 == 1)).await;
     }
     assert_eq!(local.logins().0, 1);
-    assert_eq!(carrier.state.lock().unwrap().logins.len(), 1, "counted where all nodes see it");
+    assert_eq!(forwarder.state.lock().unwrap().logins.len(), 1, "counted where all nodes see it");
     assert!(!first.home.state("discord.md").contains("`login:"));
 }
 
 #[tokio::test]
 async fn commands_menus_and_suggestions_are_answered_by_a_node_without_a_login() {
     let local = LocalDiscord::start().await;
-    let (carrier, first, second) = two(&local).await;
+    let (forwarder, first, second) = two_nodes(&local).await;
     let asked = local.slash(OTHER, ANN, "ask", Some("by command"));
     let turn = second.turn(&local, "by command").await;
     turn.deliver(answer("done by two")).await.expect("delivered");
     assert!(local.answer_to(asked).await.content.ends_with("done by two"));
-    carrier.done(&local, &format!("interaction:{asked}"), 1).await;
+    forwarder.done(&local, &format!("interaction:{asked}"), 1).await;
 
     let suggested = local.suggestions(OTHER, ANN, "model", "son").await;
     assert_eq!(suggested[0].0, "sonnet");
@@ -204,14 +207,14 @@ async fn commands_menus_and_suggestions_are_answered_by_a_node_without_a_login()
     second.event(&local, "a long one").await;
     let stopped = local.slash(OTHER, ANN, "stop", None);
     assert_eq!(local.answer_to(stopped).await.content, "Stopped.");
-    carrier.done(&local, &format!("interaction:{stopped}"), 1).await;
+    forwarder.done(&local, &format!("interaction:{stopped}"), 1).await;
     assert_eq!(first.home.prompts(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn edits_and_deletions_reach_the_node_where_the_message_waits() {
     let local = LocalDiscord::start().await;
-    let (carrier, first, second) = two(&local).await;
+    let (forwarder, first, second) = two_nodes(&local).await;
     second.home.busy.send_replace(true);
     local.mention(OTHER, ANN, "now");
     second.event(&local, "now").await;
@@ -220,13 +223,13 @@ async fn edits_and_deletions_reach_the_node_where_the_message_waits() {
     local.wait_for("both to wait", |_| (second.waiting() == 2).then_some(())).await;
     local.edit(edited, &format!("<@{BOT}> see <@{ANN}>"));
     local.delete(deleted);
-    carrier.done(&local, &format!("deletion:{deleted}"), 1).await;
+    forwarder.done(&local, &format!("deletion:{deleted}"), 1).await;
     assert_eq!(second.waiting(), 1);
     second.home.busy.send_replace(false);
     second.event(&local, "see @ann").await;
     assert_eq!(second.home.prompts(), ["now", "see @ann"]);
     assert_eq!(first.home.prompts(), Vec::<String>::new());
-    let state = carrier.state.lock().unwrap();
+    let state = forwarder.state.lock().unwrap();
     let of =
         |name: &str| state.heard.iter().find(|heard| heard.name == name).expect("heard").addressed;
     assert!(of("MESSAGE_CREATE") && !of("MESSAGE_UPDATE") && !of("MESSAGE_DELETE"));
@@ -235,7 +238,7 @@ async fn edits_and_deletions_reach_the_node_where_the_message_waits() {
 #[tokio::test]
 async fn a_button_is_answered_by_the_node_that_asked_even_after_the_channel_moved() {
     let local = LocalDiscord::start().await;
-    let (carrier, first, second) = two(&local).await;
+    let (forwarder, first, second) = two_nodes(&local).await;
     let (_turn, question) = second.asked(&local, (OTHER, ANN, "go"), &permission(None)).await;
     let message = with_buttons_in(&local, OTHER).await;
     local.press(message, ANN, "Allow once");
@@ -243,13 +246,13 @@ async fn a_button_is_answered_by_the_node_that_asked_even_after_the_channel_move
 
     let (_turn, question) = first.asked(&local, (CHANNEL, ANN, "go"), &permission(None)).await;
     let message = with_buttons_in(&local, CHANNEL).await;
-    carrier.state.lock().unwrap().second.insert(CHANNEL);
+    forwarder.state.lock().unwrap().second.insert(CHANNEL);
     let press = local.press(message, ANN, "Allow once");
     assert_eq!(decision(&local, &first).await.0, question.id);
     let acknowledged =
         local.wait_for("the acknowledgement", |local| local.interaction(press).acknowledged).await;
     assert_eq!(acknowledged.1, 6, "it was accepted");
-    carrier.done(&local, &format!("interaction:{press}"), 1).await;
+    forwarder.done(&local, &format!("interaction:{press}"), 1).await;
 
     // No node knows this question. The node that has the channel answers the press.
     let stale = local.press_id(message, ANN, "ask:0a1b2c:allow");
@@ -272,18 +275,18 @@ async fn with_buttons_in(local: &LocalDiscord, channel: u64) -> u64 {
 fn a_receipt_is_sent_when_a_message_is_saved_and_not_before() {
     Barrier::around(async |barrier| {
         let local = LocalDiscord::start().await;
-        let (carrier, _first, second) = two(&local).await;
+        let (forwarder, _first, second) = two_nodes(&local).await;
         barrier.close();
         let message = local.mention(OTHER, ANN, "is it safe?");
         let command = local.slash(OTHER, ANN, "ask", Some("and this?"));
         local.wait_for("the prompt at the barrier", |_| (barrier.held() > 0).then_some(())).await;
         let strange = local.say(CHANNEL, ANN, "not for the bot");
-        carrier.done(&local, &format!("message:{strange}"), 0).await;
-        assert!(!carrier.is_done(&format!("message:{message}"), 1));
-        assert!(!carrier.is_done(&format!("interaction:{command}"), 1));
+        forwarder.done(&local, &format!("message:{strange}"), 0).await;
+        assert!(!forwarder.is_done(&format!("message:{message}"), 1));
+        assert!(!forwarder.is_done(&format!("interaction:{command}"), 1));
         barrier.open();
-        carrier.done(&local, &format!("message:{message}"), 1).await;
-        carrier.done(&local, &format!("interaction:{command}"), 1).await;
+        forwarder.done(&local, &format!("message:{message}"), 1).await;
+        forwarder.done(&local, &format!("interaction:{command}"), 1).await;
         second.event(&local, "is it safe?").await;
     });
 }
@@ -291,51 +294,51 @@ fn a_receipt_is_sent_when_a_message_is_saved_and_not_before() {
 #[tokio::test]
 async fn a_stopping_node_leaves_unaccepted_events_to_its_next_start() {
     let local = LocalDiscord::start().await;
-    let (carrier, _first, second) = two(&local).await;
+    let (forwarder, _first, second) = two_nodes(&local).await;
     second.listening.stop_intake(false);
     let message = local.mention(OTHER, ANN, "who takes this?");
     local.wait_for_message(OTHER, |text| text.starts_with("I am restarting")).await;
     let home = Arc::clone(&second.home);
     second.listening.close().await;
-    assert!(!carrier.is_done(&format!("message:{message}"), 1));
+    assert!(!forwarder.is_done(&format!("message:{message}"), 1));
     assert_eq!(home.prompts(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn the_login_follows_the_leader_and_every_node_catches_up_with_its_channels() {
     let local = LocalDiscord::start().await;
-    let (carrier, first, second) = two(&local).await;
+    let (forwarder, first, second) = two_nodes(&local).await;
     for (bot, channel) in [(&first, CHANNEL), (&second, OTHER)] {
         local.mention(channel, ANN, "before");
         bot.event(&local, "before").await;
     }
-    carrier.seats[0].send_replace(false);
+    forwarder.seats[0].send_replace(false);
     local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
     assert!(local.closed_with().contains(&Some(1000)), "with a close frame");
     local.mention(CHANNEL, ANN, "missed by one");
     local.mention(OTHER, ANN, "missed by two");
     assert_eq!(local.logins().0, 1);
-    carrier.seat(1);
+    forwarder.seat(1);
     first.event(&local, "missed by one").await;
     second.event(&local, "missed by two").await;
     assert!(!first.discord.has_login() && second.discord.has_login());
     assert_eq!(local.logins().0, 2);
     local.mention(CHANNEL, ANN, "after");
     first.event(&local, "after").await;
-    carrier.seat(0);
+    forwarder.seat(0);
     local.wait_for("the third login", |local| (local.logins().0 == 3).then_some(())).await;
     local.mention(OTHER, ANN, "at last");
     second.event(&local, "at last").await;
     assert_eq!(first.home.prompts(), ["before", "missed by one", "after"]);
     assert_eq!(second.home.prompts(), ["before", "missed by two", "at last"]);
-    assert_eq!(carrier.state.lock().unwrap().logins.len(), 3);
+    assert_eq!(forwarder.state.lock().unwrap().logins.len(), 3);
 }
 
 #[tokio::test]
 async fn a_node_that_is_not_the_leader_never_logs_in_and_closes_at_once() {
     let local = LocalDiscord::start().await;
-    let carrier = Carrier::new(&[]);
-    let bot = carrier.node(&local, &Home::new().await).await;
+    let forwarder = Forwarder::new(&[]);
+    let bot = forwarder.node(&local, &Home::new().await).await;
     assert!(!bot.discord.has_login());
     tokio::time::timeout(LIMIT / 6, bot.listening.close()).await.expect("it ends");
     assert_eq!((local.logins().0, local.connections()), (0, 0));
@@ -344,7 +347,7 @@ async fn a_node_that_is_not_the_leader_never_logs_in_and_closes_at_once() {
 #[tokio::test]
 async fn saved_positions_move_with_their_channels_and_missed_messages_are_read() {
     let local = LocalDiscord::start().await;
-    let (carrier, first, second) = two(&local).await;
+    let (forwarder, first, second) = two_nodes(&local).await;
     for channel in [CHANNEL, CROWD] {
         local.mention(channel, ANN, &format!("before in {channel}"));
         first.event(&local, &format!("before in {channel}")).await;
@@ -362,12 +365,12 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
     );
     first.discord.given(theirs).await.expect("saved");
     assert_eq!(
-        (first.home.seen(CHANNEL).await, first.home.seen(CROWD).await.is_some()),
+        (first.home.last_seen(CHANNEL).await, first.home.last_seen(CROWD).await.is_some()),
         (None, true)
     );
-    carrier.state.lock().unwrap().second.insert(CHANNEL);
+    forwarder.state.lock().unwrap().second.insert(CHANNEL);
     // No login receives this message.
-    carrier.seats[0].send_replace(false);
+    forwarder.seats[0].send_replace(false);
     local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
     local.mention(CHANNEL, ANN, "on the way");
     for _ in 0..2 {
@@ -384,7 +387,7 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
 #[tokio::test]
 async fn an_open_question_of_a_dead_node_is_closed_by_the_node_that_takes_over() {
     let local = LocalDiscord::start().await;
-    let (_carrier, first, second) = two(&local).await;
+    let (_forwarder, first, second) = two_nodes(&local).await;
     let (_turn, question) = first.asked(&local, (CHANNEL, ANN, "go"), &permission(None)).await;
     let message = with_buttons_in(&local, CHANNEL).await;
     local.wait_for("the saved question", |_| first.home.is_noted(&question.id).then_some(())).await;
@@ -401,7 +404,7 @@ async fn an_open_question_of_a_dead_node_is_closed_by_the_node_that_takes_over()
 #[tokio::test]
 async fn the_root_of_a_thread_is_its_parent_channel() {
     let local = LocalDiscord::start().await;
-    let bot = Bot::at(&local, &Home::new().await).await;
+    let bot = Bot::with_home(&local, &Home::new().await).await;
     assert_eq!(bot.discord.root_of(THREAD).await, Ok(CHANNEL));
     assert_eq!(bot.discord.root_of(CHANNEL).await, Ok(CHANNEL));
     assert_eq!(bot.discord.root_of(1).await, Ok(1), "Discord does not know this channel");
@@ -415,7 +418,7 @@ async fn the_root_of_a_thread_is_its_parent_channel() {
 async fn all_shards_follow_the_leader_also_while_discord_is_unreachable() {
     let local = LocalDiscord::start().await;
     local.faults().shards(4, 4, Duration::ZERO);
-    let (carrier, first, second) = two(&local).await;
+    let (forwarder, first, second) = two_nodes(&local).await;
     let have = async |bot: &Bot, shards: (usize, usize)| {
         let has = || (bot.discord.shards() == shards).then_some(());
         local.wait_for(&format!("{shards:?} shards"), |_| has()).await;
@@ -431,7 +434,7 @@ async fn all_shards_follow_the_leader_also_while_discord_is_unreachable() {
     first.event(&local, "in private").await;
 
     local.faults().away(true);
-    carrier.seat(1);
+    forwarder.seat(1);
     local
         .wait_for("the other node to become the leader", |_| {
             second.discord.has_login().then_some(())

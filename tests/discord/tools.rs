@@ -14,7 +14,7 @@ async fn a_long_running_tool_shows_its_start_and_its_last_lines_until_it_ends() 
     let mut turn = bot.turn(&local, "build it").await;
     turn.say("I build it.");
     turn.tool("Bash", "make");
-    turn.prints("compiling a\n");
+    turn.tool_prints("compiling a\n");
     // The agent reports nothing from here on. The draft changes only because time passes.
     local
         .wait_for_message(CHANNEL, |text| {
@@ -22,7 +22,7 @@ async fn a_long_running_tool_shows_its_start_and_its_last_lines_until_it_ends() 
                 && text.ends_with(":R>\n```\ncompiling a\n```")
         })
         .await;
-    turn.prints("compiling b\ncompiling c\n@everyone ```\n");
+    turn.tool_prints("compiling b\ncompiling c\n@everyone ```\n");
     let draft = local.wait_for_message(CHANNEL, |text| text.contains("compiling c")).await;
     assert!(
         draft.content.ends_with("\n```\ncompiling b\ncompiling c\n@everyone '''\n```"),

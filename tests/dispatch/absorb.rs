@@ -138,7 +138,7 @@ fn event(sequence: u64, channel: u64, prompt: &str) -> Event {
 }
 
 /// Returns the journal of a node that died with an event in every state.
-async fn left_behind(start: u64) -> String {
+async fn journal_of_a_dead_node(start: u64) -> String {
     let folder = tempfile::tempdir().unwrap();
     let workspace = aetheel::workspace::Workspace::open(folder.path()).await.unwrap();
     let (lines, first) = (Lines::default(), start << 32);
@@ -183,8 +183,9 @@ async fn left_behind(start: u64) -> String {
     lines.text()
 }
 
-/// Checks that `node` handles the events of `left_behind`. The result is the same on every node.
-async fn sees_to_it(node: &Node, start: u64) {
+/// Checks that `node` handles the events of `journal_of_a_dead_node`. The result is the same on
+/// every node.
+async fn check_handled(node: &Node, start: u64) {
     let answers = node.collected.answers(5).await;
     let mut told: Vec<String> = answers
         .iter()
@@ -227,7 +228,7 @@ async fn sees_to_it(node: &Node, start: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imported_events_are_treated_as_after_a_restart() {
-    let text = left_behind(5).await;
+    let text = journal_of_a_dead_node(5).await;
     // The dead node itself, without its hook's event, and a node that knows nothing about these
     // events.
     let own: String = text
@@ -236,10 +237,10 @@ async fn imported_events_are_treated_as_after_a_restart() {
         .map(|line| format!("{line}\n"))
         .collect();
     let again = Node::begin(6, &own, quick()).await;
-    sees_to_it(&again, 5).await;
+    check_handled(&again, 5).await;
     let other = Node::begin(2, "", quick()).await;
     assert_eq!(other.absorb(&text, 0).await, 8);
-    sees_to_it(&other, 5).await;
+    check_handled(&other, 5).await;
     // A third node imports what is left in both journals: nothing.
     let third = Node::begin(9, "", quick()).await;
     assert!(other.journal.flush().await);
@@ -251,13 +252,13 @@ async fn imported_events_are_treated_as_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_imported_twice_run_once_whatever_dies_in_between() {
-    let text = left_behind(5).await;
+    let text = journal_of_a_dead_node(5).await;
     let node = Node::begin(2, "", quick()).await;
     // The node dies before anything begins.
     assert_eq!(node.dispatcher.absorb(&text, 0, |_| true).await.unwrap().len(), 8);
     let again = Node::begin(7, &node.lines.text(), quick()).await;
     assert_eq!(again.absorb(&text, 0).await, 0, "it is there already");
-    sees_to_it(&again, 5).await;
+    check_handled(&again, 5).await;
     assert_eq!(again.absorb(&text, 0).await, 0, "it is over");
     assert!(again.journal.flush().await);
     let last = Node::begin(8, &again.lines.text(), quick()).await;
@@ -267,7 +268,7 @@ async fn events_imported_twice_run_once_whatever_dies_in_between() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_accepted_here_under_another_number_do_not_run_again() {
-    let text = left_behind(5).await;
+    let text = journal_of_a_dead_node(5).await;
     let node = Node::begin(2, "", quick()).await;
     node.ask(11, "ran").await;
     node.collected.answers(1).await;
@@ -282,7 +283,7 @@ async fn new_events_wait_behind_imported_ones() {
     let node = Node::begin(2, "", launcher).await;
     let first = node.ask(20, "mine").await;
     assert_eq!(first, (2 << 32) + 1);
-    assert_eq!(node.absorb(&left_behind(5).await, 9 << 32).await, 8);
+    assert_eq!(node.absorb(&journal_of_a_dead_node(5).await, 9 << 32).await, 8);
     let new = node.ask(11, "new").await;
     assert_eq!(new, (9 << 32) + 1, "after all existing numbers");
     gate.send_replace(true);
@@ -297,7 +298,7 @@ async fn new_events_wait_behind_imported_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_cannot_be_written_are_not_imported() {
-    let text = left_behind(5).await;
+    let text = journal_of_a_dead_node(5).await;
     let node = Node::begin(2, "", quick()).await;
     node.lines.full.store(true, Ordering::SeqCst);
     let refused = node.dispatcher.absorb(&text, 0, |_| true).await;
@@ -305,7 +306,7 @@ async fn events_that_cannot_be_written_are_not_imported() {
     assert!(node.journal.open_events().is_empty() && !node.journal.knows("test:finished"));
     node.lines.full.store(false, Ordering::SeqCst);
     assert_eq!(node.absorb(&text, 0).await, 8);
-    sees_to_it(&node, 5).await;
+    check_handled(&node, 5).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -340,7 +341,7 @@ async fn a_lane_is_idle_once_none_of_its_events_is_in_flight() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lane_keeps_its_offers_when_it_moves_and_returns() {
     let (one, two) = (Node::begin(2, "", quick()).await, Node::begin(3, "", quick()).await);
-    one.absorb(&left_behind(1).await, 0).await;
+    one.absorb(&journal_of_a_dead_node(1).await, 0).await;
     one.collected.notices(1).await;
     let fourteen = |lane: &Lane| *lane == Lane::Channel(14);
     let id = format!("{}-0", (1_u64 << 32) + 5);
@@ -384,7 +385,7 @@ async fn old_journal(folder: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
-    let text = left_behind(5).await;
+    let text = journal_of_a_dead_node(5).await;
     let heir = Node::begin_shared(6, "", quick()).await;
     heir.absorb(&text, 0).await;
     let own: String = text
@@ -411,7 +412,7 @@ async fn in_a_cluster_people_are_asked_about_every_turn_that_had_begun() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_another_node_has_are_not_imported() {
-    let text = left_behind(5).await;
+    let text = journal_of_a_dead_node(5).await;
     let node = Node::begin_shared(6, "", quick()).await;
     let lanes = node.dispatcher.lanes_of(&text);
     assert!(lanes.contains(&Lane::Channel(11)) && lanes.contains(&Lane::Channel(12)), "{lanes:?}");

@@ -133,7 +133,7 @@ fn wishes() -> Wishes {
 }
 
 /// Agents that ask the question that the prompt names, and end the turn when they get an answer.
-fn obedient() -> Arc<ScriptedLauncher> {
+fn asking_agents() -> Arc<ScriptedLauncher> {
     ScriptedLauncher::new(|mut agent: Agent| async move {
         let what = agent.prompt.split(": ").last().unwrap().to_owned();
         agent.say(&["text before ", &format!("ask {what}")]).await;
@@ -153,7 +153,7 @@ fn obedient() -> Arc<ScriptedLauncher> {
 
 /// Starts a turn of Ann that waits for an answer.
 async fn asked(what: &str) -> (Desk, OpenQuestion) {
-    let desk = Desk::new(obedient(), wishes()).await;
+    let desk = Desk::new(asking_agents(), wishes()).await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, what) }).unwrap();
     let question = desk.collected.questions(1).await.remove(0);
     (desk, question)
@@ -339,7 +339,7 @@ async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_without_an_asker_are_for_owners_and_the_terminal_answers_its_own() {
-    let desk = Desk::new(obedient(), wishes()).await;
+    let desk = Desk::new(asking_agents(), wishes()).await;
     let submit = |lane, prompt: &str| {
         desk.dispatcher
             .submit(NewEvent::new(
@@ -470,7 +470,7 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_nobody_can_see_is_dismissed() {
-    let desk = Desk::new(obedient(), wishes()).await;
+    let desk = Desk::new(asking_agents(), wishes()).await;
     desk.collected.blind.store(true, Ordering::SeqCst);
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let answer = tokio::time::timeout(Duration::from_secs(30), desk.collected.answers(1))
@@ -503,7 +503,8 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
     let only =
         |names: &[&str]| AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect());
     let desk =
-        Desk::new(obedient(), Wishes { allowed_tools: only(&["Read", "Grep"]), ..wishes() }).await;
+        Desk::new(asking_agents(), Wishes { allowed_tools: only(&["Read", "Grep"]), ..wishes() })
+            .await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
     assert!(
@@ -512,7 +513,8 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
     );
     assert!(desk.collected.settled(0).await.is_empty());
     let desk =
-        Desk::new(obedient(), Wishes { allowed_tools: only(&["Bash(ls:*)"]), ..wishes() }).await;
+        Desk::new(asking_agents(), Wishes { allowed_tools: only(&["Bash(ls:*)"]), ..wishes() })
+            .await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let question = desk.collected.questions(1).await.remove(0);
     desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce).unwrap();
@@ -521,7 +523,7 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_allowed_tools_an_agent_that_cannot_be_limited_is_not_started() {
-    let launcher = obedient();
+    let launcher = asking_agents();
     let desk = Desk::new(
         launcher.clone(),
         Wishes { allowed_tools: AllowedTools::Only(vec![]), ..wishes() },

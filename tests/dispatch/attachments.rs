@@ -23,7 +23,7 @@ fn file(name: &str, source: &str) -> Attached {
 }
 
 /// Like `plain`, but also writes `<base64>` for images and the paths of files to the agent.
-fn seeing() -> Understanding {
+fn writing_files() -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| {
         let Input::Command(Command::StartTurn(start)) = input else { return plain(state, input) };
@@ -72,8 +72,11 @@ async fn desk(feature: Option<&'static str>, files: &[(&str, &[u8])]) -> (Desk, 
             agent.exit(Exit::Code(0), "").await;
         }
     });
-    let desk =
-        Desk::new(launcher, Wishes { understanding: seeing(), feature, ..Wishes::default() }).await;
+    let desk = Desk::new(
+        launcher,
+        Wishes { understanding: writing_files(), feature, ..Wishes::default() },
+    )
+    .await;
     let kept = files.iter().map(|(source, bytes)| ((*source).to_owned(), bytes.to_vec()));
     desk.collected.files.lock().unwrap().extend(kept);
     (desk, found)

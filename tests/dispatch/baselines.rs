@@ -57,7 +57,7 @@ async fn is_unread(scene: &mut Scene, prompt: &str) -> bool {
 async fn text_beside_readable_answers_is_learned_and_survives_a_restart() {
     let folder = TempDir::new().unwrap();
     let good = || one(reader(1, "a", "said"));
-    let mut scene = Scene::speaking(folder.path(), good(), false, lines).await;
+    let mut scene = Scene::with_lines(folder.path(), good(), false, lines).await;
     for _ in 0..3 {
         assert!(is_unread(&mut scene, "tip;done").await, "it occurred in too few readable turns");
         assert_eq!(scene.answer("tip;said;done").await.0, "Two files are in it.");
@@ -71,7 +71,7 @@ async fn text_beside_readable_answers_is_learned_and_survives_a_restart() {
         "{saved}"
     );
 
-    let mut scene = Scene::speaking(folder.path(), good(), false, lines).await;
+    let mut scene = Scene::with_lines(folder.path(), good(), false, lines).await;
     assert!(!is_unread(&mut scene, "tip;done").await);
     assert!(is_unread(&mut scene, "tip;renamed;done").await, "other positions count as before");
     let other = KnownAgent { version: Some("1.5.0".to_owned()), ..KnownAgent::default() };
@@ -90,7 +90,7 @@ async fn text_beside_readable_answers_is_learned_and_survives_a_restart() {
 async fn the_position_of_lost_answers_is_never_learned() {
     let folder = TempDir::new().unwrap();
     let blind = one(reader(1, "a", "nothing"));
-    let mut scene = Scene::speaking(folder.path(), blind, false, lines).await;
+    let mut scene = Scene::with_lines(folder.path(), blind, false, lines).await;
     // Turns without any readable output.
     for _ in 0..4 {
         assert!(is_unread(&mut scene, "said;done").await);
@@ -112,14 +112,14 @@ async fn the_position_of_lost_answers_is_never_learned() {
 async fn a_success_without_an_answer_is_reported_where_all_turns_before_had_one() {
     let folder = TempDir::new().unwrap();
     let good = || one(reader(1, "a", "said"));
-    let mut scene = Scene::speaking(folder.path(), good(), true, lines).await;
+    let mut scene = Scene::with_lines(folder.path(), good(), true, lines).await;
     for _ in 0..20 {
         assert_eq!(scene.answer("short;done").await.0, "ok");
     }
     scene.shut_down().await;
     assert!(state(&folder, "baselines.md").contains(": 20 answered, 0 silent"));
 
-    let mut scene = Scene::speaking(folder.path(), good(), true, lines).await;
+    let mut scene = Scene::with_lines(folder.path(), good(), true, lines).await;
     assert_eq!(scene.answer("done").await, (String::new(), None), "no failure is shown");
     let notice = scene.notice(1).await;
     assert!(notice.contains("a success without an answer, unlike all before"), "{notice}");
@@ -140,7 +140,7 @@ async fn a_success_without_an_answer_is_reported_where_all_turns_before_had_one(
 async fn a_component_that_drops_answers_too_short_for_the_detector_is_rolled_back() {
     let folder = TempDir::new().unwrap();
     let good = one(reader(1, "a", "said"));
-    let mut scene = Scene::speaking(folder.path(), good, true, lines).await;
+    let mut scene = Scene::with_lines(folder.path(), good, true, lines).await;
     for _ in 0..20 {
         assert_eq!(scene.answer("short;done").await.0, "ok");
     }

@@ -65,11 +65,11 @@ pub(super) struct Scene {
 
 impl Scene {
     async fn new(folder: &Path, backends: Replaceable, rollback: bool) -> Self {
-        Self::speaking(folder, backends, rollback, str::to_owned).await
+        Self::with_lines(folder, backends, rollback, str::to_owned).await
     }
 
     /// Starts a dispatcher whose agent answers each piece of the prompt with the output of `lines`.
-    pub(super) async fn speaking(
+    pub(super) async fn with_lines(
         folder: &Path,
         backends: Replaceable,
         rollback: bool,

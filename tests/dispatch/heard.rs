@@ -7,11 +7,11 @@ use aetheel::agent::{Action, Command, Exit, Input, SteerOutcome, Steered};
 use aetheel::event::NewEvent;
 use tokio::sync::watch;
 
-use super::kept::{Life, file, quick, with_tools};
+use super::kept::{Gateway, file, quick, with_tools};
 use crate::support::scripted::{Agent, ScriptedLauncher, Understanding, message, plain};
 
 /// Agents that work until `go` is set.
-fn until(go: &watch::Sender<bool>) -> Arc<ScriptedLauncher> {
+fn working_until(go: &watch::Sender<bool>) -> Arc<ScriptedLauncher> {
     let goes = go.subscribe();
     ScriptedLauncher::new(move |agent: Agent| {
         let mut goes = goes.clone();
@@ -41,29 +41,31 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     let folder = tempfile::tempdir().unwrap();
     let note = |text: &str| NewEvent { key: Some(format!("test:{text}")), ..message(7, text) };
     let (go, _) = watch::channel(false);
-    let first = Life::begin(folder.path(), &steerable(), until(&go), 1);
+    let first = Gateway::begin(folder.path(), &steerable(), working_until(&go), 1);
     first.ask("one");
-    first.works();
+    first.wait_for_output();
     let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
     assert!(file(folder.path()).contains("and this"), "it is saved before anybody is informed");
     assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
     first.die();
     // Neither the prompt nor the steered message is lost.
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(2), [(1, "one".to_owned(), None), (2, "and this".to_owned(), None)]);
     second.die();
 
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &steerable(), until(&go), 1);
+    let first = Gateway::begin(folder.path(), &steerable(), working_until(&go), 1);
     first.ask("one");
-    first.works();
+    first.wait_for_output();
     let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
     assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
     go.send_replace(true);
     first.answers(1);
-    first.noted(folder.path(), |text| text.contains("- [x] `1`") && text.contains("- [x] `2`"));
+    first.wait_for_journal(folder.path(), |text| {
+        text.contains("- [x] `1`") && text.contains("- [x] `2`")
+    });
     first.die();
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     second.runtime.block_on(second.dispatcher.idle());
     assert_eq!(second.prompts(), Vec::<String>::new());
 }
@@ -88,29 +90,31 @@ fn a_steered_message_is_named_in_the_offer_to_repeat_its_turn_and_does_not_run_a
             std::future::pending::<()>().await;
         }
     });
-    let first = Life::begin(folder.path(), &both, agent, 1);
+    let first = Gateway::begin(folder.path(), &both, agent, 1);
     first.ask("one");
-    first.works();
+    first.wait_for_output();
     let steered = first.runtime.block_on(first.dispatcher.steer(note("and this"))).unwrap();
     assert_eq!(first.runtime.block_on(steered.outcome()), aetheel::dispatch::Steered::Injected);
     go.send_replace(true);
-    first.noted(folder.path(), |text| {
+    first.wait_for_journal(folder.path(), |text| {
         text.contains("`1` used a tool") && text.contains("`2` heard by `1`")
     });
     first.die();
 
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let told = second.answers(1).remove(0);
     assert_eq!(told.0, 2);
     assert!(
         told.2.as_ref().unwrap().contains("had received this when I was interrupted"),
         "{told:?}"
     );
-    second.noted(folder.path(), |text| text.contains("`1` offered") && text.contains("- [x] `2`"));
+    second.wait_for_journal(folder.path(), |text| {
+        text.contains("`1` offered") && text.contains("- [x] `2`")
+    });
     assert_eq!(second.prompts(), Vec::<String>::new());
     second.die();
     // Neither runs again.
-    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     third.ask("new");
     assert_eq!(third.answers(1).remove(0).1, "new");
     assert_eq!(third.prompts(), ["new"]);

@@ -30,7 +30,7 @@ fn operator_writes(folder: &Path, text: &str) {
 }
 
 /// Returns the hook or the prompt for which an agent was started.
-fn what(prompt: &str) -> &str {
+fn purpose(prompt: &str) -> &str {
     match prompt.split('\n').next() {
         Some("Begin now.") => "begin",
         Some("Tidy up.") => "stop",
@@ -47,8 +47,8 @@ async fn until(what: &str, mut found: impl FnMut() -> bool) {
 }
 
 /// Answers prompts, each in a session of its own. Hooks answer nothing.
-async fn obliging(agent: Agent) {
-    match what(&agent.prompt) {
+async fn answering(agent: Agent) {
+    match purpose(&agent.prompt) {
         "begin" | "stop" => agent.say(&["session s-hook", "done"]).await,
         _ => agent.say(&["session s-1", "text ok", "done"]).await,
     }
@@ -57,13 +57,13 @@ async fn obliging(agent: Agent) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_run_before_and_after_every_turn_in_its_lane_with_new_sessions() {
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "ignore the rules");
     desk.ask(7, "again");
     desk.dispatcher.idle().await;
     let prompts = desk.launcher.prompts();
-    let order: Vec<&str> = prompts.iter().map(|prompt| what(prompt)).collect();
+    let order: Vec<&str> = prompts.iter().map(|prompt| purpose(prompt)).collect();
     assert_eq!(order, ["begin", "ignore the rules", "stop", "begin", "again", "stop"]);
     assert_eq!(
         prompts[0],
@@ -90,10 +90,10 @@ async fn the_hook_after_a_turn_delays_its_lane_but_not_the_answer() {
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
         let mut gate = gate.clone();
         async move {
-            if what(&agent.prompt) == "stop" {
+            if purpose(&agent.prompt) == "stop" {
                 gate.wait_for(|open| *open).await.unwrap();
             }
-            obliging(agent).await;
+            answering(agent).await;
         }
     });
     let desk = Desk::new(launcher, Wishes::default()).await;
@@ -119,11 +119,11 @@ async fn hooks_of_several_lanes_run_side_by_side() {
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
         let seen = seen.clone();
         async move {
-            if what(&agent.prompt) == "begin" {
+            if purpose(&agent.prompt) == "begin" {
                 seen.fetch_add(1, Ordering::SeqCst);
                 until("the other lane's hook", || seen.load(Ordering::SeqCst) == 2).await;
             }
-            obliging(agent).await;
+            answering(agent).await;
         }
     });
     let desk = Desk::new(launcher, Wishes::default()).await;
@@ -137,14 +137,14 @@ async fn hooks_of_several_lanes_run_side_by_side() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_that_fails_or_takes_too_long_does_not_prevent_the_answer() {
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
-        match what(&agent.prompt) {
+        match purpose(&agent.prompt) {
             "begin" => agent.exit(Exit::Code(1), "no such thing").await,
             "stop" => {
                 // The agent works until it is stopped.
                 agent.commands.recv().await;
                 agent.exit(Exit::Signal(15), "").await;
             }
-            _ => obliging(agent).await,
+            _ => answering(agent).await,
         }
     });
     let desk = Desk::new(
@@ -168,7 +168,7 @@ async fn a_hook_that_fails_or_takes_too_long_does_not_prevent_the_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     let startup = NewEvent::new(
         Asked::Hook,
@@ -189,7 +189,7 @@ async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
         desk.dispatcher.idle().await;
     }
     let prompts = desk.launcher.prompts();
-    let order: Vec<&str> = prompts[1..].iter().map(|prompt| what(prompt)).collect();
+    let order: Vec<&str> = prompts[1..].iter().map(|prompt| purpose(prompt)).collect();
     assert_eq!(order, ["begin", "look", "stop"].repeat(3));
     assert!(prompts[4].contains("(cron) of cron:backup"), "{}", prompts[4]);
     operator_writes(desk.folder.path(), "# Agents\n");
@@ -201,7 +201,7 @@ async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_answer_of_a_hook_goes_to_its_channel_and_its_memory_to_the_file() {
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
-        match what(&agent.prompt) {
+        match purpose(&agent.prompt) {
             "begin" => {
                 agent
                     .say(&[
@@ -239,12 +239,12 @@ async fn the_answer_of_a_hook_goes_to_its_channel_and_its_memory_to_the_file() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_a_running_hook_and_a_prompt_stopped_before_it_began_does_not_run() {
     let launcher = ScriptedLauncher::new(|mut agent: Agent| async move {
-        if matches!(what(&agent.prompt), "begin" | "stop") {
+        if matches!(purpose(&agent.prompt), "begin" | "stop") {
             // The agent works until it is stopped.
             agent.commands.recv().await;
             return agent.exit(Exit::Code(130), "").await;
         }
-        obliging(agent).await;
+        answering(agent).await;
     });
     let desk = Desk::new(launcher, Wishes::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
@@ -255,7 +255,7 @@ async fn a_stop_ends_a_running_hook_and_a_prompt_stopped_before_it_began_does_no
     assert!(answer.failure.as_deref().unwrap() == "Stopped.", "{answer:?}");
     until("the second hook", || desk.launcher.prompts().len() == 2).await;
     let prompts = desk.launcher.prompts();
-    assert_eq!(prompts.iter().map(|prompt| what(prompt)).collect::<Vec<_>>(), ["begin", "stop"]);
+    assert_eq!(prompts.iter().map(|prompt| purpose(prompt)).collect::<Vec<_>>(), ["begin", "stop"]);
     assert!(prompts[1].ends_with("ended with a failure."), "{}", prompts[1]);
     assert!(desk.dispatcher.stop(&Lane::Channel(7)));
     desk.dispatcher.idle().await;
@@ -289,7 +289,7 @@ async fn the_agent_of_a_hook_is_not_kept_and_its_questions_are_dismissed() {
                 let mut hook = None;
                 while let Some(heard) = sitting.told().await {
                     match heard {
-                        Told::Prompt { session, turn, text } if what(&text) == "begin" => {
+                        Told::Prompt { session, turn, text } if purpose(&text) == "begin" => {
                             sitting.agent.say(&[&format!("{session} {turn} ask May I?")]).await;
                             hook = Some((session, turn));
                         }

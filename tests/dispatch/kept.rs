@@ -21,7 +21,7 @@ use crate::support::scripted::{
 const ANN: u64 = 4;
 
 /// One gateway process with the journal of a folder.
-pub(super) struct Life {
+pub(super) struct Gateway {
     pub(super) dispatcher: Dispatcher,
     collected: Arc<Collected>,
     launcher: Arc<ScriptedLauncher>,
@@ -29,7 +29,7 @@ pub(super) struct Life {
     pub(super) runtime: tokio::runtime::Runtime,
 }
 
-impl Life {
+impl Gateway {
     /// Starts one with a runtime of its own, so that it can be killed.
     pub(super) fn begin(
         folder: &Path,
@@ -95,7 +95,7 @@ impl Life {
     }
 
     /// Waits until a turn shows something.
-    pub(super) fn works(&self) {
+    pub(super) fn wait_for_output(&self) {
         let wait = async {
             while self.collected.shown.lock().unwrap().is_empty() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -108,7 +108,7 @@ impl Life {
     }
 
     /// Waits until the journal contains the wanted text.
-    pub(super) fn noted(&self, folder: &Path, wanted: impl Fn(&str) -> bool) {
+    pub(super) fn wait_for_journal(&self, folder: &Path, wanted: impl Fn(&str) -> bool) {
         let wait = async {
             while !wanted(&file(folder)) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -181,19 +181,19 @@ fn person(id: u64) -> Person {
 #[test]
 fn waiting_prompts_run_after_a_restart_in_order_and_before_new_ones() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+    let first = Gateway::begin(folder.path(), &plain(), stuck(&[]), 1);
     assert_eq!(["one", "two", "three"].map(|prompt| first.ask(prompt)), [1, 2, 3]);
     first.die();
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.ask("four"), 4, "numbers continue");
     let answers: Vec<String> = second.answers(4).into_iter().map(|(_, text, _)| text).collect();
     assert_eq!(answers, ["one", "two", "three", "four"]);
     let again = NewEvent { key: Some("test:two".to_owned()), ..message(7, "two") };
     let _inside = second.runtime.enter();
     assert_eq!(second.dispatcher.submit(again).err(), Some(Refusal::Known));
-    second.noted(folder.path(), |text| text.matches("- [x]").count() == 4);
+    second.wait_for_journal(folder.path(), |text| text.matches("- [x]").count() == 4);
     second.die();
-    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(third.ask("five"), 5);
     assert_eq!(third.answers(1).len(), 1);
     assert_eq!(third.prompts(), ["five"], "nothing runs twice");
@@ -202,22 +202,22 @@ fn waiting_prompts_run_after_a_restart_in_order_and_before_new_ones() {
 #[test]
 fn a_turn_without_tools_runs_again_and_finds_its_messages() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &plain(), stuck(&["text half"]), 1);
+    let first = Gateway::begin(folder.path(), &plain(), stuck(&["text half"]), 1);
     first.ask("one");
-    first.noted(folder.path(), |text| text.contains("`1` started"));
+    first.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
     {
         let traces = first.collected.traces.lock().unwrap();
         assert!(!traces[0].resumed && traces[0].posted.is_empty());
         (traces[0].note)(&[71, 72]);
     }
-    first.noted(folder.path(), |text| text.contains("posted `71 72`"));
+    first.wait_for_journal(folder.path(), |text| text.contains("posted `71 72`"));
     let stem = first.collected.traces.lock().unwrap()[0].stem.clone();
     assert!(
         stem.len() <= 17 && stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'),
         "{stem}"
     );
     first.die();
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(1), [(1, "one".to_owned(), None)]);
     let traces = second.collected.traces.lock().unwrap();
     assert!(traces[0].resumed && traces[0].posted == [71, 72] && traces[0].stem == stem);
@@ -226,23 +226,23 @@ fn a_turn_without_tools_runs_again_and_finds_its_messages() {
 #[test]
 fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &with_tools(), stuck(&["tool"]), 1);
+    let first = Gateway::begin(folder.path(), &with_tools(), stuck(&["tool"]), 1);
     first.ask("one");
     first.ask("two");
-    first.noted(folder.path(), |text| text.contains("`1` used a tool"));
+    first.wait_for_journal(folder.path(), |text| text.contains("`1` used a tool"));
     first.die();
 
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(1), [(2, "two".to_owned(), None)], "the lane continues");
     let notices = second.runtime.block_on(second.collected.notices(1));
     assert_eq!((notices[0].channel, notices[0].about), (Some(7), Some(1)));
     assert!(notices[0].text.contains("already used a tool"), "{notices:?}");
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.label, "Try again");
-    second.noted(folder.path(), |text| text.contains("`1` offered"));
+    second.wait_for_journal(folder.path(), |text| text.contains("`1` offered"));
     second.die();
 
-    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let press = |id: &str, person: &Person| {
         third.runtime.block_on(third.dispatcher.again(id, person, true))
     };
@@ -262,34 +262,35 @@ fn a_turn_that_used_a_tool_is_offered_and_repeated_once() {
 fn a_perhaps_undelivered_answer_is_delivered_without_another_turn() {
     let folder = tempfile::tempdir().unwrap();
     // The first process dies when its answer is in the journal, before the delivery.
-    let first = Life::begin(folder.path(), &plain(), quick(), 1);
+    let first = Gateway::begin(folder.path(), &plain(), quick(), 1);
     first.ask("one");
     first.answers(1);
-    first.noted(folder.path(), |text| text.contains("- [x] `1`"));
+    first.wait_for_journal(folder.path(), |text| text.contains("- [x] `1`"));
     first.die();
     let text = file(folder.path());
     let before: Vec<&str> = text.lines().filter(|line| !line.starts_with("- [x]")).collect();
     assert!(before.iter().any(|line| line.contains("`1` answered")), "{text}");
     std::fs::write(folder.path().join("config/state/queue.md"), before.join("\n") + "\n").unwrap();
 
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(1), [(1, "one".to_owned(), None)]);
     assert_eq!(second.prompts(), Vec::<String>::new(), "the agent was not asked again");
-    second.noted(folder.path(), |text| text.contains("- [x] `1`"));
+    second.wait_for_journal(folder.path(), |text| text.contains("- [x] `1`"));
 }
 
 #[test]
 fn a_prompt_that_ran_at_three_crashes_is_set_aside_and_reported() {
     let folder = tempfile::tempdir().unwrap();
-    for life in 1..=3 {
-        let life_of = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
-        if life == 1 {
-            life_of.ask("deadly");
+    for start in 1..=3 {
+        let gateway = Gateway::begin(folder.path(), &plain(), stuck(&[]), 1);
+        if start == 1 {
+            gateway.ask("deadly");
         }
-        life_of.noted(folder.path(), |text| text.matches("`1` started").count() == life);
-        life_of.die();
+        gateway
+            .wait_for_journal(folder.path(), |text| text.matches("`1` started").count() == start);
+        gateway.die();
     }
-    let fourth = Life::begin(folder.path(), &plain(), quick(), 1);
+    let fourth = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let notices = fourth.runtime.block_on(fourth.collected.notices(2));
     assert_eq!(
         (notices[0].channel, notices[1].channel),
@@ -300,7 +301,7 @@ fn a_prompt_that_ran_at_three_crashes_is_set_aside_and_reported() {
         notices.iter().all(|notice| notice.text.contains("(set aside)") && notice.offer.is_some()),
         "{notices:?}"
     );
-    fourth.noted(folder.path(), |text| text.contains("`1` aside"));
+    fourth.wait_for_journal(folder.path(), |text| text.contains("`1` aside"));
     assert_eq!(fourth.prompts(), Vec::<String>::new());
     fourth
         .runtime
@@ -322,7 +323,7 @@ fn a_shutdown_keeps_prompts_that_were_not_visibly_refused() {
             agent.exit(Exit::Signal(15), "").await;
         }
     });
-    let first = Life::begin(folder.path(), &plain(), launcher, 1);
+    let first = Gateway::begin(folder.path(), &plain(), launcher, 1);
     first.ask("running");
     first.ask("waiting");
     let mut stopped = stopped.clone();
@@ -332,7 +333,7 @@ fn a_shutdown_keeps_prompts_that_were_not_visibly_refused() {
     assert_eq!(told.len(), 1, "the user gets no notice, since the answer follows");
     assert!(told[0].2.as_ref().unwrap().contains("(restarting, "), "{told:?}");
     first.die();
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let answers: Vec<String> = second.answers(2).into_iter().map(|(_, text, _)| text).collect();
     assert_eq!(answers, ["running", "waiting"]);
 }
@@ -346,7 +347,7 @@ fn a_stopped_hook_runs_again_after_a_restart_only_if_it_has_a_key() {
             agent.commands.recv().await;
             agent.exit(Exit::Signal(15), "").await;
         });
-        let first = Life::begin(folder.path(), &plain(), launcher, 1);
+        let first = Gateway::begin(folder.path(), &plain(), launcher, 1);
         let (lane, origin) = (Lane::Hook("startup".to_owned()), Origin::Internal { channel: None });
         let hook =
             NewEvent { key: key.clone(), ..NewEvent::new(Asked::Hook, lane, origin, "hello") };
@@ -354,12 +355,12 @@ fn a_stopped_hook_runs_again_after_a_restart_only_if_it_has_a_key() {
             .runtime
             .block_on(async { first.dispatcher.submit(hook).unwrap().safe().await })
             .unwrap();
-        first.noted(folder.path(), |text| text.contains("started"));
+        first.wait_for_journal(folder.path(), |text| text.contains("started"));
         first.runtime.block_on(first.dispatcher.shutdown(Duration::ZERO));
         let failure = first.answers(1).remove(0).2.unwrap();
         assert_eq!(failure.contains("(restarting, "), key.is_some(), "{failure}");
         first.die();
-        let second = Life::begin(folder.path(), &plain(), quick(), 1);
+        let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
         second.runtime.block_on(second.dispatcher.idle());
         assert_eq!(second.prompts(), prompts);
     }
@@ -368,25 +369,25 @@ fn a_stopped_hook_runs_again_after_a_restart_only_if_it_has_a_key() {
 #[test]
 fn a_stopped_prompt_does_not_return() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+    let first = Gateway::begin(folder.path(), &plain(), stuck(&[]), 1);
     first.ask("running");
     first.ask("waiting");
     {
         let _inside = first.runtime.enter();
         assert!(first.dispatcher.stop(&aetheel::event::Lane::Channel(7)));
     }
-    first.noted(folder.path(), |text| text.contains("- [x] `2`"));
+    first.wait_for_journal(folder.path(), |text| text.contains("- [x] `2`"));
     first.die();
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     second.ask("new");
-    second.noted(folder.path(), |text| text.contains("- [x] `3`"));
+    second.wait_for_journal(folder.path(), |text| text.contains("- [x] `3`"));
     assert!(!second.prompts().contains(&"waiting".to_owned()));
 }
 
 #[test]
 fn edits_and_withdrawals_of_waiting_prompts_survive_a_crash() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+    let first = Gateway::begin(folder.path(), &plain(), stuck(&[]), 1);
     for prompt in ["one", "tpyo", "never mind"] {
         first.ask(prompt);
     }
@@ -398,14 +399,14 @@ fn edits_and_withdrawals_of_waiting_prompts_survive_a_crash() {
     // When this event is on disk, all events before it are too.
     first.ask("last");
     first.die();
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     second.answers(3);
     assert_eq!(second.prompts(), ["one", "typo", "last"]);
 }
 
 /// Ends like a gateway that is asked to stop: turns are stopped at once.
-fn shut_down(life: &Life) {
-    life.runtime.block_on(life.dispatcher.shutdown(Duration::ZERO));
+fn shut_down(gateway: &Gateway) {
+    gateway.runtime.block_on(gateway.dispatcher.shutdown(Duration::ZERO));
 }
 
 #[test]
@@ -416,16 +417,16 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
         agent.commands.recv().await;
         agent.exit(Exit::Signal(15), "").await;
     });
-    let first = Life::begin(folder.path(), &with_tools(), launcher, 1);
+    let first = Gateway::begin(folder.path(), &with_tools(), launcher, 1);
     first.ask("one");
-    first.noted(folder.path(), |text| text.contains("`1` used a tool"));
+    first.wait_for_journal(folder.path(), |text| text.contains("`1` used a tool"));
     (first.collected.traces.lock().unwrap()[0].note)(&[71, 72]);
     shut_down(&first);
     let told = first.answers(1).remove(0).2.unwrap();
     assert!(told.contains("I ask whether to try again. (restarting, "), "{told}");
     first.die();
 
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let notice = second.runtime.block_on(second.collected.notices(1)).remove(0);
     assert!(notice.text.ends_with("(interrupted)") && notice.offer.is_some(), "{notice:?}");
     assert_eq!(
@@ -434,10 +435,10 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
         "the draft is marked as unfinished"
     );
     assert_eq!(second.prompts(), Vec::<String>::new());
-    second.noted(folder.path(), |text| text.contains("`1` offered"));
+    second.wait_for_journal(folder.path(), |text| text.contains("`1` offered"));
     second.die();
 
-    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     third
         .runtime
         .block_on(third.dispatcher.again(&notice.offer.unwrap().id, &ann(), true))
@@ -451,11 +452,11 @@ fn a_turn_that_a_shutdown_stopped_after_a_tool_is_offered_as_after_a_crash() {
 #[test]
 fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &plain(), quick(), 1);
+    let first = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let refused =
         |prompt: &str| NewEvent { key: Some(format!("test:{prompt}")), ..message(7, prompt) };
-    let decline = |life: &Life, prompt: &str| {
-        life.runtime.block_on(life.dispatcher.decline(refused(prompt), "No.")).unwrap()
+    let decline = |gateway: &Gateway, prompt: &str| {
+        gateway.runtime.block_on(gateway.dispatcher.decline(refused(prompt), "No.")).unwrap()
     };
     // One refusal was shown to the user, and for the other the process died before that.
     let told = decline(&first, "told").unwrap();
@@ -464,7 +465,7 @@ fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
     assert!(decline(&first, "untold").is_none(), "it is refused already");
     first.die();
 
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(second.answers(1), [(2, String::new(), Some("No.".to_owned()))]);
     assert_eq!(
         second.collected.traces.lock().unwrap()[0].stem,
@@ -481,9 +482,9 @@ fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
             );
         }
     }
-    second.noted(folder.path(), |text| text.contains("- [x] `2`"));
+    second.wait_for_journal(folder.path(), |text| text.contains("- [x] `2`"));
     second.die();
-    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(third.ask("new"), 3);
     assert_eq!(third.answers(1).len(), 1);
     assert_eq!(third.prompts(), ["new"]);
@@ -492,14 +493,14 @@ fn a_refusal_is_shown_once_and_never_runs_whenever_the_gateway_dies() {
 #[test]
 fn a_stopped_turn_does_not_return_if_the_gateway_dies_before_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &plain(), stuck(&[]), 1);
+    let first = Gateway::begin(folder.path(), &plain(), stuck(&[]), 1);
     first.ask("running");
     first.ask("waiting");
-    first.noted(folder.path(), |text| text.contains("`1` started"));
+    first.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
     let stopped = first.runtime.block_on(first.dispatcher.stop_for_good(&Lane::Channel(7)));
     assert_eq!(stopped, Stopped { running: true, waiting: 1 });
     first.die();
-    let second = Life::begin(folder.path(), &plain(), quick(), 1);
+    let second = Gateway::begin(folder.path(), &plain(), quick(), 1);
     second.ask("new");
     let told = second.answers(1).remove(0);
     // The first process may also have shown it before it died.
@@ -513,11 +514,11 @@ fn a_stopped_turn_does_not_return_if_the_gateway_dies_before_its_end() {
 #[test]
 fn a_turn_that_panics_is_offered_at_once_and_frees_its_lane() {
     let folder = tempfile::tempdir().unwrap();
-    let life = Life::begin(folder.path(), &plain(), quick(), 1);
-    life.ask("panic");
-    life.ask("fine");
-    assert_eq!(life.answers(1), [(2, "fine".to_owned(), None)], "the lane continues");
-    let notice = life.runtime.block_on(life.collected.notices(1)).remove(0);
+    let gateway = Gateway::begin(folder.path(), &plain(), quick(), 1);
+    gateway.ask("panic");
+    gateway.ask("fine");
+    assert_eq!(gateway.answers(1), [(2, "fine".to_owned(), None)], "the lane continues");
+    let notice = gateway.runtime.block_on(gateway.collected.notices(1)).remove(0);
     assert_eq!((notice.channel, notice.about), (Some(7), Some(1)));
     assert!(
         notice.text.ends_with("(internal)")
@@ -525,7 +526,7 @@ fn a_turn_that_panics_is_offered_at_once_and_frees_its_lane() {
         "{}",
         notice.text
     );
-    life.noted(folder.path(), |text| text.contains("`1` offered"));
+    gateway.wait_for_journal(folder.path(), |text| text.contains("`1` offered"));
 }
 
 #[test]
@@ -536,7 +537,7 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
         agent.commands.recv().await;
         agent.exit(Exit::Signal(15), "").await;
     });
-    let life = Life::begin(folder.path(), &with_tools(), launcher, 1);
+    let gateway = Gateway::begin(folder.path(), &with_tools(), launcher, 1);
     let (seen, path) = (Arc::new(Mutex::new(Vec::new())), folder.path().to_owned());
     let noted = seen.clone();
     let look = move |event: &EventKind| {
@@ -544,9 +545,9 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
             noted.lock().unwrap().push(file(&path).contains("used a tool"));
         }
     };
-    assert!(life.collected.look.set(Box::new(look)).is_ok());
+    assert!(gateway.collected.look.set(Box::new(look)).is_ok());
     for prompt in 0..10 {
-        life.ask(&prompt.to_string());
+        gateway.ask(&prompt.to_string());
         let (seen, until) = (seen.clone(), prompt + 1);
         let wait = async move {
             while seen.lock().unwrap().len() < until {
@@ -554,14 +555,15 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
             }
         };
         assert!(
-            life.runtime
+            gateway
+                .runtime
                 .block_on(async { tokio::time::timeout(Duration::from_secs(30), wait).await })
                 .is_ok()
         );
         let sequence = prompt + 1;
         assert!(file(folder.path()).contains(&format!("`{sequence}` used a tool")));
-        life.runtime.block_on(life.dispatcher.stop_for_good(&Lane::Channel(7)));
-        life.answers(until);
+        gateway.runtime.block_on(gateway.dispatcher.stop_for_good(&Lane::Channel(7)));
+        gateway.answers(until);
     }
     assert_eq!(*seen.lock().unwrap(), [true; 10]);
 }
@@ -569,7 +571,7 @@ fn a_tool_is_shown_only_after_its_use_is_on_disk() {
 #[test]
 fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Life::begin(folder.path(), &plain(), quick(), 1);
+    let first = Gateway::begin(folder.path(), &plain(), quick(), 1);
     let origin = Origin::Interaction { channel: 7, interaction: 50, pass: None };
     let asked = NewEvent {
         asker: Some(ANN),
@@ -591,14 +593,14 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
     assert_eq!(first.answers(1), [(2, "in the channel".to_owned(), None)]);
     first.die();
 
-    let second = Life::begin_with(
+    let second = Gateway::begin_with(
         folder.path(),
         &plain(),
         stuck(&[]),
         1,
         Some(Ok(Opened { thread: 900, first: 901 })),
     );
-    second.noted(folder.path(), |text| text.contains("`1` started"));
+    second.wait_for_journal(folder.path(), |text| text.contains("`1` started"));
     {
         let _inside = second.runtime.enter();
         assert!(
@@ -609,7 +611,7 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
     }
     second.die();
 
-    let third = Life::begin(folder.path(), &plain(), quick(), 1);
+    let third = Gateway::begin(folder.path(), &plain(), quick(), 1);
     assert_eq!(third.answers(1), [(1, "new".to_owned(), None)]);
     assert_eq!(third.prompts(), ["new"]);
     assert_eq!(third.collected.threads.borrow().len(), 0, "there is one already");
@@ -618,13 +620,16 @@ fn a_thread_is_opened_once_and_its_prompt_runs_once_whenever_the_gateway_dies() 
 #[test]
 fn a_thread_that_cannot_be_opened_is_reported_and_ends_the_event() {
     let folder = tempfile::tempdir().unwrap();
-    let life =
-        Life::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here.".to_owned())));
+    let gateway =
+        Gateway::begin_with(folder.path(), &plain(), quick(), 1, Some(Err("Not here.".to_owned())));
     let asked =
         NewEvent { key: Some("test:new".to_owned()), opens_thread: true, ..message(7, "new") };
-    life.runtime.block_on(async { life.dispatcher.submit(asked).unwrap().safe().await }).unwrap();
-    assert_eq!(life.answers(1), [(1, String::new(), Some("Not here.".to_owned()))]);
-    life.noted(folder.path(), |text| text.contains("- [x] `1`"));
-    life.runtime.block_on(life.dispatcher.idle());
-    assert_eq!(life.prompts(), Vec::<String>::new());
+    gateway
+        .runtime
+        .block_on(async { gateway.dispatcher.submit(asked).unwrap().safe().await })
+        .unwrap();
+    assert_eq!(gateway.answers(1), [(1, String::new(), Some("Not here.".to_owned()))]);
+    gateway.wait_for_journal(folder.path(), |text| text.contains("- [x] `1`"));
+    gateway.runtime.block_on(gateway.dispatcher.idle());
+    assert_eq!(gateway.prompts(), Vec::<String>::new());
 }

@@ -63,7 +63,7 @@ impl Backends for Replaceable {
 }
 
 /// One gateway process with a folder.
-struct Life {
+struct Gateway {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
     launcher: Arc<ScriptedLauncher>,
@@ -73,7 +73,7 @@ struct Life {
     runtime: tokio::runtime::Runtime,
 }
 
-impl Life {
+impl Gateway {
     fn begin(folder: &Path, backend: Arc<dyn Backend>, launcher: Arc<ScriptedLauncher>) -> Self {
         Self::with(folder, backend, launcher, true, Duration::from_secs(60))
     }
@@ -154,12 +154,12 @@ impl Life {
     }
 
     /// Waits until nothing runs or waits.
-    fn rest(&self) {
+    fn wait_until_idle(&self) {
         self.runtime.block_on(self.dispatcher.idle());
     }
 
     /// Waits until the journal marks an event as complete, and returns the journal.
-    fn over(&self, folder: &Path, event: u64) -> String {
+    fn wait_until_complete(&self, folder: &Path, event: u64) -> String {
         let file = folder.join("config/state/queue.md");
         let wanted = format!("- [x] `{event}`");
         let wait = async {
@@ -202,17 +202,17 @@ fn recording(folder: &Path, turn: &LostTurn) -> String {
 }
 
 /// Runs a process in which a reply was lost. Returns it with the lost turn.
-fn one_lost(folder: &Path) -> (Life, LostTurn) {
-    let life = Life::begin(
+fn one_lost(folder: &Path) -> (Gateway, LostTurn) {
+    let gateway = Gateway::begin(
         folder,
         Arc::new(ScriptedBackend::new(trapping())),
         saying(&["session s-1", "riddle the answer", "done"]),
     );
-    life.ask("one");
-    life.answers(1);
-    life.over(folder, 1);
-    let lost = life.lost().remove(0);
-    (life, lost)
+    gateway.ask("one");
+    gateway.answers(1);
+    gateway.wait_until_complete(folder, 1);
+    let lost = gateway.lost().remove(0);
+    (gateway, lost)
 }
 
 #[test]
@@ -251,15 +251,15 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
     ];
     for (kind, understanding) in kinds {
         let folder = tempfile::tempdir().unwrap();
-        let life = Life::begin(
+        let gateway = Gateway::begin(
             folder.path(),
             Arc::new(ScriptedBackend::new(understanding)),
             saying(&["riddle it works", "done"]),
         );
-        life.ask("one");
-        let answer = life.answers(1).remove(0).1;
+        gateway.ask("one");
+        let answer = gateway.answers(1).remove(0).1;
         assert!(answer.failure.as_ref().unwrap().contains(kind), "{answer:?}");
-        let lost = life.lost().remove(0);
+        let lost = gateway.lost().remove(0);
         let offer = answer.offer.expect("an offer to retry");
         assert_eq!(
             (offer.id, offer.label.as_str()),
@@ -274,13 +274,17 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
         );
         assert_eq!((lost.channel, lost.message, lost.asker), (Some(7), Some(103), Some(ANN)));
         assert_eq!(
-            life.press(&format!("lost-{}", lost.turn), ANN),
+            gateway.press(&format!("lost-{}", lost.turn), ANN),
             Err(AgainRefusal::NotYet),
             "there is no newer component"
         );
-        life.replace(solved());
-        assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Ok(Again::Delivered), "{kind}");
-        let (asked, answer) = life.answers(2).remove(1);
+        gateway.replace(solved());
+        assert_eq!(
+            gateway.press(&format!("lost-{}", lost.turn), ANN),
+            Ok(Again::Delivered),
+            "{kind}"
+        );
+        let (asked, answer) = gateway.answers(2).remove(1);
         assert_eq!((answer.text.as_str(), &answer.failure), ("it works", &None), "{kind}");
         assert_eq!(
             answer.notices,
@@ -290,10 +294,13 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
             (asked.origin, asked.lane),
             (Origin::Message { channel: 7, message: 103 }, Lane::Channel(7))
         );
-        life.rest();
-        assert_eq!(life.lost()[0].state, LostState::Delivered);
-        assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::Delivered));
-        assert_eq!(life.launcher.prompts(), ["one"], "no agent was started");
+        gateway.wait_until_idle();
+        assert_eq!(gateway.lost()[0].state, LostState::Delivered);
+        assert_eq!(
+            gateway.press(&format!("lost-{}", lost.turn), ANN),
+            Err(AgainRefusal::Delivered)
+        );
+        assert_eq!(gateway.launcher.prompts(), ["one"], "no agent was started");
     }
 }
 
@@ -309,15 +316,15 @@ fn missing_answers_and_other_failures_do_not_count_as_lost_replies() {
     });
     for understanding in [at_once, signed_out] {
         let folder = tempfile::tempdir().unwrap();
-        let life = Life::begin(
+        let gateway = Gateway::begin(
             folder.path(),
             Arc::new(ScriptedBackend::new(understanding)),
             saying(&["out"]),
         );
-        life.ask("one");
-        let answer = life.answers(1).remove(0).1;
+        gateway.ask("one");
+        let answer = gateway.answers(1).remove(0).1;
         assert!(answer.failure.is_some() && answer.offer.is_none(), "{answer:?}");
-        assert!(life.lost().is_empty());
+        assert!(gateway.lost().is_empty());
         assert!(!folder.path().join("recordings/lost").exists());
     }
 }
@@ -335,18 +342,19 @@ fn the_output_of_an_agent_whose_guest_failed_is_read_to_its_end() {
         agent.say(&["riddle two", "done"]).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let life = Life::begin(folder.path(), Arc::new(ScriptedBackend::new(trapping())), launcher);
-    life.ask("one");
-    let answer = life.answers(1).remove(0).1;
+    let gateway =
+        Gateway::begin(folder.path(), Arc::new(ScriptedBackend::new(trapping())), launcher);
+    gateway.ask("one");
+    let answer = gateway.answers(1).remove(0).1;
     assert!(answer.failure.unwrap().contains("(backend crashed, "));
-    let lost = life.lost().remove(0);
+    let lost = gateway.lost().remove(0);
     let recorded = recording(folder.path(), &lost);
     let host = recorded.find("no guest sees what follows").expect("the text was read");
     let second = recorded.find("riddle two").expect("the loss was saved");
     assert!(host < second && recorded[second..].contains("exited"), "{recorded}");
-    life.replace(solved());
-    life.press(&format!("lost-{}", lost.turn), ANN).unwrap();
-    assert_eq!(life.answers(2)[1].1.text, "one two");
+    gateway.replace(solved());
+    gateway.press(&format!("lost-{}", lost.turn), ANN).unwrap();
+    assert_eq!(gateway.answers(2)[1].1.text, "one two");
 }
 
 #[test]
@@ -370,20 +378,20 @@ fn an_agent_whose_guest_failed_obeys_the_time_limit_and_a_stop() {
                 agent.exit(Exit::Signal(15), "").await;
             }
         });
-        let life = Life::with(
+        let gateway = Gateway::with(
             folder.path(),
             Arc::new(ScriptedBackend::new(trapping())),
             launcher,
             true,
             timeout,
         );
-        life.ask("one");
-        life.runtime.block_on(heard.wait_for(|heard| *heard)).unwrap();
+        gateway.ask("one");
+        gateway.runtime.block_on(heard.wait_for(|heard| *heard)).unwrap();
         if timeout > Duration::from_secs(1) {
-            let _inside = life.runtime.enter();
-            assert!(life.dispatcher.stop(&Lane::Channel(7)));
+            let _inside = gateway.runtime.enter();
+            assert!(gateway.dispatcher.stop(&Lane::Channel(7)));
         }
-        let failure = life.answers(1).remove(0).1.failure.unwrap();
+        let failure = gateway.answers(1).remove(0).1.failure.unwrap();
         assert!(failure.contains(kind), "{failure}");
     }
 }
@@ -391,20 +399,23 @@ fn an_agent_whose_guest_failed_obeys_the_time_limit_and_a_stop() {
 #[test]
 fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
     let folder = tempfile::tempdir().unwrap();
-    let (life, _) = one_lost(folder.path());
-    life.ask("three");
-    life.answers(2);
-    life.reread();
+    let (gateway, _) = one_lost(folder.path());
+    gateway.ask("three");
+    gateway.answers(2);
+    gateway.reread();
     let useless = riddles(|_| Err(GuestFailure::Refused("still not".to_owned())));
-    life.replace(ScriptedBackend::new(useless).of_generation(3, "3"));
-    life.reread();
-    assert!(life.lost().iter().all(|turn| turn.state == LostState::Lost && turn.tried.is_some()));
-    assert_eq!(life.runtime.block_on(life.collected.notices(0)).len(), 0);
-    life.replace(solved());
-    life.reread();
-    life.reread();
-    let notices = life.runtime.block_on(life.collected.notices(1));
-    let for_owners = life.runtime.block_on(life.dispatcher.view(&Lane::Channel(7))).warnings.1;
+    gateway.replace(ScriptedBackend::new(useless).of_generation(3, "3"));
+    gateway.reread();
+    assert!(
+        gateway.lost().iter().all(|turn| turn.state == LostState::Lost && turn.tried.is_some())
+    );
+    assert_eq!(gateway.runtime.block_on(gateway.collected.notices(0)).len(), 0);
+    gateway.replace(solved());
+    gateway.reread();
+    gateway.reread();
+    let notices = gateway.runtime.block_on(gateway.collected.notices(1));
+    let for_owners =
+        gateway.runtime.block_on(gateway.dispatcher.view(&Lane::Channel(7))).warnings.1;
     assert!(
         for_owners
             .iter()
@@ -418,17 +429,17 @@ fn a_generation_that_reads_lost_replies_is_announced_once_and_delivers_all() {
     );
     let offer = notices[0].offer.clone().unwrap();
     assert_eq!(offer.label, "Deliver them");
-    assert_eq!(life.press(&offer.id, ANN), Err(AgainRefusal::NotOperator));
+    assert_eq!(gateway.press(&offer.id, ANN), Err(AgainRefusal::NotOperator));
     let owner = user(BOB, true);
-    let press = || life.runtime.block_on(life.dispatcher.again(&offer.id, &owner, true));
+    let press = || gateway.runtime.block_on(gateway.dispatcher.again(&offer.id, &owner, true));
     assert_eq!(press(), Ok(Again::Delivered));
     let texts: Vec<String> =
-        life.answers(4).into_iter().skip(2).map(|(_, answer)| answer.text).collect();
+        gateway.answers(4).into_iter().skip(2).map(|(_, answer)| answer.text).collect();
     assert_eq!(texts, ["the answer", "the answer"]);
-    life.rest();
+    gateway.wait_until_idle();
     assert_eq!(press(), Err(AgainRefusal::Gone));
     let stranger =
-        life.runtime.block_on(life.dispatcher.again("lost-ab12", &user(BOB, false), false));
+        gateway.runtime.block_on(gateway.dispatcher.again("lost-ab12", &user(BOB, false), false));
     assert_eq!(stranger, Err(AgainRefusal::NotAdmitted));
 }
 
@@ -446,20 +457,20 @@ fn a_recovered_reply_waits_for_its_lanes_turn_and_survives_a_stop() {
             agent.exit(Exit::Signal(2), "").await;
         }
     });
-    let life = Life::begin(folder.path(), solved(), launcher);
-    life.ask("two");
+    let gateway = Gateway::begin(folder.path(), solved(), launcher);
+    gateway.ask("two");
     assert_eq!(
-        life.press(&format!("lost-{}", lost.turn), BOB),
+        gateway.press(&format!("lost-{}", lost.turn), BOB),
         Ok(Again::Delivered),
         "everybody who may use the bot there may press"
     );
-    assert_eq!(life.answers(0).len(), 0, "a turn runs");
+    assert_eq!(gateway.answers(0).len(), 0, "a turn runs");
     {
-        let _inside = life.runtime.enter();
-        assert!(life.dispatcher.stop(&Lane::Channel(7)));
+        let _inside = gateway.runtime.enter();
+        assert!(gateway.dispatcher.stop(&Lane::Channel(7)));
     }
     gate.send_replace(true);
-    let answers = life.answers(2);
+    let answers = gateway.answers(2);
     assert!(answers[0].1.failure.as_ref().unwrap().contains("Stopped."), "{answers:?}");
     assert_eq!(answers[1].1.text, "the answer");
 }
@@ -477,39 +488,40 @@ fn a_recording_truncated_at_its_size_limit_gets_no_invented_end() {
     });
     let room = RecordingLimits { bytes: 80_000, ..RecordingLimits::ENDLESS };
     let backend = Arc::new(ScriptedBackend::new(trapping()));
-    let life =
-        Life::recorded(folder.path(), backend, launcher, (true, Duration::from_secs(60)), room);
-    life.ask("one");
-    life.answers(1);
-    life.over(folder.path(), 1);
-    let lost = life.lost().remove(0);
+    let gateway =
+        Gateway::recorded(folder.path(), backend, launcher, (true, Duration::from_secs(60)), room);
+    gateway.ask("one");
+    gateway.answers(1);
+    gateway.wait_until_complete(folder.path(), 1);
+    let lost = gateway.lost().remove(0);
     let text = recording(folder.path(), &lost);
     assert!(text.len() <= 20_000, "{}", text.len());
     let tape = Tape::read(&text).unwrap();
     assert!(tape.cut().unwrap().contains("RECORDINGS_MAX_MIB"), "{:?}", tape.cut());
     // The newer parser reads every remaining line, and finds half an answer.
-    life.replace(solved());
+    gateway.replace(solved());
     let path = folder.path().join("recordings").join(&lost.recording);
-    let read = life.runtime.block_on(aetheel::turn::reread::reread(&*solved(), &path, &lost.turn));
+    let read =
+        gateway.runtime.block_on(aetheel::turn::reread::reread(&*solved(), &path, &lost.turn));
     assert!(
         read.as_ref()
             .is_err_and(|why| why.starts_with("the recording was cut before the end of the turn")),
         "{read:?}"
     );
-    life.reread();
-    assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::NotYet));
-    assert_eq!((life.lost()[0].state, life.answers(1).len()), (LostState::Lost, 1));
+    gateway.reread();
+    assert_eq!(gateway.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::NotYet));
+    assert_eq!((gateway.lost()[0].state, gateway.answers(1).len()), (LostState::Lost, 1));
 }
 
 #[test]
 fn button_and_command_together_deliver_once() {
     let folder = tempfile::tempdir().unwrap();
-    let (life, lost) = one_lost(folder.path());
-    life.replace(solved());
+    let (gateway, lost) = one_lost(folder.path());
+    gateway.replace(solved());
     let turns = vec![lost.turn.clone()];
     let id = format!("lost-{}", lost.turn);
-    let (owner, dispatcher) = (user(ANN, true), &life.dispatcher);
-    let (pressed, again, asked) = life.runtime.block_on(async {
+    let (owner, dispatcher) = (user(ANN, true), &gateway.dispatcher);
+    let (pressed, again, asked) = gateway.runtime.block_on(async {
         tokio::join!(
             dispatcher.again(&id, &owner, true),
             dispatcher.again(&id, &owner, true),
@@ -519,33 +531,33 @@ fn button_and_command_together_deliver_once() {
     let delivered = usize::from(pressed.is_ok()) + usize::from(again.is_ok()) + asked;
     // The person whose press takes too long is informed, and the delivery continues.
     assert!(delivered <= 1, "{pressed:?} {again:?} {asked}");
-    life.answers(2);
-    life.rest();
-    life.reread();
-    assert_eq!(life.runtime.block_on(life.dispatcher.deliver_all(&turns)), 0);
-    assert_eq!(life.answers(2).len(), 2, "the failure and its recovery");
+    gateway.answers(2);
+    gateway.wait_until_idle();
+    gateway.reread();
+    assert_eq!(gateway.runtime.block_on(gateway.dispatcher.deliver_all(&turns)), 0);
+    assert_eq!(gateway.answers(2).len(), 2, "the failure and its recovery");
 }
 
 /// All states that the files can have when the gateway dies: the reply is delivered exactly once.
 #[test]
 fn a_reply_is_delivered_once_whenever_the_gateway_dies() {
     let folder = tempfile::tempdir().unwrap();
-    let (life, lost) = one_lost(folder.path());
+    let (gateway, lost) = one_lost(folder.path());
     let state = folder.path().join("config/state");
     let read = |name: &str| std::fs::read_to_string(state.join(name)).unwrap();
     let (queue_before, lost_before) = (read("queue.md"), read("lost.md"));
     let id = format!("lost-{}", lost.turn);
-    life.replace(solved());
-    life.press(&id, ANN).unwrap();
-    life.answers(2);
-    let stem = life.collected.traces.lock().unwrap()[1].stem.clone();
+    gateway.replace(solved());
+    gateway.press(&id, ANN).unwrap();
+    gateway.answers(2);
+    let stem = gateway.collected.traces.lock().unwrap()[1].stem.clone();
     assert!(
-        !life.collected.traces.lock().unwrap()[1].resumed,
+        !gateway.collected.traces.lock().unwrap()[1].resumed,
         "a first delivery has no earlier messages to find"
     );
-    life.over(folder.path(), 2);
+    gateway.wait_until_complete(folder.path(), 2);
     let (queue_after, lost_after) = (read("queue.md"), read("lost.md"));
-    life.die();
+    gateway.die();
     let accepted = queue_after
         .lines()
         .find(|line| line.contains("- [ ] `2`"))
@@ -581,35 +593,40 @@ fn a_reply_is_delivered_once_whenever_the_gateway_dies() {
     for (when, queue, ledger, by_itself, by_press) in deaths {
         std::fs::write(state.join("queue.md"), &queue).unwrap();
         std::fs::write(state.join("lost.md"), ledger).unwrap();
-        let life = Life::begin(folder.path(), solved(), saying(&["riddle asked again", "done"]));
-        let pressed = life.press(&id, ANN);
+        let gateway =
+            Gateway::begin(folder.path(), solved(), saying(&["riddle asked again", "done"]));
+        let pressed = gateway.press(&id, ANN);
         assert_eq!(
             pressed,
             if by_press { Ok(Again::Delivered) } else { Err(AgainRefusal::Delivered) },
             "{when}"
         );
         let comes = usize::from(by_itself || by_press);
-        let answers = life.answers(comes);
-        life.rest();
-        life.reread();
-        assert_eq!(life.answers(comes).len(), comes, "{when}");
+        let answers = gateway.answers(comes);
+        gateway.wait_until_idle();
+        gateway.reread();
+        assert_eq!(gateway.answers(comes).len(), comes, "{when}");
         assert!(
             answers.iter().all(|(_, answer)| answer.text == "the answer"),
             "{when}: {answers:?}"
         );
         if by_itself {
-            let traces = life.collected.traces.lock().unwrap();
+            let traces = gateway.collected.traces.lock().unwrap();
             assert_eq!(
                 (&traces[0].stem, traces[0].resumed),
                 (&stem, true),
                 "{when}: its messages are found again"
             );
         }
-        assert_eq!(life.launcher.prompts(), Vec::<String>::new(), "{when}: no agent was started");
+        assert_eq!(
+            gateway.launcher.prompts(),
+            Vec::<String>::new(),
+            "{when}: no agent was started"
+        );
         if comes > 0 {
-            assert_eq!(life.lost()[0].state, LostState::Delivered, "{when}");
+            assert_eq!(gateway.lost()[0].state, LostState::Delivered, "{when}");
         }
-        life.die();
+        gateway.die();
     }
 }
 
@@ -620,21 +637,21 @@ fn a_recovered_turn_sets_the_session_unless_another_turn_has_set_one() {
     for (now, then) in [(None, s("s-9")), (s("s-5"), s("s-5"))] {
         let folder = tempfile::tempdir().unwrap();
         let old = riddles(|_| Err(GuestFailure::Refused("no".to_owned())));
-        let life = Life::begin(
+        let gateway = Gateway::begin(
             folder.path(),
             Arc::new(ScriptedBackend::new(old)),
             saying(&["riddle x", "session s-9", "done"]),
         );
-        life.ask("one");
-        life.answers(1);
-        let bindings = life.workspace.bindings().clone();
+        gateway.ask("one");
+        gateway.answers(1);
+        let bindings = gateway.workspace.bindings().clone();
         let lane = Lane::Channel(7);
-        let bound = || life.runtime.block_on(bindings.get(&lane, "scripted")).session;
+        let bound = || gateway.runtime.block_on(bindings.get(&lane, "scripted")).session;
         assert_eq!(bound(), None, "the parser never saw it");
-        life.runtime.block_on(bindings.set_session(&lane, "scripted", now)).unwrap();
-        life.replace(solved());
-        life.press(&format!("lost-{}", life.lost()[0].turn), ANN).unwrap();
-        assert_eq!(life.answers(2)[1].1.text, "x");
+        gateway.runtime.block_on(bindings.set_session(&lane, "scripted", now)).unwrap();
+        gateway.replace(solved());
+        gateway.press(&format!("lost-{}", gateway.lost()[0].turn), ANN).unwrap();
+        assert_eq!(gateway.answers(2)[1].1.text, "x");
         assert_eq!(bound(), then);
     }
 }
@@ -642,8 +659,8 @@ fn a_recovered_turn_sets_the_session_unless_another_turn_has_set_one() {
 #[test]
 fn an_event_that_runs_again_supersedes_its_lost_attempt() {
     let folder = tempfile::tempdir().unwrap();
-    let (life, lost) = one_lost(folder.path());
-    life.die();
+    let (gateway, lost) = one_lost(folder.path());
+    gateway.die();
     // The process died before the failure was delivered.
     let queue = folder.path().join("config/state/queue.md");
     let text = std::fs::read_to_string(&queue).unwrap();
@@ -652,20 +669,20 @@ fn an_event_that_runs_again_supersedes_its_lost_attempt() {
         .filter(|line| !line.starts_with("- [x]") && !line.contains("answered"))
         .collect();
     std::fs::write(&queue, kept.join("\n") + "\n").unwrap();
-    let life = Life::begin(folder.path(), solved(), saying(&["riddle this time", "done"]));
-    assert_eq!(life.answers(1)[0].1.text, "this time");
-    life.rest();
-    assert_eq!(life.lost()[0].state, LostState::GivenUp);
-    life.reread();
-    assert_eq!(life.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::Gone));
-    assert_eq!(life.runtime.block_on(life.collected.notices(0)).len(), 0);
+    let gateway = Gateway::begin(folder.path(), solved(), saying(&["riddle this time", "done"]));
+    assert_eq!(gateway.answers(1)[0].1.text, "this time");
+    gateway.wait_until_idle();
+    assert_eq!(gateway.lost()[0].state, LostState::GivenUp);
+    gateway.reread();
+    assert_eq!(gateway.press(&format!("lost-{}", lost.turn), ANN), Err(AgainRefusal::Gone));
+    assert_eq!(gateway.runtime.block_on(gateway.collected.notices(0)).len(), 0);
 }
 
 #[test]
 fn the_terminal_recovers_its_own_lost_turns_and_a_gateway_ignores_them() {
     let folder = tempfile::tempdir().unwrap();
     let old = Arc::new(ScriptedBackend::new(trapping()));
-    let life = Life::with(
+    let console = Gateway::with(
         folder.path(),
         old,
         saying(&["riddle at the terminal", "done"]),
@@ -674,14 +691,16 @@ fn the_terminal_recovers_its_own_lost_turns_and_a_gateway_ignores_them() {
     );
     let asked = NewEvent::new(EventKind::Message, Lane::Console, Origin::Console, "go");
     {
-        let _inside = life.runtime.enter();
-        life.dispatcher.submit(asked).unwrap();
+        let _inside = console.runtime.enter();
+        console.dispatcher.submit(asked).unwrap();
     }
-    assert!(life.answers(1)[0].1.offer.is_some());
-    let recover = |life: &Life| life.runtime.block_on(life.dispatcher.recover_lane(&Lane::Console));
-    assert!(recover(&life).starts_with("recovered: 0; still unreadable: 1"));
+    assert!(console.answers(1)[0].1.offer.is_some());
+    let recover = |console: &Gateway| {
+        console.runtime.block_on(console.dispatcher.recover_lane(&Lane::Console))
+    };
+    assert!(recover(&console).starts_with("recovered: 0; still unreadable: 1"));
 
-    let gateway = Life::begin(folder.path(), solved(), saying(&[]));
+    let gateway = Gateway::begin(folder.path(), solved(), saying(&[]));
     gateway.reread();
     assert_eq!(gateway.runtime.block_on(gateway.collected.notices(0)).len(), 0);
     assert_eq!(
@@ -690,9 +709,9 @@ fn the_terminal_recovers_its_own_lost_turns_and_a_gateway_ignores_them() {
     );
     gateway.die();
 
-    life.replace(solved());
-    assert_eq!(recover(&life), "recovered: 1");
-    assert_eq!(life.answers(2)[1].1.text, "at the terminal");
-    life.rest();
-    assert_eq!(recover(&life), "no reply is lost");
+    console.replace(solved());
+    assert_eq!(recover(&console), "recovered: 1");
+    assert_eq!(console.answers(2)[1].1.text, "at the terminal");
+    console.wait_until_idle();
+    assert_eq!(recover(&console), "no reply is lost");
 }

@@ -26,7 +26,7 @@ use crate::support::shelf::Shelf;
 const ANN: u64 = 4;
 
 /// One gateway process with a folder. Its agents belong to the shelf and outlive it.
-struct Life {
+struct Gateway {
     dispatcher: Dispatcher,
     collected: Arc<Collected>,
     journal: Journal,
@@ -34,20 +34,20 @@ struct Life {
     runtime: tokio::runtime::Runtime,
 }
 
-struct Wish {
+struct Setup {
     backends: Arc<dyn Backends>,
     safety: Safety,
 }
 
-impl Wish {
+impl Setup {
     fn of(understanding: Understanding) -> Self {
         let backend = ScriptedBackend::with_feature(understanding, Some("steer"));
         Self { backends: Arc::new(OneBackend(Arc::new(backend))), safety: Safety::Edit }
     }
 }
 
-impl Life {
-    fn begin(folder: &Path, shelf: &Shelf, wish: Wish) -> Self {
+impl Gateway {
+    fn begin(folder: &Path, shelf: &Shelf, setup: Setup) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -58,8 +58,8 @@ impl Life {
         let launcher = Arc::new(shelf.clone());
         let (dispatcher, journal, recorder) = runtime.block_on(async {
             let mut parts =
-                parts(folder, "scripted", wish.backends, launcher, &collected, limits).await;
-            parts.choices.safety = wish.safety;
+                parts(folder, "scripted", setup.backends, launcher, &collected, limits).await;
+            parts.choices.safety = setup.safety;
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
             let recorder = parts.recorder.clone();
@@ -85,7 +85,7 @@ impl Life {
         (answer.text, answer.failure)
     }
 
-    fn until(&self, what: &str, holds: impl Fn() -> bool) {
+    fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
         let wait = async {
             while !holds() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -97,12 +97,12 @@ impl Life {
         assert!(met.is_ok(), "never: {what}");
     }
 
-    fn shows(&self, text: &str) {
-        self.until(text, || self.collected.shown.lock().unwrap().contains(&text_event(text)));
+    fn wait_for_text(&self, text: &str) {
+        self.wait_until(text, || self.collected.shown.lock().unwrap().contains(&text_event(text)));
     }
 
     /// Drops everything in memory. Its threads, which a kill would end, write nothing more.
-    fn dies(self) {
+    fn die(self) {
         self.runtime.block_on(self.journal.flush());
         self.runtime.shutdown_timeout(Duration::from_secs(60));
         self.recorder.flush();
@@ -132,10 +132,10 @@ fn in_two_halves() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
 fn dead_halfway() -> (tempfile::TempDir, Shelf, Arc<ScriptedLauncher>) {
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents.clone());
-    let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    let first = Gateway::begin(folder.path(), &shelf, Setup::of(plain()));
     first.ask("go");
-    first.shows("one, ");
-    first.dies();
+    first.wait_for_text("one, ");
+    first.die();
     leave.send_replace(true);
     (folder, shelf, agents)
 }
@@ -148,11 +148,11 @@ fn recording(folder: &Path) -> PathBuf {
 #[test]
 fn a_turn_continues_where_the_gateway_died_and_its_agent_is_asked_once() {
     let (folder, shelf, agents) = dead_halfway();
-    let second = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    let second = Gateway::begin(folder.path(), &shelf, Setup::of(plain()));
     assert_eq!(second.answer(), ("one, two".to_owned(), None));
     assert_eq!(agents.prompts().len(), 1);
     assert_eq!(second.collected.traces.lock().unwrap().len(), 1, "it continues its messages");
-    second.until("nothing is held", || shelf.held().is_empty());
+    second.wait_until("nothing is held", || shelf.held().is_empty());
     second.runtime.block_on(second.dispatcher.idle());
     second.ask("again");
     assert_eq!(second.runtime.block_on(second.collected.answers(2)).len(), 2);
@@ -172,12 +172,12 @@ fn the_duration_of_a_turn_includes_the_absence_of_the_gateway() {
     const ABSENCE: Duration = Duration::from_secs(30);
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents);
-    let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    let first = Gateway::begin(folder.path(), &shelf, Setup::of(plain()));
     first.ask("go");
-    first.shows("one, ");
-    first.dies();
+    first.wait_for_text("one, ");
+    first.die();
     age(&recording(folder.path()), ABSENCE);
-    let second = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    let second = Gateway::begin(folder.path(), &shelf, Setup::of(plain()));
     leave.send_replace(true);
     let (_, answer) = second.runtime.block_on(second.collected.answers(1)).remove(0);
     assert!(answer.took >= ABSENCE, "{:?}", answer.took);
@@ -187,15 +187,15 @@ fn the_duration_of_a_turn_includes_the_absence_of_the_gateway() {
 fn a_turn_interrupted_by_many_crashes_is_answered_once() {
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents.clone());
-    let mut life = Life::begin(folder.path(), &shelf, Wish::of(plain()));
-    life.ask("go");
+    let mut gateway = Gateway::begin(folder.path(), &shelf, Setup::of(plain()));
+    gateway.ask("go");
     for _ in 0..8 {
-        life.shows("one, ");
-        life.dies();
-        life = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+        gateway.wait_for_text("one, ");
+        gateway.die();
+        gateway = Gateway::begin(folder.path(), &shelf, Setup::of(plain()));
     }
     leave.send_replace(true);
-    assert_eq!(life.answer(), ("one, two".to_owned(), None));
+    assert_eq!(gateway.answer(), ("one, two".to_owned(), None));
     assert_eq!(agents.prompts().len(), 1);
 }
 
@@ -216,11 +216,11 @@ fn a_recording_truncated_anywhere_leads_to_the_complete_answer_once() {
         shelf.forget_recorded();
         shelf.make_folders();
         let (copy, asked) = (shelf.copy(), agents.prompts().len());
-        let life = Life::begin(folder.path(), &copy, Wish::of(plain()));
-        assert_eq!(life.answer(), ("one, two".to_owned(), None), "cut at {cut}");
-        life.runtime.block_on(life.dispatcher.idle());
-        assert_eq!(life.runtime.block_on(life.collected.answers(1)).len(), 1, "cut at {cut}");
-        life.dies();
+        let gateway = Gateway::begin(folder.path(), &copy, Setup::of(plain()));
+        assert_eq!(gateway.answer(), ("one, two".to_owned(), None), "cut at {cut}");
+        gateway.runtime.block_on(gateway.dispatcher.idle());
+        assert_eq!(gateway.runtime.block_on(gateway.collected.answers(1)).len(), 1, "cut at {cut}");
+        gateway.die();
         assert_eq!(agents.prompts().len() - asked, usize::from(cut <= starts), "cut at {cut}");
     }
 }
@@ -261,8 +261,9 @@ fn question() -> Ask {
 }
 
 /// An agent that asks and forwards what it receives. It answers when the flag is set.
-fn curious() -> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc<ScriptedLauncher>) {
-    let (told, hears) = mpsc::unbounded_channel();
+fn asking_agents() -> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc<ScriptedLauncher>)
+{
+    let (told, received) = mpsc::unbounded_channel();
     let (leave, given) = watch::channel(false);
     let launcher = ScriptedLauncher::new(move |mut agent: Agent| {
         let (told, mut given) = (told.clone(), given.clone());
@@ -277,7 +278,7 @@ fn curious() -> (mpsc::UnboundedReceiver<String>, watch::Sender<bool>, Arc<Scrip
             }
         }
     });
-    (hears, leave, launcher)
+    (received, leave, launcher)
 }
 
 fn ann() -> Person {
@@ -286,14 +287,14 @@ fn ann() -> Person {
 
 #[test]
 fn an_open_question_has_the_same_id_and_its_answer_reaches_the_agent_once() {
-    let (folder, (mut told, leave, agents)) = (folder(), curious());
+    let (folder, (mut told, leave, agents)) = (folder(), asking_agents());
     leave.send_replace(true);
     let shelf = Shelf::new(agents.clone());
-    let first = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    let first = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
     first.ask("go");
     let id = first.runtime.block_on(first.collected.questions(1)).remove(0).id;
-    first.dies();
-    let second = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    first.die();
+    let second = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
     assert_eq!(
         *second.collected.continued.lock().unwrap(),
         std::slice::from_ref(&id),
@@ -310,33 +311,33 @@ fn an_open_question_has_the_same_id_and_its_answer_reaches_the_agent_once() {
 
 #[test]
 fn a_question_stays_open_however_often_the_gateway_dies() {
-    let (folder, (_told, leave, agents)) = (folder(), curious());
+    let (folder, (_told, leave, agents)) = (folder(), asking_agents());
     leave.send_replace(true);
     let shelf = Shelf::new(agents.clone());
-    let mut life = Life::begin(folder.path(), &shelf, Wish::of(asking()));
-    life.ask("go");
-    let id = life.runtime.block_on(life.collected.questions(1)).remove(0).id;
+    let mut gateway = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
+    gateway.ask("go");
+    let id = gateway.runtime.block_on(gateway.collected.questions(1)).remove(0).id;
     for _ in 0..12 {
-        life.dies();
-        life = Life::begin(folder.path(), &shelf, Wish::of(asking()));
-        assert_eq!(life.runtime.block_on(life.collected.questions(1)).remove(0).id, id);
+        gateway.die();
+        gateway = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
+        assert_eq!(gateway.runtime.block_on(gateway.collected.questions(1)).remove(0).id, id);
     }
-    life.dispatcher.answer(&id, &ann(), Decision::AllowOnce).unwrap();
-    assert_eq!(life.answer(), ("before after".to_owned(), None));
+    gateway.dispatcher.answer(&id, &ann(), Decision::AllowOnce).unwrap();
+    assert_eq!(gateway.answer(), ("before after".to_owned(), None));
     assert_eq!(agents.prompts().len(), 1);
 }
 
 #[test]
 fn a_question_answered_before_a_crash_is_neither_asked_nor_answered_again() {
-    let (folder, (mut told, leave, agents)) = (folder(), curious());
+    let (folder, (mut told, leave, agents)) = (folder(), asking_agents());
     let shelf = Shelf::new(agents.clone());
-    let first = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    let first = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
     first.ask("go");
     let id = first.runtime.block_on(first.collected.questions(1)).remove(0).id;
     first.dispatcher.answer(&id, &ann(), Decision::Deny(None)).unwrap();
     assert_eq!(told.blocking_recv().as_deref(), Some("Deny(None)"));
-    first.dies();
-    let second = Life::begin(folder.path(), &shelf, Wish::of(asking()));
+    first.die();
+    let second = Gateway::begin(folder.path(), &shelf, Setup::of(asking()));
     assert!(second.collected.continued.lock().unwrap().is_empty());
     leave.send_replace(true);
     assert_eq!(second.answer(), ("before after".to_owned(), None));
@@ -348,15 +349,15 @@ fn a_question_answered_before_a_crash_is_neither_asked_nor_answered_again() {
 fn a_continued_turn_does_not_keep_a_revoked_safety_level() {
     let (folder, (leave, agents)) = (folder(), in_two_halves());
     let shelf = Shelf::new(agents.clone());
-    let first = Life::begin(folder.path(), &shelf, Wish::of(plain()));
+    let first = Gateway::begin(folder.path(), &shelf, Setup::of(plain()));
     first.ask("go");
-    first.shows("one, ");
-    first.dies();
-    let narrower = Wish { safety: Safety::Default, ..Wish::of(plain()) };
-    let second = Life::begin(folder.path(), &shelf, narrower);
+    first.wait_for_text("one, ");
+    first.die();
+    let narrower = Setup { safety: Safety::Default, ..Setup::of(plain()) };
+    let second = Gateway::begin(folder.path(), &shelf, narrower);
     let (_, failure) = second.answer();
     assert!(failure.as_deref().unwrap().contains("the level of safety"), "{failure:?}");
-    second.until("its agent to end", || shelf.held().is_empty());
+    second.wait_until("its agent to end", || shelf.held().is_empty());
     drop(leave);
 }
 
@@ -389,22 +390,22 @@ fn a_running_turn_moves_only_to_a_generation_whose_replay_agrees() {
         let shelf = Shelf::new(agents.clone());
         let loads = Arc::new(Replaceable::default());
         loads.load(ScriptedBackend::new(plain()).of_generation(1, "a"));
-        let wish = Wish { backends: loads.clone(), safety: Safety::Edit };
-        let life = Life::begin(folder.path(), &shelf, wish);
-        life.ask("go");
-        life.shows("one, ");
+        let setup = Setup { backends: loads.clone(), safety: Safety::Edit };
+        let gateway = Gateway::begin(folder.path(), &shelf, setup);
+        gateway.ask("go");
+        gateway.wait_for_text("one, ");
         loads.load(ScriptedBackend::new(other(!agrees)).of_generation(2, "b"));
-        life.runtime.block_on(async { life.dispatcher.renew(&["scripted".to_owned()]) });
+        gateway.runtime.block_on(async { gateway.dispatcher.renew(&["scripted".to_owned()]) });
         if agrees {
             let path = recording(folder.path());
-            life.until("the turn to move", || {
+            gateway.wait_until("the turn to move", || {
                 std::fs::read_to_string(&path).unwrap().contains("from here on generation 2")
             });
         }
         leave.send_replace(true);
-        assert_eq!(life.answer(), ("one, two".to_owned(), None), "agrees: {agrees}");
+        assert_eq!(gateway.answer(), ("one, two".to_owned(), None), "agrees: {agrees}");
         let thought =
-            life.collected.shown.lock().unwrap().iter().any(
+            gateway.collected.shown.lock().unwrap().iter().any(
                 |event| matches!(event, EventKind::Thinking(thinking) if thinking.text == "hm"),
             );
         assert_eq!(thought, agrees, "which generation reads the second half");
@@ -420,14 +421,14 @@ fn a_component_replaced_while_down_continues_the_turn_only_if_its_replay_agrees(
         let generation = |number, understanding, digest| {
             let loads = Replaceable::default();
             loads.load(ScriptedBackend::new(understanding).of_generation(number, digest));
-            Wish { backends: Arc::new(loads), safety: Safety::Edit }
+            Setup { backends: Arc::new(loads), safety: Safety::Edit }
         };
-        let first = Life::begin(folder.path(), &shelf, generation(1, plain(), "a"));
+        let first = Gateway::begin(folder.path(), &shelf, generation(1, plain(), "a"));
         first.ask("go");
-        first.shows("one, ");
-        first.dies();
+        first.wait_for_text("one, ");
+        first.die();
         leave.send_replace(true);
-        let second = Life::begin(folder.path(), &shelf, generation(2, other(!agrees), "b"));
+        let second = Gateway::begin(folder.path(), &shelf, generation(2, other(!agrees), "b"));
         let text = if agrees { "one, two" } else { "ONE, TWO" };
         assert_eq!(second.answer(), (text.to_owned(), None));
         assert_eq!(agents.prompts().len(), if agrees { 1 } else { 2 });

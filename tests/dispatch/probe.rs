@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
 
-async fn comes_through(desk: &Desk) {
+async fn passes(desk: &Desk) {
     let (probe, through) = HealthProbe::new();
     desk.dispatcher.probe(probe);
     let through =
@@ -29,15 +29,15 @@ async fn a_probe_passes_while_idle_while_all_slots_are_taken_and_after_the_end()
         }
     });
     let desk = Desk::new(launcher, Wishes { slots: 2, ..Wishes::default() }).await;
-    comes_through(&desk).await;
+    passes(&desk).await;
     desk.dispatcher.idle().await;
     for lane in 0..2 {
         desk.dispatcher.submit(message(lane, "go")).unwrap();
     }
-    comes_through(&desk).await;
+    passes(&desk).await;
     release.send_replace(true);
     assert_eq!(desk.collected.answers(2).await.len(), 2, "a probe has no answer");
     desk.dispatcher.idle().await;
     desk.dispatcher.shutdown(Duration::ZERO).await;
-    comes_through(&desk).await;
+    passes(&desk).await;
 }

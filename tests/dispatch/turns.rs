@@ -14,7 +14,7 @@ use crate::support::scripted::{
 };
 
 /// Answers with the reversed prompt, in a session.
-async fn obliging(agent: Agent) {
+async fn answering(agent: Agent) {
     let answer = format!("text {}", agent.prompt.chars().rev().collect::<String>());
     agent.say(&["session s-1", &answer, "done"]).await;
     agent.exit(Exit::Code(0), "").await;
@@ -30,7 +30,7 @@ fn except(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prompt_becomes_one_answer_and_its_session_is_resumed() {
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
     desk.ask(7, "abc");
     let answers = desk.collected.answers(1).await;
     assert_eq!((answers[0].1.text.as_str(), answers[0].1.failure.as_deref()), ("cba", None));
@@ -46,7 +46,7 @@ async fn a_prompt_becomes_one_answer_and_its_session_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_are_escaped_and_are_never_arguments() {
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
     desk.ask(7, "/clear --danger");
     desk.collected.answers(1).await;
     let launches = desk.launcher.launches.lock().unwrap();
@@ -57,7 +57,7 @@ async fn prompts_are_escaped_and_are_never_arguments() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_behind_an_at_sign_is_escaped_only_where_it_may_be_expanded() {
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
     std::fs::write(desk.folder.path().join("workspace/note.txt"), "content").unwrap();
     desk.ask(7, "npm install @types/node, read @note.txt and @/etc/passwd");
     desk.collected.answers(1).await;
@@ -83,7 +83,7 @@ async fn a_guest_that_ends_twice_gives_one_answer() {
         _ => None,
     });
     let desk = Desk::new(
-        ScriptedLauncher::new(obliging),
+        ScriptedLauncher::new(answering),
         Wishes { understanding: guest, ..Wishes::default() },
     )
     .await;
@@ -100,7 +100,7 @@ async fn a_turn_that_its_guest_never_ends_fails_when_the_agent_exits() {
         matches!(input, Input::Line(line) if line.text == "done").then(|| Ok(vec![]))
     });
     let desk = Desk::new(
-        ScriptedLauncher::new(obliging),
+        ScriptedLauncher::new(answering),
         Wishes { understanding: guest, ..Wishes::default() },
     )
     .await;
@@ -114,7 +114,7 @@ async fn a_turn_that_its_guest_never_ends_fails_when_the_agent_exits() {
 async fn a_guest_that_does_nothing_is_not_waited_for() {
     let guest: Understanding = Arc::new(|_, _| Ok(vec![]));
     let desk = Desk::new(
-        ScriptedLauncher::new(obliging),
+        ScriptedLauncher::new(answering),
         Wishes { understanding: guest, ..Wishes::default() },
     )
     .await;
@@ -136,7 +136,7 @@ async fn each_guest_failure_ends_its_own_turn_and_no_other() {
                 .then(|| Err(broken.clone()))
         });
         let desk = Desk::new(
-            ScriptedLauncher::new(obliging),
+            ScriptedLauncher::new(answering),
             Wishes { understanding: guest, ..Wishes::default() },
         )
         .await;
@@ -174,7 +174,7 @@ async fn forged_flags_values_programs_and_variables_start_nothing() {
             Some(Ok(vec![Action::Spawn(plan)]))
         });
         let desk = Desk::new(
-            ScriptedLauncher::new(obliging),
+            ScriptedLauncher::new(answering),
             Wishes { understanding: guest, ..Wishes::default() },
         )
         .await;
@@ -196,7 +196,7 @@ async fn the_danger_flag_passes_at_the_danger_level_only() {
         Some(Ok(vec![spawn(start, &["--danger"])]))
     });
     let wishes = Wishes { understanding: guest, safety: Safety::Danger, ..Wishes::default() };
-    let desk = Desk::new(ScriptedLauncher::new(obliging), wishes).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), wishes).await;
     desk.ask(7, "abc");
     assert_eq!(desk.collected.answers(1).await[0].1.text, "cba");
 }
@@ -333,7 +333,7 @@ async fn every_turn_reads_the_current_files() {
         None
     });
     let desk = Desk::new(
-        ScriptedLauncher::new(obliging),
+        ScriptedLauncher::new(answering),
         Wishes { understanding: guest, ..Wishes::default() },
     )
     .await;
@@ -377,7 +377,7 @@ async fn secrets_reach_neither_answers_nor_recordings() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replaying_a_recording_yields_the_same_actions() {
-    let desk = Desk::new(ScriptedLauncher::new(obliging), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
     desk.ask(7, "abc");
     desk.collected.answers(1).await;
     desk.dispatcher.idle().await;
@@ -452,7 +452,7 @@ async fn impossible_requests_are_answered_so_that_no_guest_waits_forever() {
         _ => None,
     });
     let desk = Desk::new(
-        ScriptedLauncher::new(obliging),
+        ScriptedLauncher::new(answering),
         Wishes { understanding: guest, ..Wishes::default() },
     )
     .await;

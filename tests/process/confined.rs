@@ -20,14 +20,15 @@ use tempfile::TempDir;
 use super::{run, sh};
 
 /// Lists the kinds of sandbox that this machine cannot provide, separated by commas.
-const LEFT_OUT: &str = "AETHEEL_TEST_WITHOUT";
+const SKIPPED_SANDBOXES: &str = "AETHEEL_TEST_WITHOUT";
 
-fn is_left_out(wish: SandboxWish) -> bool {
+fn is_skipped(wish: SandboxWish) -> bool {
     let name = match wish {
         SandboxWish::Landlock => "landlock",
         _ => "bwrap",
     };
-    std::env::var(LEFT_OUT).is_ok_and(|names| names.split(',').any(|left_out| left_out == name))
+    std::env::var(SKIPPED_SANDBOXES)
+        .is_ok_and(|names| names.split(',').any(|left_out| left_out == name))
 }
 
 pub(super) fn is_root() -> bool {
@@ -48,8 +49,10 @@ pub(super) fn confining() -> Vec<Custody> {
                 [Means::Best, Means::Descent]
                     .map(|means| Custody::confining(means, sandbox.clone()).unwrap()),
             ),
-            Err(why) if is_left_out(wish) => eprintln!("LEFT OUT: {why}"),
-            Err(why) => panic!("{why}\nhint: {LEFT_OUT}=landlock or bwrap leaves that one out"),
+            Err(why) if is_skipped(wish) => eprintln!("LEFT OUT: {why}"),
+            Err(why) => {
+                panic!("{why}\nhint: {SKIPPED_SANDBOXES}=landlock or bwrap leaves that one out")
+            }
         }
     }
     all

@@ -98,7 +98,7 @@ async fn requirement_03_prompts_come_by_mention_and_by_the_claude_command() {
     let calls = calls(&installation);
     assert_eq!(calls.len(), 2, "3.3: the other bot got no turn: {calls:#?}");
     let prompt = |call: &str| {
-        let session = super::behind(call, "--session-id").unwrap();
+        let session = super::argument_after(call, "--session-id").unwrap();
         let heard = fs::read_to_string(installation.path(&format!("home/.claude/calls-{session}")))
             .unwrap();
         heard.lines().find_map(|line| line.strip_prefix("prompt: ").map(str::to_owned)).unwrap()

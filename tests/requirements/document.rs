@@ -86,7 +86,7 @@ fn body<'a>(text: &'a str, function: &str) -> Option<&'a str> {
 }
 
 /// Returns whether a text mentions a criterion: `12.3`, but not `12.34`.
-fn looks_at(text: &str, criterion: &str) -> bool {
+fn mentions(text: &str, criterion: &str) -> bool {
     let number = |letter: Option<char>| {
         letter.is_some_and(|letter| letter.is_ascii_digit() || letter == '.')
     };
@@ -167,7 +167,7 @@ fn every_numbered_requirement_has_all_its_criteria_and_a_test_named_after_it() {
             places
                 .iter()
                 .filter_map(|place| read(place))
-                .any(|text| body(&text, function).is_some_and(|body| looks_at(body, &row[0])))
+                .any(|text| body(&text, function).is_some_and(|body| mentions(body, &row[0])))
         });
         if !named.is_empty() && !looked_at {
             faults.push(format!("{}: {named:?} says nowhere that it looks at it", row[0]));
@@ -200,9 +200,9 @@ fn a_criterion_is_recognised_by_its_exact_number() {
         "fn one() {\n    assert!(true, \"12.3, 2.12: so\");\n}\nfn two() {\n    // 12.4\n}\n";
     let one = body(text, "one").unwrap();
     assert!(
-        looks_at(one, "12.3")
-            && looks_at(one, "2.12")
-            && looks_at(body(text, "two").unwrap(), "12.4")
+        mentions(one, "12.3")
+            && mentions(one, "2.12")
+            && mentions(body(text, "two").unwrap(), "12.4")
     );
-    assert!(!looks_at(one, "12.4") && !looks_at(one, "2.3") && !looks_at(one, "2.1"), "{one}");
+    assert!(!mentions(one, "12.4") && !mentions(one, "2.3") && !mentions(one, "2.1"), "{one}");
 }

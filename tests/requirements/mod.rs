@@ -74,7 +74,7 @@ fn calls(installation: &Installation) -> Vec<String> {
 }
 
 /// Returns the argument after a flag of a call.
-fn behind<'a>(call: &'a str, flag: &str) -> Option<&'a str> {
+fn argument_after<'a>(call: &'a str, flag: &str) -> Option<&'a str> {
     call.split(' ').skip_while(|word| *word != flag).nth(1)
 }
 

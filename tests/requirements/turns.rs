@@ -8,7 +8,9 @@ use aetheel::event::{EventKind, Lane, NewEvent, Origin};
 use aetheel::queue::{Limits, Queue, Rejection};
 use serde_json::Value;
 
-use super::{CLAUDE_SAYS, behind, calls, discord, installed, repeated, serving, with_claude};
+use super::{
+    CLAUDE_SAYS, argument_after, calls, discord, installed, repeated, serving, with_claude,
+};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, THREAD, room};
 use crate::support::program::{Installation, Program};
 
@@ -38,7 +40,7 @@ async fn requirement_04_a_prompt_goes_to_the_agent_with_tools_mode_session_and_s
     let first = ask_claude(&local, &installation, CHANNEL, "what do you see?").await;
     assert!(first.contains(" --tools Read,Glob,Grep,WebSearch,WebFetch "), "4.1: {first}");
     assert!(first.contains(" --dangerously-skip-permissions "), "4.1: {first}");
-    let session = behind(&first, "--session-id").expect("4.3: a new session").to_owned();
+    let session = argument_after(&first, "--session-id").expect("4.3: a new session").to_owned();
     assert!(!first.contains("--resume"), "4.3: {first}");
     assert!(installation.read("state/sessions.md").contains(&session), "4.3: the session is saved");
     let heard =
@@ -49,7 +51,7 @@ async fn requirement_04_a_prompt_goes_to_the_agent_with_tools_mode_session_and_s
     );
     assert!(heard.contains("\n## Soul\n\nBe as kind as can be.\n"), "4.4: {heard}");
     let second = ask_claude(&local, &installation, CHANNEL, "and now?").await;
-    assert_eq!(behind(&second, "--resume"), Some(session.as_str()), "4.2: {second}");
+    assert_eq!(argument_after(&second, "--resume"), Some(session.as_str()), "4.2: {second}");
 }
 
 #[tokio::test]
@@ -118,27 +120,27 @@ async fn requirement_06_a_channel_keeps_its_conversation_until_it_is_reset() {
     let here = ask_claude(&local, &installation, CHANNEL, "one").await;
     let there = ask_claude(&local, &installation, OTHER, "another one").await;
     let (here, there) = (
-        behind(&here, "--session-id").unwrap().to_owned(),
-        behind(&there, "--session-id").unwrap().to_owned(),
+        argument_after(&here, "--session-id").unwrap().to_owned(),
+        argument_after(&there, "--session-id").unwrap().to_owned(),
     );
     assert_ne!(here, there, "6.4: each channel has its own");
     let bound = installation.read("state/sessions.md");
     assert!(bound.contains(&here) && bound.contains(&there), "6.1: {bound}");
     for (channel, session) in [(CHANNEL, &here), (OTHER, &there), (CHANNEL, &here)] {
         let call = ask_claude(&local, &installation, channel, "more").await;
-        assert_eq!(behind(&call, "--resume"), Some(session.as_str()), "6.2, 6.4: {call}");
+        assert_eq!(argument_after(&call, "--resume"), Some(session.as_str()), "6.2, 6.4: {call}");
     }
     local.slash(CHANNEL, ANN, "claude-reset", None);
     local.wait_for_message(CHANNEL, |text| text.starts_with("Done: ")).await;
     assert!(!installation.read("state/sessions.md").contains(&here), "6.3");
     let call = ask_claude(&local, &installation, CHANNEL, "afresh").await;
     assert!(
-        !call.contains("--resume") && behind(&call, "--session-id") != Some(here.as_str()),
+        !call.contains("--resume") && argument_after(&call, "--session-id") != Some(here.as_str()),
         "6.3: {call}"
     );
     let call = ask_claude(&local, &installation, OTHER, "still here").await;
     assert_eq!(
-        behind(&call, "--resume"),
+        argument_after(&call, "--resume"),
         Some(there.as_str()),
         "6.3: the other channel keeps its own"
     );
