@@ -11,14 +11,14 @@ use crate::support::guests::Wat;
 use crate::support::program::Installation;
 
 /// Installs a backend that answers `NAME-1` and can work.
-fn add(installation: &Installation, name: &str) {
+fn install(installation: &Installation, name: &str) {
     let mut other = Wat::new(name, &format!("{name}-1"));
     other.descriptor = json!({ "programs": [{ "name": "aetheel" }] });
     other.accepted_in(&installation.path("config"));
     fs::write(installation.backend(name), other.build()).unwrap();
 }
 
-fn channels(installation: &Installation, text: &str) {
+fn write_channels(installation: &Installation, text: &str) {
     fs::write(installation.path("config").join("channels.md"), text).unwrap();
 }
 
@@ -26,9 +26,9 @@ fn channels(installation: &Installation, text: &str) {
 async fn users_can_choose_only_backends_that_the_operator_listed() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
-    add(&installation, "second");
-    add(&installation, "third");
-    channels(&installation, &format!("## channel {THREAD}\n- backends: third\n"));
+    install(&installation, "second");
+    install(&installation, "third");
+    write_channels(&installation, &format!("## channel {THREAD}\n- backends: third\n"));
     let _bot = serving(&installation).await;
     let said = async |channel, user, name| {
         local.answer_to(local.slash(channel, user, "backend", Some(name))).await.content
@@ -57,7 +57,7 @@ async fn users_can_choose_only_backends_that_the_operator_listed() {
 async fn without_a_list_users_can_choose_no_other_backend_and_never_the_demo() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_BACKEND", "second");
-    add(&installation, "second");
+    install(&installation, "second");
     let _bot = serving(&installation).await;
     let refused = local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("demo"))).await.content;
     assert!(
@@ -72,7 +72,7 @@ async fn without_a_list_users_can_choose_no_other_backend_and_never_the_demo() {
 async fn a_choice_that_is_no_longer_allowed_is_ignored_and_reported_once() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("ALLOWED_BACKENDS", "second");
-    add(&installation, "second");
+    install(&installation, "second");
     let mut bot = serving(&installation).await;
     let chosen =
         local.answer_to(local.slash(CHANNEL, ANN, "backend", Some("second"))).await.content;
@@ -99,7 +99,7 @@ async fn a_choice_that_is_no_longer_allowed_is_ignored_and_reported_once() {
 #[tokio::test]
 async fn choices_for_any_lane_are_limited_to_the_list_but_not_at_the_operators_console() {
     let installation = Installation::new();
-    add(&installation, "second");
+    install(&installation, "second");
     let ended = installation.run(&["console"], "/backend second\nhello\n").await;
     assert!(ended.stdout.contains("second-1"), "{} {}", ended.stdout, ended.stderr);
     // An edit by hand or an earlier version may have left this state.
@@ -128,7 +128,7 @@ async fn choices_for_any_lane_are_limited_to_the_list_but_not_at_the_operators_c
 #[tokio::test]
 async fn an_unknown_name_in_the_list_stops_the_start() {
     let installation = Installation::new().with("ALLOWED_BACKENDS", "second, typo");
-    add(&installation, "second");
+    install(&installation, "second");
     let ended = installation.run(&["check"], "").await;
     assert_eq!(ended.code, 78, "{} {}", ended.stdout, ended.stderr);
     assert!(

@@ -26,7 +26,7 @@ fn with_programs(programs: &[(&str, &str)]) -> Installation {
 }
 
 /// Installs an accepted backend that answers with its version.
-fn put(installation: &Installation, name: &str, descriptor: serde_json::Value) {
+fn install(installation: &Installation, name: &str, descriptor: serde_json::Value) {
     let mut wat = Wat::new(name, &format!("{name}-1"));
     wat.descriptor = descriptor;
     wat.accepted_in(&installation.path("config"));
@@ -41,9 +41,9 @@ fn versions() -> serde_json::Value {
 fn three(installation: &Installation) {
     let key = json!([{ "variable": "FACTORY_API_KEY" }]);
     let program = |name: &str| json!([{ "name": name, "version-arguments": versions() }]);
-    put(installation, "droid", json!({ "programs": program("droid"), "credentials": key }));
-    put(installation, "opencode", json!({ "programs": program("opencode") }));
-    put(installation, "aider", json!({ "programs": program("aider") }));
+    install(installation, "droid", json!({ "programs": program("droid"), "credentials": key }));
+    install(installation, "opencode", json!({ "programs": program("opencode") }));
+    install(installation, "aider", json!({ "programs": program("aider") }));
 }
 
 const THREE: [(&str, &str); 3] =
@@ -138,8 +138,8 @@ async fn the_list_shows_for_each_backend_its_features_or_why_it_cannot_work() {
         "sharing": "session", "one-shot": "offered", "features": ["resume", "effort", "model"],
         "efforts": [{ "id": "high", "label": "High" }], "models": [{ "id": "m-1", "label": "M" }]
     });
-    put(&installation, "able", able);
-    put(
+    install(&installation, "able", able);
+    install(
         &installation,
         "locked",
         json!({ "credentials": [{ "variable": "LOCKED_KEY" }, { "file": "~/.locked/login" }] }),
@@ -240,7 +240,7 @@ async fn a_program_that_does_not_answer_is_not_ready_and_all_commands_give_the_r
     let installation =
         with_programs(&programs).with("AGENT_BACKEND", "auto").with("QUERY_TIMEOUT_MS", "1000");
     for (name, _) in &programs {
-        put(
+        install(
             &installation,
             name,
             json!({ "programs": [{ "name": name, "version-arguments": versions() }] }),
@@ -250,7 +250,7 @@ async fn a_program_that_does_not_answer_is_not_ready_and_all_commands_give_the_r
     fs::write(installation.path("bin").join("alien"), "\x7fELF no program at all").unwrap();
     fs::set_permissions(installation.path("bin").join("alien"), fs::Permissions::from_mode(0o755))
         .unwrap();
-    put(
+    install(
         &installation,
         "alien",
         json!({ "programs": [{ "name": "alien", "version-arguments": versions() }] }),
@@ -301,7 +301,7 @@ async fn a_default_backend_whose_program_answers_too_late_is_a_warning_and_the_s
     let installation = with_programs(&[("hangs", "exec sleep 600")])
         .with("AGENT_BACKEND", "hangs")
         .with("QUERY_TIMEOUT_MS", "1000");
-    put(
+    install(
         &installation,
         "hangs",
         json!({ "programs": [{ "name": "hangs", "version-arguments": versions() }] }),
@@ -331,7 +331,7 @@ async fn auto_asks_the_selected_program_for_its_version_once() {
     )
     .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    put(
+    install(
         &installation,
         "counts",
         json!({ "programs": [{ "name": "counts", "version-arguments": versions() }] }),
@@ -375,7 +375,7 @@ async fn an_agent_with_only_a_key_for_one_shot_runs_is_run_one_shot_with_a_warni
         )
     };
     let installation = with_programs(&[("both", "echo 1.0.0")]).with("AGENT_BACKEND", "both");
-    put(&installation, "both", both);
+    install(&installation, "both", both);
     let (run, available, _) = listed(&installation).await;
     assert_eq!((run.as_str(), available), ("live", false), "it has neither a key nor a sign-in");
 
@@ -467,7 +467,7 @@ async fn settings_for_another_backend_are_ignored_with_a_warning() {
     let installation = with_programs(&[("other", "echo 1.0.0")])
         .with("AGENT_BACKEND", "other")
         .with("BACKEND_MODEL", "m-1");
-    put(&installation, "other", json!({}));
+    install(&installation, "other", json!({}));
     let program = installation.path("bin").join("other").display().to_string();
     let installation = installation.with("BACKEND_CLI_PATH", &program);
     let ended = installation.run(&["console", "--backend", "demo"], "hello\n").await;
@@ -523,7 +523,7 @@ async fn the_operator_chooses_between_live_and_one_shot() {
             .with("AGENT_BACKEND", "both")
             .with("BACKEND_RUN", run);
         let both = json!({ "sharing": "session", "one-shot": "offered", "features": ["resume", "steer"], "live-only": ["steer"] });
-        put(&installation, "both", both);
+        install(&installation, "both", both);
         let ended = installation.run(&["backend", "list", "--json"], "").await;
         let listing: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!(listing["backends"][0]["run"], if one_shot { "one-shot" } else { "live" });
@@ -675,7 +675,7 @@ async fn a_backend_loaded_later_is_probed_when_it_is_loaded() {
     let installation = with_programs(&[("late", "echo late 3.2.1")]).with("LOG_LEVEL", "info");
     let mut console = installation.start(&["console"]);
     console.logs("console ready").await;
-    put(
+    install(
         &installation,
         "late",
         json!({ "programs": [{ "name": "late", "version-arguments": versions() }] }),
@@ -686,7 +686,7 @@ async fn a_backend_loaded_later_is_probed_when_it_is_loaded() {
         })
         .await;
     assert_eq!(line["version"], "3.2.1");
-    put(&installation, "missing", json!({}));
+    install(&installation, "missing", json!({}));
     let line =
         console.logs_where("missing", |line| line["message"] == "backend is not available").await;
     assert!(line["reason"].as_str().unwrap().contains("program not found: missing"), "{line}");
@@ -728,7 +728,7 @@ async fn a_wrapper_starts_the_program() {
 #[tokio::test]
 async fn ping_reports_whether_a_backend_can_work() {
     let installation = with_programs(&[]);
-    put(&installation, "missing", json!({}));
+    install(&installation, "missing", json!({}));
     let ended = installation.run(&["backend", "ping"], "").await;
     assert_eq!(
         (ended.stdout.as_str(), ended.code),

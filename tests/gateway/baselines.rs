@@ -31,7 +31,7 @@ fn with_mini(local: &LocalDiscord) -> Installation {
         .with("OUTPUT_CHANNEL_ID", &OTHER.to_string())
 }
 
-fn says(installation: &Installation, lines: &[&str]) {
+fn set_output(installation: &Installation, lines: &[&str]) {
     fs::write(installation.path("said"), lines.join("\n") + "\n").unwrap();
 }
 
@@ -42,7 +42,7 @@ fn install(installation: &Installation, component: &Wat) {
 }
 
 /// Sends a prompt and waits for an answer that contains this text.
-async fn answered(local: &LocalDiscord, prompt: &str, part: &str) {
+async fn expect_answer(local: &LocalDiscord, prompt: &str, part: &str) {
     let question = local.mention(CHANNEL, ANN, prompt);
     let answer = |local: &LocalDiscord| {
         let of = |message: &_| is_answer(message, question, part);
@@ -68,23 +68,23 @@ async fn answers_that_a_component_drops_silently_are_reported_rolled_back_and_re
     let local = LocalDiscord::start().await;
     let installation = with_mini(&local);
     // Too short for the detector of lost answers.
-    says(&installation, &[r#"{"said":"ok"}"#]);
+    set_output(&installation, &[r#"{"said":"ok"}"#]);
     install(&installation, &reader("1.0.0", Some("ok")));
     let bot = serving(&installation).await;
     for turn in 0..20 {
-        answered(&local, &format!("prompt {turn}"), "ok").await;
+        expect_answer(&local, &format!("prompt {turn}"), "ok").await;
     }
     install(&installation, &reader("2.0.0", None));
     second_generation_serves(&bot).await;
     for prompt in ["one", "two", "three"] {
-        answered(&local, prompt, SILENT).await;
+        expect_answer(&local, prompt, SILENT).await;
     }
     let notice =
         local.wait_for_message(OTHER, |text| text.contains("unlike all before")).await.content;
     let recording = notice.split("recording `").nth(1).unwrap().split('`').next().unwrap();
     assert!(installation.recordings().contains_key(recording), "{notice}");
     bot.logs("a backend read worse than its previous generation and was rolled back").await;
-    answered(&local, "four", "ok").await;
+    expect_answer(&local, "four", "ok").await;
     let lost = installation.read("state/lost.md");
     assert_eq!(lost.matches("`mini`").count(), 3, "all three can be recovered: {lost}");
 }
@@ -95,11 +95,11 @@ async fn text_in_the_baseline_is_not_a_lost_answer_after_a_restart() {
     let said = format!(r#"{{"said":"{ANSWER}"}}"#);
     let local = LocalDiscord::start().await;
     let installation = with_mini(&local);
-    says(&installation, &[TIP, &said]);
+    set_output(&installation, &[TIP, &said]);
     install(&installation, &reader("1.0.0", Some(ANSWER)));
     let mut bot = serving(&installation).await;
     for prompt in ["one", "two", "three"] {
-        answered(&local, prompt, ANSWER).await;
+        expect_answer(&local, prompt, ANSWER).await;
     }
     bot.signal(Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
@@ -108,8 +108,8 @@ async fn text_in_the_baseline_is_not_a_lost_answer_after_a_restart() {
 
     install(&installation, &reader("2.0.0", None));
     let _bot = serving(&installation).await;
-    says(&installation, &[TIP]);
-    answered(&local, "only the tip", SILENT).await;
-    says(&installation, &[TIP, &said]);
-    answered(&local, "the tip and an answer", "(unread, ").await;
+    set_output(&installation, &[TIP]);
+    expect_answer(&local, "only the tip", SILENT).await;
+    set_output(&installation, &[TIP, &said]);
+    expect_answer(&local, "the tip and an answer", "(unread, ").await;
 }

@@ -34,13 +34,13 @@ fn with_path(installation: Installation) -> Installation {
 }
 
 /// Replaces a backend's component atomically.
-fn put(installation: &Installation, name: &str, bytes: &[u8]) {
+fn install(installation: &Installation, name: &str, bytes: &[u8]) {
     let new = installation.backend(name).with_extension("new");
     fs::write(&new, bytes).unwrap();
     fs::rename(new, installation.backend(name)).unwrap();
 }
 
-async fn refused(bot: &Program, said: &str) -> String {
+async fn wait_for_refusal(bot: &Program, said: &str) -> String {
     let line = bot
         .logs_where(said, |line| line["message"].as_str().is_some_and(|text| text.contains(said)))
         .await;
@@ -48,7 +48,7 @@ async fn refused(bot: &Program, said: &str) -> String {
 }
 
 /// Sends a prompt and expects an answer that contains this text.
-async fn answers(local: &LocalDiscord, begins: &str) {
+async fn expect_answer(local: &LocalDiscord, begins: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, "hello");
     let came = |local: &LocalDiscord| {
@@ -63,10 +63,10 @@ async fn a_patched_component_runs_nothing_until_it_is_approved_and_is_then_swapp
     let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let (evil, mark) = attacker(&installation);
     let bot = serving(&installation).await;
-    answers(&local, "hello").await;
+    expect_answer(&local, "hello").await;
 
-    put(&installation, "demo", &evil.build());
-    let message = refused(&bot, "wants to do more than is accepted of `demo`").await;
+    install(&installation, "demo", &evil.build());
+    let message = wait_for_refusal(&bot, "wants to do more than is accepted of `demo`").await;
     assert!(
         message.contains("start the program `mini`; ask `mini` for its version with `--version`"),
         "{message}"
@@ -78,7 +78,7 @@ async fn a_patched_component_runs_nothing_until_it_is_approved_and_is_then_swapp
                 && text.contains("`aetheel backend approve demo`")
         })
         .await;
-    answers(&local, "hello").await;
+    expect_answer(&local, "hello").await;
 
     // No command runs it either.
     let file = installation.backend("demo").display().to_string();
@@ -129,7 +129,7 @@ async fn a_patched_component_runs_nothing_until_it_is_approved_and_is_then_swapp
     assert_eq!(approved.code, 0, "{}", approved.stderr);
     let notes = installation.read("backends.md");
     assert!(notes.contains("\n## demo\n\n- program: mini\n- version: mini --version\n"), "{notes}");
-    answers_in_time(&local, &bot, "9.9.9").await;
+    expect_second_generation(&local, &bot, "9.9.9").await;
     let asked = |_: &LocalDiscord| mark.exists().then_some(());
     local.wait_for("the version to be asked for, now that it may be", asked).await;
     let again = installation.run(&["backend", "approve", "demo"], "").await;
@@ -148,13 +148,13 @@ async fn an_owner_can_accept_with_a_button_even_after_a_restart_while_the_previo
     let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let (evil, mark) = attacker(&installation);
     let mut bot = serving(&installation).await;
-    answers(&local, "hello").await;
+    expect_answer(&local, "hello").await;
     let kept = || {
         fs::read_dir(installation.path("config/state/components/demo"))
             .is_ok_and(|mut found| found.next().is_some())
     };
     local.wait_for("the kept component", |_| kept().then_some(())).await;
-    put(&installation, "demo", &evil.build());
+    install(&installation, "demo", &evil.build());
     let notice =
         local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
     assert!(notice.content.contains("my owner presses *Accept* or runs"), "{}", notice.content);
@@ -172,8 +172,8 @@ async fn an_owner_can_accept_with_a_button_even_after_a_restart_while_the_previo
         assert!(ended.stdout.contains(said), "{command:?}: {}", ended.stdout);
     }
     let bot = serving(&installation).await;
-    refused(&bot, "the component that served before serves until then").await;
-    answers(&local, "hello").await;
+    wait_for_refusal(&bot, "the component that served before serves until then").await;
+    expect_answer(&local, "hello").await;
     let status = local.answer_to(local.slash(CHANNEL, OWNER, "status", None)).await.content;
     assert!(status.contains("aetheel backend approve demo"), "{status}");
     let status = local.answer_to(local.slash(CHANNEL, ANN, "status", None)).await.content;
@@ -187,7 +187,7 @@ async fn an_owner_can_accept_with_a_button_even_after_a_restart_while_the_previo
     assert!(local.buttons(notice.id).is_empty());
     let notes = installation.read("backends.md");
     assert!(notes.contains("\n## demo\n\n- program: mini\n- version: mini --version\n"), "{notes}");
-    answers_in_time(&local, &bot, "9.9.9").await;
+    expect_second_generation(&local, &bot, "9.9.9").await;
 }
 
 #[tokio::test]
@@ -196,12 +196,12 @@ async fn a_button_accepts_only_what_its_message_lists() {
     let installation = with_path(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
     let (evil, mark) = attacker(&installation);
     let _bot = serving(&installation).await;
-    put(&installation, "demo", &evil.build());
+    install(&installation, "demo", &evil.build());
     let first =
         local.wait_for_message(OTHER, |text| text.contains("start the program `mini`")).await;
     let mut worse = evil.clone();
     worse.descriptor["environment"] = json!({ "pass": ["OTHER_TOKEN"] });
-    put(&installation, "demo", &worse.build());
+    install(&installation, "demo", &worse.build());
     local
         .wait_for_message(OTHER, |text| text.contains("pass the gateway's variable `OTHER_TOKEN`"))
         .await;
@@ -214,7 +214,7 @@ async fn a_button_accepts_only_what_its_message_lists() {
     let flags: Vec<Value> =
         (0..40).map(|number| json!({ "name": format!("--flag-{number}") })).collect();
     let many = json!({ "programs": [{ "name": "mini", "flags": flags }, { "name": "sh" }, { "name": "bash" }] , "environment": { "pass": (0..12).map(|n| format!("V{n}")).collect::<Vec<_>>() } });
-    put(&installation, "demo", &Wat { descriptor: many, ..Wat::new("demo", "10.0.0") }.build());
+    install(&installation, "demo", &Wat { descriptor: many, ..Wat::new("demo", "10.0.0") }.build());
     let long = local
         .wait_for_message(OTHER, |text| {
             text.contains(
@@ -271,9 +271,9 @@ async fn wider_capabilities_are_refused_with_a_reason_and_narrower_ones_are_swap
         json!({ "programs": program(safe.clone()), "environment": { "pass": ["MINI_URL"] } }),
     );
     first.accepted_in(&installation.path("config"));
-    put(&installation, "mini", &first.build());
+    install(&installation, "mini", &first.build());
     let bot = serving(&installation).await;
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
 
     for (descriptor, said) in [
         (
@@ -317,25 +317,25 @@ async fn wider_capabilities_are_refused_with_a_reason_and_narrower_ones_are_swap
             "`CONFIG_DIR` selects which programs run or belongs to the gateway",
         ),
     ] {
-        put(&installation, "mini", &of("2.0.0", descriptor).build());
-        refused(&bot, said).await;
+        install(&installation, "mini", &of("2.0.0", descriptor).build());
+        wait_for_refusal(&bot, said).await;
     }
-    answers(&local, "1.0.0").await;
-    put(
+    expect_answer(&local, "1.0.0").await;
+    install(
         &installation,
         "mini",
         &of("3.0.0", json!({ "programs": program(json!([{ "name": "--mode", "value": "one", "values": ["ask"] }])) })).build(),
     );
-    answers_in_time(&local, &bot, "3.0.0").await;
+    expect_second_generation(&local, &bot, "3.0.0").await;
 }
 
 /// Waits for the second generation, then expects an answer with this version.
-async fn answers_in_time(local: &LocalDiscord, bot: &Program, version: &str) {
+async fn expect_second_generation(local: &LocalDiscord, bot: &Program, version: &str) {
     bot.logs_where("the second generation", |line| {
         line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
     })
     .await;
-    answers(local, version).await;
+    expect_answer(local, version).await;
 }
 
 #[tokio::test]

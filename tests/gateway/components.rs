@@ -29,7 +29,7 @@ fn wat(version: &str, descriptor: Value) -> Wat {
 }
 
 /// Installs the agent `mini` with this version in the installation's `PATH`, atomically.
-fn agent(installation: &Installation, version: &str) {
+fn install_agent(installation: &Installation, version: &str) {
     let (bin, staged) = (installation.path("bin"), installation.path("staged-agent"));
     fs::create_dir_all(&bin).unwrap();
     fs::write(&staged, format!("#!/bin/sh\necho mini {version}\n")).unwrap();
@@ -39,7 +39,7 @@ fn agent(installation: &Installation, version: &str) {
 
 /// Adds the agent `mini` 1.0.0 as the default backend, and accepts it.
 pub(super) fn prepared(installation: Installation) -> Installation {
-    agent(&installation, "1.0.0");
+    install_agent(&installation, "1.0.0");
     wat("1.0.0", json!({})).accepted_in(&installation.path("config"));
     let path = format!("{}:/usr/bin:/bin", installation.path("bin").display());
     installation.with("PATH", &path).with("AGENT_BACKEND", "mini")
@@ -56,7 +56,7 @@ async fn install(installation: &Installation, file: &str, further: &[&str]) -> E
 }
 
 /// Sends a prompt and expects this version as the answer.
-pub(super) async fn answers(local: &LocalDiscord, version: &str) {
+pub(super) async fn expect_answer(local: &LocalDiscord, version: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, "hello");
     let came = |local: &LocalDiscord| {
@@ -65,7 +65,7 @@ pub(super) async fn answers(local: &LocalDiscord, version: &str) {
     local.wait_for(&format!("the answer {version}"), came).await;
 }
 
-pub(super) async fn loaded(bot: &Program, number: u32) -> Value {
+pub(super) async fn wait_for_generation(bot: &Program, number: u32) -> Value {
     let begins = format!("{number}@");
     bot.logs_where(&format!("generation {number}"), |line| {
         line["backend"] == "mini"
@@ -89,7 +89,7 @@ pub(super) async fn listed(installation: &Installation) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
-fn row(listing: &Value) -> &Value {
+fn row_of_mini(listing: &Value) -> &Value {
     listing["backends"]
         .as_array()
         .unwrap()
@@ -104,7 +104,7 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
     let installation = prepared(installed(&local));
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
     let bot = serving(&installation).await;
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
 
     let second =
         mini("2.0.0", json!({ "features": ["resume"], "environment": { "pass": ["MINI_KEY"] } }));
@@ -128,8 +128,8 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
     ] {
         assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
-    loaded(&bot, 2).await;
-    answers(&local, "2.0.0").await;
+    wait_for_generation(&bot, 2).await;
+    expect_answer(&local, "2.0.0").await;
 
     let ended = installation.run(&["backend", "rollback", "mini"], "").await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -138,8 +138,8 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
         "{}",
         ended.stdout
     );
-    loaded(&bot, 3).await;
-    answers(&local, "1.0.0").await;
+    wait_for_generation(&bot, 3).await;
+    expect_answer(&local, "1.0.0").await;
     let aside = format!("mini.wasm.rolled-back-{}", &digest(&second)[..12]);
     assert_eq!(backends(&installation), ["demo.wasm", "mini.wasm", &aside]);
 
@@ -173,7 +173,7 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
     let bot = serving(&installation).await;
     for _ in 0..3 {
-        answers(&local, "1.0.0").await;
+        expect_answer(&local, "1.0.0").await;
     }
     // The second version does not recognise the output that the first one could read.
     let event = |kind| Action::Event(AgentEvent { session: 1, turn: 1, kind });
@@ -201,14 +201,14 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
     let second = wat.build();
     let ended = install(&installation, &download(&installation, "mini-2.wasm", &second), &[]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    loaded(&bot, 2).await;
+    wait_for_generation(&bot, 2).await;
     for _ in 0..3 {
-        answers(&local, "2.0.0").await;
+        expect_answer(&local, "2.0.0").await;
     }
     let line =
         bot.logs("a backend read worse than its previous generation and was rolled back").await;
     assert!(line["serves"].as_str().is_some_and(|serves| serves.starts_with("3@")), "{line}");
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
     assert_eq!(fs::read(installation.backend("mini")).unwrap(), mini("1.0.0", json!({})));
     let aside =
         installation.path(&format!("backends/mini.wasm.rolled-back-{}", &digest(&second)[..12]));
@@ -308,7 +308,7 @@ async fn after_a_restart_the_last_good_component_serves_instead_of_a_damaged_fil
     let installation = prepared(installed(&local));
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
     let mut bot = serving(&installation).await;
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
     bot.signal(rustix::process::Signal::TERM);
     bot.ended().await;
     let whole = fs::read(installation.backend("mini")).unwrap();
@@ -316,7 +316,7 @@ async fn after_a_restart_the_last_good_component_serves_instead_of_a_damaged_fil
 
     let bot = serving(&installation).await;
     bot.logs("the backend's file is refused").await;
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
 }
 
 #[tokio::test]
@@ -325,7 +325,7 @@ async fn a_recording_can_be_replayed_by_backend_name_and_id() {
     let installation = prepared(installed(&local));
     fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
     let bot = serving(&installation).await;
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
     drop(bot);
     let id = installation.recordings().into_keys().next().expect("a recording");
     let replayed = installation.run(&["backend", "replay", "mini", &id], "").await;
@@ -456,7 +456,7 @@ async fn installing_an_installed_component_with_a_pin_creates_no_second_file() {
     assert_eq!(backends(&installation), ["copied.wasm", "demo.wasm"]);
     assert!(installation.read("backends.md").contains(&digest(&first)));
     let listing = listed(&installation).await;
-    assert_eq!(row(&listing)["version"], "1.0.0");
+    assert_eq!(row_of_mini(&listing)["version"], "1.0.0");
     assert!(!listing["refused"].to_string().contains("copied.wasm"), "{listing:#}");
 }
 
@@ -480,7 +480,7 @@ async fn with_trust_in_pins_only_pinned_components_serve_and_installing_can_pin(
         |bytes: &[u8]| format!("My own words.\n\n## mini\n- sha256: {}\n\nMore.\n", digest(bytes));
     fs::write(installation.path("config/backends.md"), accepted.clone() + &pinned(&first)).unwrap();
     let bot = serving(&installation).await;
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
 
     // Copied there by hand, the file is refused until its pin is added. It is then loaded without
     // another change of the file.
@@ -497,11 +497,11 @@ async fn with_trust_in_pins_only_pinned_components_serve_and_installing_can_pin(
         line["message"].as_str().unwrap().contains("hint: ") && line["serving"].as_str().is_some(),
         "{line}"
     );
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
     fs::write(installation.path("config/backends.md"), accepted.clone() + &pinned(&second))
         .unwrap();
-    loaded(&bot, 2).await;
-    answers(&local, "2.0.0").await;
+    wait_for_generation(&bot, 2).await;
+    expect_answer(&local, "2.0.0").await;
 
     let ended =
         install(&installation, &download(&installation, "mini-3.wasm", &third), &["--pin"]).await;
@@ -517,11 +517,11 @@ async fn with_trust_in_pins_only_pinned_components_serve_and_installing_can_pin(
         digest(&third)
     );
     assert_eq!(installation.read("backends.md"), accepted + &wanted);
-    loaded(&bot, 3).await;
-    answers(&local, "3.0.0").await;
+    wait_for_generation(&bot, 3).await;
+    expect_answer(&local, "3.0.0").await;
     let listing = listed(&installation).await;
     assert_eq!(
-        (&listing["trust"], &row(&listing)["standing"]),
+        (&listing["trust"], &row_of_mini(&listing)["standing"]),
         (&json!("pinned"), &json!("pinned"))
     );
     assert!(
@@ -552,7 +552,7 @@ async fn with_trust_in_signatures_only_signed_components_serve_and_signatures_ar
         })
         .await;
     assert_eq!(line["message"], "backend loaded");
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
 
     let file = download(&installation, "mini-2.wasm", &second);
     let refused = install(&installation, &file, &["--pin"]).await;
@@ -566,11 +566,11 @@ async fn with_trust_in_signatures_only_signed_components_serve_and_signatures_ar
         "{}",
         ended.stdout
     );
-    loaded(&bot, 2).await;
-    answers(&local, "2.0.0").await;
+    wait_for_generation(&bot, 2).await;
+    expect_answer(&local, "2.0.0").await;
     assert_eq!(installation.run(&["backend", "rollback", "mini"], "").await.code, 0);
-    loaded(&bot, 3).await;
-    answers(&local, "1.0.0").await;
+    wait_for_generation(&bot, 3).await;
+    expect_answer(&local, "1.0.0").await;
 
     let doctor = installation.run(&["doctor", "--offline"], "").await;
     assert!(doctor.stdout.contains("trust: only signed components serve"), "{}", doctor.stdout);
@@ -604,16 +604,16 @@ async fn a_new_agent_version_is_noticed_and_the_component_made_for_it_serves_the
             .ends_with("it is made for agent versions ^1, installed is 1.0.0"),
         "{line}"
     );
-    answers(&local, "0.1.0").await;
+    expect_answer(&local, "0.1.0").await;
 
-    agent(&installation, "2.3.0");
+    install_agent(&installation, "2.3.0");
     bot.logs("agent is now version 2.3.0 (was 1.0.0)").await;
     let notice = "The agent of `mini` is now version 2.3.0 (was 1.0.0); version 0.2.0 of the backend reads it.";
     local.wait_for_message(OTHER, |text| text == notice).await;
-    answers(&local, "0.2.0").await;
+    expect_answer(&local, "0.2.0").await;
 
     let listing = listed(&installation).await;
-    let row = row(&listing);
+    let row = row_of_mini(&listing);
     assert_eq!((&row["version"], &row["agent-version"]), (&json!("0.2.0"), &json!("2.3.0")));
     assert!(row["file"].as_str().unwrap().ends_with("backends/mini-2.wasm"), "{row}");
     assert_eq!(row["chosen"], "it is made for agent versions >=2, <4, installed is 2.3.0");
@@ -632,7 +632,7 @@ async fn a_new_agent_version_is_noticed_and_the_component_made_for_it_serves_the
     );
 
     // No component is made for this version. The highest one keeps serving, with a warning.
-    agent(&installation, "9.0.0");
+    install_agent(&installation, "9.0.0");
     let line = bot
         .logs_where("the doubt", |line| line["level"] == "WARN" && line["backend"] == "mini")
         .await;
@@ -643,7 +643,7 @@ async fn a_new_agent_version_is_noticed_and_the_component_made_for_it_serves_the
             .contains("none is made for agent 9.0.0: it is the highest; hint: "),
         "{line}"
     );
-    answers(&local, "0.2.0").await;
+    expect_answer(&local, "0.2.0").await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::support::program::Installation;
 const SLOW: &str = "Second 1. Second 2. There.";
 
 /// Waits until `count` answers are in the journal and not delivered.
-async fn kept(local: &LocalDiscord, installation: &Installation, count: usize) {
+async fn wait_for_undelivered(local: &LocalDiscord, installation: &Installation, count: usize) {
     let answered = || installation.read("state/queue.md").matches(" answered `").count() == count;
     local.wait_for("the journal", |_| answered().then_some(())).await;
 }
@@ -52,7 +52,7 @@ async fn after_a_kill_the_next_process_delivers_a_delayed_answer_once() {
         let question = local.mention(CHANNEL, ANN, "slow 2");
         local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
         begins(&local);
-        kept(&local, &installation, 1).await;
+        wait_for_undelivered(&local, &installation, 1).await;
         killed.signal(Signal::KILL);
         killed.ended().await;
         ends(&local);
@@ -77,7 +77,7 @@ async fn an_answer_finished_while_discord_was_away_is_delivered_when_it_is_back(
     local.mention(CHANNEL, ANN, "slow 2");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.faults().away(true);
-    kept(&local, &installation, 1).await;
+    wait_for_undelivered(&local, &installation, 1).await;
     local.faults().away(false);
     bot.logs("answer delivered").await;
     assert_eq!(local.texts(CHANNEL), [SLOW]);
@@ -94,7 +94,7 @@ async fn two_undelivered_answers_in_a_channel_delay_no_turn_and_keep_their_order
     local.mention(CHANNEL, ANN, "first");
     killed.logs("discord does not accept an answer now").await;
     local.mention(CHANNEL, ANN, "second");
-    kept(&local, &installation, 3).await;
+    wait_for_undelivered(&local, &installation, 3).await;
     killed.logs("the answer is not delivered yet").await;
     killed.signal(Signal::KILL);
     killed.ended().await;

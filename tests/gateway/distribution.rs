@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::cluster::{connected, node};
-use super::components::{answers, download, loaded, mini, prepared};
+use super::components::{download, expect_answer, mini, prepared, wait_for_generation};
 use super::serving;
 use crate::backend::digest;
 use crate::support::discord::LocalDiscord;
@@ -30,7 +30,7 @@ async fn two(
     let first = connected(&one).await;
     let two = with(machine(local, postgres, "two").with("NODE_LABELS", "gpu"));
     let second = serving(&two).await;
-    answers(local, "1.0.0").await;
+    expect_answer(local, "1.0.0").await;
     [(one, first), (two, second)]
 }
 
@@ -68,8 +68,8 @@ async fn a_distributed_component_serves_the_next_turn_on_all_nodes_and_on_later_
     let [(one, first), (two, mut second)] = two(&local, &postgres, |two| two).await;
     let new = mini("2.0.0", json!({}));
     hand_out(&one, &new).await;
-    loaded(&second, 2).await;
-    answers(&local, "2.0.0").await;
+    wait_for_generation(&second, 2).await;
+    expect_answer(&local, "2.0.0").await;
     assert_eq!(fs::read(two.backend("mini")).unwrap(), new);
     // The node that distributed the component also installs it.
     distribution_log(&first, "is installed").await;
@@ -79,7 +79,7 @@ async fn a_distributed_component_serves_the_next_turn_on_all_nodes_and_on_later_
     // A component that an operator installs afterwards stays, even after a restart.
     let own = mini("3.0.0", json!({}));
     fs::write(two.backend("mini"), &own).unwrap();
-    loaded(&second, 3).await;
+    wait_for_generation(&second, 3).await;
     second.signal(rustix::process::Signal::INT);
     second.ended().await;
     let third = machine(&local, &postgres, "three");
@@ -114,7 +114,7 @@ async fn a_node_that_trusts_only_pins_keeps_its_component_and_logs_a_hint() {
     assert!(says.contains(&digest(&new)) && says.contains("hint: "), "{says}");
     assert_eq!(fs::read(two.backend("mini")).unwrap(), first);
     assert_eq!(files(), before);
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
     second_differs(&local, &postgres, &one).await;
 }
 
@@ -129,12 +129,12 @@ async fn a_component_with_more_capabilities_waits_for_the_operator_of_each_node(
     hand_out(&one, &mini("2.0.0", more)).await;
     let says = distribution_log(&second, "waits for approval").await;
     assert!(says.contains("curl") && says.contains("aetheel backend approve mini"), "{says}");
-    answers(&local, "1.0.0").await;
+    expect_answer(&local, "1.0.0").await;
     second_differs(&local, &postgres, &one).await;
     let approved = two.run(&["backend", "approve", "mini", "--yes"], "").await;
     assert_eq!(approved.code, 0, "{}{}", approved.stdout, approved.stderr);
-    loaded(&second, 2).await;
-    answers(&local, "2.0.0").await;
+    wait_for_generation(&second, 2).await;
+    expect_answer(&local, "2.0.0").await;
 }
 
 #[tokio::test]

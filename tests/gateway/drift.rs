@@ -78,7 +78,7 @@ fn with_claude(local: &LocalDiscord) -> Installation {
     set.into_iter().fold(installation, |installation, (name, value)| installation.with(name, value))
 }
 
-async fn answered(local: &LocalDiscord, prompt: &str) {
+async fn expect_answer(local: &LocalDiscord, prompt: &str) {
     let before = local.texts(CHANNEL).len();
     local.mention(CHANNEL, ANN, prompt);
     let came = |local: &LocalDiscord| {
@@ -100,7 +100,7 @@ async fn a_new_event_is_reported_once_in_the_operators_channel_and_counted_every
     let local = LocalDiscord::start().await;
     let installation = with_claude(&local);
     let mut bot = serving(&installation).await;
-    answered(&local, "before").await;
+    expect_answer(&local, "before").await;
     assert!(!installation.path("config/state/drift.md").exists(), "nothing is unknown yet");
 
     // As if the agent had been updated.
@@ -109,7 +109,7 @@ async fn a_new_event_is_reported_once_in_the_operators_channel_and_counted_every
         "la ".repeat(100)
     );
     fs::write(installation.path("home/more"), more).unwrap();
-    answered(&local, "after").await;
+    expect_answer(&local, "after").await;
     let notice = local.wait_for_message(OTHER, |text| text.contains("(drift)")).await;
     let text = notice.content;
     for part in [
@@ -136,7 +136,7 @@ async fn a_new_event_is_reported_once_in_the_operators_channel_and_counted_every
         i64::try_from((notice.id >> 22) + 1_420_070_400_000).unwrap() - noticed.as_millisecond();
     println!("from first sight to the notice: {told_ms} ms");
     assert!((0..20_000).contains(&told_ms), "{told_ms}");
-    answered(&local, "again").await;
+    expect_answer(&local, "again").await;
 
     let address = bot.logs("status pages are open").await["address"].as_str().unwrap().to_owned();
     let metrics =
@@ -176,10 +176,10 @@ async fn a_new_event_is_reported_once_in_the_operators_channel_and_counted_every
 
     // The next process knows it, and reports only new output.
     let bot = serving(&installation).await;
-    answered(&local, "third").await;
+    expect_answer(&local, "third").await;
     fs::write(installation.path("home/more"), "{\"type\":\"hologram\"}\n{\"type\":\"perfume\"}\n")
         .unwrap();
-    answered(&local, "fourth").await;
+    expect_answer(&local, "fourth").await;
     local.wait_for_message(OTHER, |text| text.contains("perfume")).await;
     let all = notices(&local);
     assert!(all.len() == 2 && !all[1].contains("hologram"), "{all:#?}");

@@ -12,12 +12,12 @@ const ROWS: u16 = 60;
 const COLUMNS: u16 = 100;
 
 /// Starts a console and waits for its prompt.
-async fn editing(installation: &Installation) -> Program {
+async fn start_console(installation: &Installation) -> Program {
     let line = format!(
         "stty rows {ROWS} cols {COLUMNS}; \"$AETHEEL\" console --backend demo; stty -a; echo gone"
     );
     let console = installation.start_at("xterm", &line);
-    shows(&console, "/help for commands\n\n> \nDemo agent").await;
+    wait_for_text(&console, "/help for commands\n\n> \nDemo agent").await;
     console
 }
 
@@ -33,18 +33,18 @@ fn screen(printed: &str) -> String {
 }
 
 /// Waits until the screen contains this text.
-async fn shows(console: &Program, text: &str) {
-    shows_that(console, &format!("{text:?}"), |screen| screen.contains(text)).await;
+async fn wait_for_text(console: &Program, text: &str) {
+    wait_for_screen(console, &format!("{text:?}"), |screen| screen.contains(text)).await;
 }
 
-async fn shows_that(console: &Program, what: &str, right: impl Fn(&str) -> bool) {
+async fn wait_for_screen(console: &Program, what: &str, right: impl Fn(&str) -> bool) {
     let found = |printed: &str| right(&screen(printed)).then_some(());
     console.prints(&format!("{what} on the screen"), found).await;
 }
 
 /// Waits until an answer is complete. Before that, Ctrl-C would stop the turn.
-async fn answers(console: &Program, text: &str) {
-    shows_that(console, &format!("the answer {text:?}"), |screen| {
+async fn wait_for_answer(console: &Program, text: &str) {
+    wait_for_screen(console, &format!("the answer {text:?}"), |screen| {
         screen.rfind(text).is_some_and(|at| screen[at..].contains(" out]\n"))
             && !screen.contains("> \nDemo agent · ")
     })
@@ -54,11 +54,11 @@ async fn answers(console: &Program, text: &str) {
 #[tokio::test]
 async fn pasted_text_is_one_prompt_and_text_longer_than_the_screen_is_complete() {
     let installation = Installation::new();
-    let mut console = editing(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("\x1b[200~one\ntwo\r\nthree\x1b[201~ and more").await;
-    shows(&console, "> one\ntwo\nthree and more\nDemo agent").await;
+    wait_for_text(&console, "> one\ntwo\nthree and more\nDemo agent").await;
     console.type_in("\r").await;
-    answers(
+    wait_for_answer(
         &console,
         "You said: one\ntwo\nthree and more\n\nThis is message 1 of our conversation.\n",
     )
@@ -71,7 +71,7 @@ async fn pasted_text_is_one_prompt_and_text_longer_than_the_screen_is_complete()
             (printed.matches(&format!("{long}\r\n")).count() >= 4).then_some(())
         })
         .await;
-    shows(&console, "This is message 2 of our conversation.\n").await;
+    wait_for_text(&console, "This is message 2 of our conversation.\n").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -79,26 +79,26 @@ async fn pasted_text_is_one_prompt_and_text_longer_than_the_screen_is_complete()
 #[tokio::test]
 async fn a_line_can_be_edited_and_the_history_survives_a_restart() {
     let installation = Installation::new();
-    let mut console = editing(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("ello\x01h\x05 you\r").await;
-    answers(&console, "You said: hello you\n").await;
+    wait_for_answer(&console, "You said: hello you\n").await;
     console.type_in("two\x1b\rlines\r").await;
-    answers(&console, "You said: two\nlines\n").await;
+    wait_for_answer(&console, "You said: two\nlines\n").await;
     console.type_in("gone\x03").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
-    let mut console = editing(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("\x1b[A").await;
-    shows(&console, "> two\nlines\nDemo agent").await;
+    wait_for_text(&console, "> two\nlines\nDemo agent").await;
     console.type_in(INTERRUPT).await;
-    shows(&console, "\n> \nDemo agent").await;
+    wait_for_text(&console, "\n> \nDemo agent").await;
     // Searched in the history, found and changed.
     console.type_in("\x12ello").await;
-    shows(&console, "(reverse-i-search)`ello': hello you\n").await;
+    wait_for_text(&console, "(reverse-i-search)`ello': hello you\n").await;
     console.type_in("\x05, again\r").await;
-    answers(&console, "You said: hello you, again\n").await;
+    wait_for_answer(&console, "You said: hello you, again\n").await;
     console.type_in(INTERRUPT).await;
-    shows(&console, "Ctrl-C again or Ctrl-D to leave\n\n> \n").await;
+    wait_for_text(&console, "Ctrl-C again or Ctrl-D to leave\n\n> \n").await;
     console.type_in(INTERRUPT).await;
     assert_eq!(console.ended().await.code, 0, "Ctrl-C twice exits");
     use std::os::unix::fs::PermissionsExt;
@@ -109,16 +109,16 @@ async fn a_line_can_be_edited_and_the_history_survives_a_restart() {
 #[tokio::test]
 async fn an_answer_streams_above_the_input_line_and_ctrl_c_stops_it() {
     let installation = Installation::new();
-    let mut console = editing(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("slow 600\r").await;
     // The incomplete row of the answer is above the input line, and the status is below.
-    shows(&console, "> slow 600\nSecond 1.\n> \nDemo agent · answering ").await;
+    wait_for_text(&console, "> slow 600\nSecond 1.\n> \nDemo agent · answering ").await;
     console.type_in("a draft").await;
-    shows(&console, "Second 1. Second 2.\n> a draft\nDemo agent · answering ").await;
+    wait_for_text(&console, "Second 1. Second 2.\n> a draft\nDemo agent · answering ").await;
     console.type_in(INTERRUPT).await;
-    shows(&console, "Second 2. Second 3.\n> \nDemo agent · answering ").await;
+    wait_for_text(&console, "Second 2. Second 3.\n> \nDemo agent · answering ").await;
     console.type_in(INTERRUPT).await;
-    shows(&console, "✗ Stopped.\n\n> \nDemo agent").await;
+    wait_for_text(&console, "✗ Stopped.\n\n> \nDemo agent").await;
     assert_eq!(console.agents(), []);
     let stood = screen(&console.stdout());
     assert_eq!(stood.matches("Second 1.").count(), 1, "{stood}");
@@ -129,13 +129,13 @@ async fn an_answer_streams_above_the_input_line_and_ctrl_c_stops_it() {
 #[tokio::test]
 async fn log_lines_appear_above_the_input_line() {
     let installation = Installation::new().with("LOG_LEVEL", "info").with("LOG_FORMAT", "json");
-    let mut console = editing(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("slow 2\r").await;
-    shows(&console, "\n> \nDemo agent · answering ").await;
+    wait_for_text(&console, "\n> \nDemo agent · answering ").await;
     console.type_in("half a line").await;
-    shows(&console, "turn ended").await;
-    shows(&console, "out]\n").await;
-    shows_that(&console, "the whole line", |screen| {
+    wait_for_text(&console, "turn ended").await;
+    wait_for_text(&console, "out]\n").await;
+    wait_for_screen(&console, "the whole line", |screen| {
         screen.ends_with("\n> half a line\nDemo agent\n")
     })
     .await;
@@ -146,7 +146,7 @@ async fn log_lines_appear_above_the_input_line() {
         "{stood}"
     );
     console.type_in(" goes on\r").await;
-    answers(&console, "You said: half a line goes on\n").await;
+    wait_for_answer(&console, "You said: half a line goes on\n").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -154,19 +154,21 @@ async fn log_lines_appear_above_the_input_line() {
 #[tokio::test]
 async fn the_status_shows_the_agent_and_its_activity() {
     let installation = Installation::new().with("DEMO_AGENT_DELAY_MS", "50");
-    let mut console = editing(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("tool make\r").await;
-    shows(&console, "⚙ shell make\n\n> \nDemo agent · shell ").await;
-    shows(&console, "\n> \nDemo agent\n").await;
+    wait_for_text(&console, "⚙ shell make\n\n> \nDemo agent · shell ").await;
+    wait_for_text(&console, "\n> \nDemo agent\n").await;
     console.type_in("noise\r").await;
     // Unknown output is reported at once.
-    shows(&console, "hologram").await;
-    answers(&console, "There was noise.\n").await;
+    wait_for_text(&console, "hologram").await;
+    wait_for_answer(&console, "There was noise.\n").await;
     console.type_in("ask make\r").await;
-    shows(&console, "\n> \nDemo agent · asks you ").await;
+    wait_for_text(&console, "\n> \nDemo agent · asks you ").await;
     console.type_in("deny\r").await;
-    shows_that(&console, "the question's end", |screen| screen.ends_with("\n> \nDemo agent\n"))
-        .await;
+    wait_for_screen(&console, "the question's end", |screen| {
+        screen.ends_with("\n> \nDemo agent\n")
+    })
+    .await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -175,22 +177,22 @@ async fn the_status_shows_the_agent_and_its_activity() {
 async fn commands_names_and_paths_are_completed() {
     let installation = Installation::new();
     std::fs::write(installation.path("two words.txt"), "the content").unwrap();
-    let mut console = editing(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("/re\t").await;
-    shows(&console, "/reset  /recover\n\n> /re\n").await;
+    wait_for_text(&console, "/reset  /recover\n\n> /re\n").await;
     console.type_in("s\t").await;
-    shows(&console, "\n> /reset\nDemo agent").await;
+    wait_for_text(&console, "\n> /reset\nDemo agent").await;
     console.type_in("\r").await;
-    shows(&console, "the conversation is forgotten\n").await;
+    wait_for_text(&console, "the conversation is forgotten\n").await;
     console.type_in("/back\t d\t\r").await;
-    shows(&console, "> /backend demo\n").await;
-    shows(&console, "demo answers from now on\n").await;
+    wait_for_text(&console, "> /backend demo\n").await;
+    wait_for_text(&console, "demo answers from now on\n").await;
     console.type_in("/file two\t\r").await;
-    shows(&console, "two words.txt (11 bytes) goes along with the next prompt\n").await;
+    wait_for_text(&console, "two words.txt (11 bytes) goes along with the next prompt\n").await;
     console.type_in("look at @tw\t").await;
-    shows(&console, "> look at @\"two words.txt\n").await;
+    wait_for_text(&console, "> look at @\"two words.txt\n").await;
     console.type_in("\"\r").await;
-    answers(&console, "the content").await;
+    wait_for_answer(&console, "the content").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -199,7 +201,7 @@ async fn commands_names_and_paths_are_completed() {
 async fn the_terminal_is_restored_however_the_console_ends() {
     for how in ["\x04", "/quit\r", "TERM"] {
         let installation = Installation::new();
-        let mut console = editing(&installation).await;
+        let mut console = start_console(&installation).await;
         if how == "TERM" {
             // The console is a child of the shell.
             let shell = console.gateway().as_raw_nonzero();
@@ -210,7 +212,7 @@ async fn the_terminal_is_restored_however_the_console_ends() {
         } else {
             console.type_in(how).await;
         }
-        shows(&console, "gone\n").await;
+        wait_for_text(&console, "gone\n").await;
         let modes = console.stdout().rsplit("\x1b[?2004l").next().unwrap().to_owned();
         // `script` had already turned the echo off.
         assert!(
@@ -229,14 +231,14 @@ async fn files_are_attached_by_their_paths() {
     let (one, two) = (installation.path("one.txt"), installation.path("two.txt"));
     std::fs::write(&one, "the content of one").unwrap();
     std::fs::write(&two, "the content of two").unwrap();
-    let mut console = editing(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in(&format!("/file {}\r", one.display())).await;
-    shows(&console, "one.txt (18 bytes) goes along with the next prompt\n").await;
+    wait_for_text(&console, "one.txt (18 bytes) goes along with the next prompt\n").await;
     console.type_in(&format!("compare with @{}\r", two.display())).await;
-    answers(&console, "the content of two").await;
+    wait_for_answer(&console, "the content of two").await;
     assert!(screen(&console.stdout()).contains("the content of one"));
     console.type_in("/file /nowhere\r").await;
-    shows(&console, "✗ /nowhere: No such file").await;
+    wait_for_text(&console, "✗ /nowhere: No such file").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }

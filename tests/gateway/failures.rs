@@ -8,7 +8,7 @@ use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};
 use crate::support::program::Installation;
 
 /// Returns how a recorded turn ended.
-async fn ending(local: &LocalDiscord, installation: &Installation, id: &str) -> String {
+async fn recorded_ending(local: &LocalDiscord, installation: &Installation, id: &str) -> String {
     local
         .wait_for("the end of the recording", |_| {
             let recording = installation.recordings().remove(id)?;
@@ -41,7 +41,7 @@ async fn a_failure_has_a_hint_for_the_user_and_an_unexpected_one_also_the_id_of_
             failure.content
         );
         assert!(failure.content.ends_with(&format!(" ({kind}, {id})")), "{}", failure.content);
-        let ending = ending(&local, &installation, id).await;
+        let ending = recorded_ending(&local, &installation, id).await;
         assert!(ending.starts_with("agent-failure: "), "{ending}");
         let logged = bot
             .logs_where("the turn's failure", |line| {
@@ -77,7 +77,7 @@ async fn a_hanging_agent_is_stopped_at_the_time_limit_and_leaves_no_process() {
             "⚠️ Query timed out after 1.5 s, the limit here. Ask it to go on; the operator raises the limit with `QUERY_TIMEOUT_MS`. (timeout, {id})"
         )
     );
-    assert_eq!(ending(&local, &installation, id).await, "timed-out");
+    assert_eq!(recorded_ending(&local, &installation, id).await, "timed-out");
     assert_eq!(bot.agents(), []);
 }
 

@@ -163,7 +163,7 @@ fn with_agent(local: &LocalDiscord) -> Installation {
 }
 
 /// Counts the lines of the agents' log.
-fn noted(installation: &Installation) -> BTreeMap<String, usize> {
+fn count_notes(installation: &Installation) -> BTreeMap<String, usize> {
     let log = fs::read_to_string(installation.path("workspace/log")).unwrap_or_default();
     log.lines().fold(BTreeMap::new(), |mut counts, line| {
         *counts.entry(line.to_owned()).or_default() += 1;
@@ -173,7 +173,7 @@ fn noted(installation: &Installation) -> BTreeMap<String, usize> {
 
 async fn wait_for_notes(local: &LocalDiscord, installation: &Installation, notes: &[String]) {
     let all = |noted: &BTreeMap<String, usize>| notes.iter().all(|note| noted.contains_key(note));
-    local.wait_for(&format!("{notes:?}"), |_| all(&noted(installation)).then_some(())).await;
+    local.wait_for(&format!("{notes:?}"), |_| all(&count_notes(installation)).then_some(())).await;
 }
 
 fn release(installation: &Installation, turn: u64) {
@@ -255,7 +255,7 @@ async fn nine_turns(
     }
     let asked: Vec<String> = (0..TURNS).map(|turn| format!("asked {}", 100 + turn)).collect();
     wait_for_notes(local, installation, &asked).await;
-    let notes = noted(installation);
+    let notes = count_notes(installation);
     for turn in 0..TURNS {
         assert_eq!(notes[&format!("asked {turn}")], 1, "{notes:?}\n{read:?}");
         let tools = notes.get(&format!("tool {turn}")).copied().unwrap_or(0);
@@ -314,5 +314,5 @@ async fn a_turn_that_waits_for_a_full_disk_can_be_stopped() {
     local.mention(OTHER, ANN, "plain 2");
     release(&installation, 2);
     local.wait_for_message(OTHER, |text| text.contains("Answer 2.")).await;
-    assert_eq!(noted(&installation)["asked 1"], 1);
+    assert_eq!(count_notes(&installation)["asked 1"], 1);
 }

@@ -149,7 +149,7 @@ async fn run_case(shared: Shared, signal: Signal, when: When, then: Then) {
             end_holder(&installation, signal);
             bot.logs("the agent was lost; the turn runs again").await;
             local.wait_for("the second beginning", |_| has_asked(&installation, "first", 2)).await;
-            open(&installation, "first");
+            open_gate(&installation, "first");
             local.wait_for_message(CHANNEL, |text| text.ends_with("two first.")).await;
         }
     }
@@ -166,7 +166,7 @@ async fn run_case(shared: Shared, signal: Signal, when: When, then: Then) {
         Then::Upgraded => upgraded(&installation, bot).await,
     };
     next.logs("a link outlived the gateway and goes on").await;
-    open(&installation, "second");
+    open_gate(&installation, "second");
     local.wait_for_message(CHANNEL, |text| text.ends_with("two second.")).await;
     let answers = match when {
         When::Idle => vec!["You said: hello", "One, two second."],
@@ -218,7 +218,7 @@ fn with_agent(local: &LocalDiscord, shared: Shared) -> Installation {
 }
 
 /// Lets the agent print the second half of an answer.
-fn open(installation: &Installation, gate: &str) {
+fn open_gate(installation: &Installation, gate: &str) {
     fs::write(installation.path("workspace").join(gate), "").expect("written");
 }
 

@@ -14,7 +14,7 @@ use crate::support::program::{Ended, Installation, Program, aetheel, built, copy
 const PERMISSIONS: u64 = 1 << 6 | 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 35 | 1 << 38;
 
 /// Returns an installation that is not set up yet.
-fn bare(local: &LocalDiscord) -> Installation {
+fn not_set_up(local: &LocalDiscord) -> Installation {
     let unset = ["CONFIG_DIR", "BACKENDS_DIR", "WORKSPACE_DIR", "RECORDINGS_DIR", "AGENT_BACKEND"];
     let installation = unset.iter().fold(installed(local), |made, name| made.with(name, ""));
     let installation = installation.with("DISCORD_BOT_TOKEN", "");
@@ -51,7 +51,7 @@ async fn init_with(installation: &Installation, flags: &[&str]) -> Ended {
 #[tokio::test]
 async fn flags_set_everything_up_and_the_gateway_finds_the_result() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let ended =
         init_with(&installation, &["--users", "100000000000000042, 100000000000000007"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -103,7 +103,7 @@ async fn flags_set_everything_up_and_the_gateway_finds_the_result() {
 #[tokio::test]
 async fn missing_and_wrong_flags_are_reported_together_and_nothing_is_written() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let ended = init(&installation, &[]).await;
     assert_eq!(ended.code, 78, "{ended:?}");
     for flag in ["--token-file", "--users"] {
@@ -135,7 +135,7 @@ async fn missing_and_wrong_flags_are_reported_together_and_nothing_is_written() 
 #[tokio::test]
 async fn everybody_is_admitted_only_with_an_explicit_flag() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     for nobody in [&[][..], &["--users", ""], &["--users", "none", "--servers", ","]] {
         let ended = init_with(&installation, nobody).await;
         assert!(
@@ -160,7 +160,7 @@ async fn everybody_is_admitted_only_with_an_explicit_flag() {
 #[tokio::test]
 async fn a_second_run_changes_only_the_given_settings() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     assert_eq!(init_with(&installation, &["--users", "100000000000000007"]).await.code, 0);
     let file = folder(&installation).join("settings.env");
     let own =
@@ -198,7 +198,7 @@ async fn a_second_run_changes_only_the_given_settings() {
 #[tokio::test]
 async fn without_discord_it_fails_unless_offline_is_given() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local).with("DISCORD_API_BASE", "http://127.0.0.1:9");
+    let installation = not_set_up(&local).with("DISCORD_API_BASE", "http://127.0.0.1:9");
     let ended = init_with(&installation, &["--users", "100000000000000007"]).await;
     assert!(ended.code == 78 && ended.stderr.contains("give --offline"), "{ended:?}");
     assert!(!installation.path("home/.config").exists());
@@ -209,7 +209,7 @@ async fn without_discord_it_fails_unless_offline_is_given() {
 #[tokio::test]
 async fn a_token_in_the_environment_is_used_and_the_gateway_can_be_started_at_once() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local).with("DISCORD_BOT_TOKEN", TOKEN);
+    let installation = not_set_up(&local).with("DISCORD_BOT_TOKEN", TOKEN);
     let flags =
         ["init", "--yes", "--backend", "demo", "--users", "100000000000000007", "--then", "start"];
     let program = installation.start(&flags);
@@ -228,7 +228,7 @@ async fn a_token_in_the_environment_is_used_and_the_gateway_can_be_started_at_on
 #[tokio::test]
 async fn units_for_systemd_are_printed_and_installed() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let ended =
         init_with(&installation, &["--users", "100000000000000007", "--then", "install-unit"])
             .await;
@@ -246,7 +246,7 @@ async fn units_for_systemd_are_printed_and_installed() {
 #[tokio::test]
 async fn a_configuration_in_the_working_directory_that_a_gateway_used_is_kept() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     fs::create_dir_all(folder(&installation)).unwrap();
     fs::create_dir(installation.path("config/state")).unwrap();
     fs::write(installation.path("config/state/gateway.lock"), "1\n").unwrap();
@@ -301,7 +301,7 @@ impl Person {
 #[tokio::test]
 async fn at_a_terminal_invalid_answers_are_asked_again_and_the_token_is_never_shown() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let mut person = Person::at(&installation);
     person.answers("Token (not shown): ", "canary-no-token\r").await;
     person.sees("does not look like a bot token").await;
@@ -353,7 +353,7 @@ async fn at_a_terminal_invalid_answers_are_asked_again_and_the_token_is_never_sh
 #[tokio::test]
 async fn aborting_at_any_question_leaves_nothing_behind() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let token = format!("{TOKEN}\r");
     let questions = [
         ("Token (not shown): ", token.as_str()),
@@ -403,7 +403,7 @@ async fn init_elsewhere(installation: &Installation, flags: &str) -> Ended {
 #[tokio::test]
 async fn a_folder_without_backends_is_not_written_and_a_later_run_corrects_it() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let away = installation.path("away");
     fs::rename(installation.path("backends"), &away).unwrap();
     let flags = "--backend demo --users 100000000000000007";
@@ -431,7 +431,7 @@ async fn a_folder_without_backends_is_not_written_and_a_later_run_corrects_it() 
 #[tokio::test]
 async fn a_program_in_a_clone_finds_the_backends_of_the_clone() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     fs::remove_dir_all(installation.path("backends")).unwrap();
     let ended = init_with(&installation, &["--users", "100000000000000007"]).await;
     assert_eq!(ended.code, 0, "{ended:?}");
@@ -442,7 +442,7 @@ async fn a_program_in_a_clone_finds_the_backends_of_the_clone() {
 #[tokio::test]
 async fn a_settings_file_written_by_hand_gets_only_the_given_settings() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let text = format!(
         "CONFIG_DIR=config\nDISCORD_BOT_TOKEN={TOKEN}\nAGENT_BACKEND=demo\nALLOWED_USERS=7\n"
     );
@@ -460,7 +460,7 @@ async fn a_settings_file_written_by_hand_gets_only_the_given_settings() {
 #[tokio::test]
 async fn wrong_flags_a_wrong_token_and_an_unknown_backend_are_reported_in_one_run() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     fs::write(installation.path("token"), "abc").unwrap();
     let token = installation.path("token").display().to_string();
     let flags =
@@ -480,7 +480,7 @@ async fn wrong_flags_a_wrong_token_and_an_unknown_backend_are_reported_in_one_ru
 #[tokio::test]
 async fn a_tilde_means_the_home_folder_and_without_a_home_the_file_is_named() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let users = ["--users", "100000000000000007"];
     let ended = init_with(&installation, &[&users[..], &["--workspace", "~"]].concat()).await;
     assert!(ended.code == 78 && ended.stderr.contains("must be separate"), "{ended:?}");
@@ -489,7 +489,7 @@ async fn a_tilde_means_the_home_folder_and_without_a_home_the_file_is_named() {
     let work = installation.path("home/work").display().to_string();
     assert!(settings(&installation).contains(&format!("WORKSPACE_DIR={work}\n")));
 
-    let homeless = bare(&local).with("HOME", "");
+    let homeless = not_set_up(&local).with("HOME", "");
     let ended = init_with(&homeless, &users).await;
     assert_eq!(ended.code, 0, "{ended:?}");
     let file = homeless.path("config/settings.env").display().to_string();
@@ -501,7 +501,7 @@ async fn a_tilde_means_the_home_folder_and_without_a_home_the_file_is_named() {
 #[tokio::test]
 async fn printed_units_are_alone_on_stdout_and_a_running_gateway_must_be_restarted() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     let users = ["--users", "100000000000000007"];
     let ended = init_with(&installation, &[&users[..], &["--then", "print-unit"]].concat()).await;
     assert!(ended.stdout.starts_with("# aetheel-hold.service\n# Written by"), "{ended:?}");
@@ -515,7 +515,7 @@ async fn printed_units_are_alone_on_stdout_and_a_running_gateway_must_be_restart
 #[tokio::test]
 async fn a_backend_that_cannot_work_needs_confirmation_and_the_owner_is_the_default_user() {
     let local = LocalDiscord::start().await;
-    let installation = bare(&local);
+    let installation = not_set_up(&local);
     fs::write(installation.backend("claude"), built("claude")).unwrap();
     let mut person = Person::at(&installation);
     person.answers("Token (not shown): ", "\r").await;

@@ -9,7 +9,7 @@ use super::{installed, serving, used_a_tool};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, Request};
 use crate::support::program::{Installation, Program};
 
-async fn killed(mut program: Program) {
+async fn kill_gateway(mut program: Program) {
     program.signal(Signal::KILL);
     program.ended().await;
 }
@@ -22,7 +22,7 @@ async fn a_command_killed_after_its_acknowledgement_is_answered_in_its_message()
     local.faults().latency(Duration::from_millis(200));
     let id = local.slash(CHANNEL, ANN, "ask", Some("are you there?"));
     local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
-    killed(program).await;
+    kill_gateway(program).await;
     local.faults().latency(Duration::ZERO);
     let _next = serving(&installation).await;
     let answer = local.answer_to(id).await;
@@ -52,7 +52,7 @@ async fn a_reset_is_done_before_its_answer_and_a_steering_message_is_saved_befor
     let id = local.slash(CHANNEL, ANN, "reset", None);
     let (_, kind) =
         local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
-    killed(program).await;
+    kill_gateway(program).await;
     assert_eq!(kind, 4, "answered without a deferral");
     assert!(
         !installation.read("state/sessions.md").contains("demo-"),
@@ -68,7 +68,7 @@ async fn a_reset_is_done_before_its_answer_and_a_steering_message_is_saved_befor
     local.faults().latency(Duration::from_millis(300));
     let id = local.slash(CHANNEL, ANN, "steer", Some("and hurry"));
     local.wait_for("the acknowledgement", |local| local.interaction(id).acknowledged).await;
-    killed(program).await;
+    kill_gateway(program).await;
     local.faults().latency(Duration::ZERO);
     let _next = serving(&installation).await;
     let answer = local
@@ -91,7 +91,7 @@ async fn messages_that_arrive_during_catching_up_are_answered_once_and_in_order_
             installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())
         })
         .await;
-    killed(program).await;
+    kill_gateway(program).await;
     local.mention(CHANNEL, ANN, "missed");
     local.faults().next("GET", &format!("/channels/{CHANNEL}/messages"), Fault::Status(503), 1_000);
     let program = serving(&installation).await;
@@ -106,7 +106,7 @@ async fn messages_that_arrive_during_catching_up_are_answered_once_and_in_order_
     local.mention(CHANNEL, ANN, "live");
     local.mention(OTHER, ANN, "elsewhere");
     local.wait_for_message(OTHER, |text| text.starts_with("You said: elsewhere")).await;
-    killed(program).await;
+    kill_gateway(program).await;
     assert!(!installation.read("state/queue.md").contains("missed"));
     local.faults().clear();
     let _next = serving(&installation).await;
@@ -129,7 +129,7 @@ async fn a_posted_draft_that_was_not_noted_is_marked_as_unfinished_after_a_kill(
     let question = local.mention(CHANNEL, ANN, "tool");
     let draft = local.wait_for("the draft", |local| local.messages(CHANNEL).pop()).await;
     used_a_tool(&local, &installation).await;
-    killed(bot).await;
+    kill_gateway(bot).await;
     // As in a crash of the machine, the agents end, too.
     for holder in installation.holders() {
         kill_process(holder, Signal::KILL).unwrap();
@@ -164,7 +164,7 @@ async fn messages_written_while_the_gateway_was_down_are_not_rate_limited() {
             installation.read("state/discord.md").contains(&CHANNEL.to_string()).then_some(())
         })
         .await;
-    killed(program).await;
+    kill_gateway(program).await;
     for prompt in ["two", "three", "four"] {
         local.mention(CHANNEL, ANN, prompt);
     }
@@ -201,7 +201,7 @@ async fn a_new_conversation_killed_at_any_point_has_one_thread_and_one_answer() 
         local.faults().latency(Duration::from_millis(300));
         let id = local.slash(CHANNEL, ANN, "new", Some("begin here"));
         local.wait_for(when, |local| reached(local, id).then_some(())).await;
-        killed(program).await;
+        kill_gateway(program).await;
         local.faults().latency(Duration::ZERO);
         let _next = serving(&installation).await;
         let thread = local
@@ -233,7 +233,7 @@ async fn a_refused_prompt_is_neither_refused_again_nor_answered_after_a_kill() {
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: one")).await;
     let refused = local.mention(CHANNEL, ANN, "too fast");
     local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
-    killed(program).await;
+    kill_gateway(program).await;
     let _next = serving(&installation).await;
     // This later message is read after all missed ones.
     local.mention(CHANNEL, BOB, "and then");
@@ -260,7 +260,7 @@ async fn a_saved_refusal_that_was_not_posted_is_posted_by_the_next_process() {
             installation.read("state/queue.md").contains("asking faster").then_some(())
         })
         .await;
-    killed(program).await;
+    kill_gateway(program).await;
     local.faults().clear();
     let _next = serving(&installation).await;
     let refusal = local.wait_for_message(CHANNEL, |text| text.contains("asking faster")).await;
@@ -307,7 +307,7 @@ async fn prompts_that_wait_for_disk_space_are_answered_later_even_by_the_next_pr
             })
             .await;
         let _program = if kill {
-            killed(program).await;
+            kill_gateway(program).await;
             serving(&installation).await
         } else {
             limit(&program, None);

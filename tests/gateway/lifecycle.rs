@@ -9,7 +9,7 @@ use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER, TOKEN};
 use crate::support::program::Installation;
 
 /// Returns how often the demo agent repeated each of these prompts.
-fn answers(local: &LocalDiscord, prompts: &[&str]) -> Vec<usize> {
+fn answer_counts(local: &LocalDiscord, prompts: &[&str]) -> Vec<usize> {
     let texts = local.texts(CHANNEL);
     prompts
         .iter()
@@ -41,7 +41,7 @@ async fn messages_written_while_the_program_was_down_are_answered_once() {
     third.logs("discord is ready").await;
     local.mention(CHANNEL, ANN, "after");
     local.wait_for_message(CHANNEL, |text| text.contains("You said: after")).await;
-    assert_eq!(answers(&local, &["before", "meanwhile", "and again", "after"]), [1, 1, 1, 1]);
+    assert_eq!(answer_counts(&local, &["before", "meanwhile", "and again", "after"]), [1, 1, 1, 1]);
     assert_eq!(local.texts(CHANNEL).len(), 4, "{:?}", local.texts(CHANNEL));
 }
 

@@ -7,7 +7,7 @@ use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER};
 
 /// Parses every line of a log.
-fn parsed(text: &str) -> Vec<Value> {
+fn parse(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect()
@@ -28,7 +28,7 @@ async fn every_line_of_a_turn_has_its_ids() {
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;
 
-    let lines = parsed(&ended.stderr);
+    let lines = parse(&ended.stderr);
     for event in [1, 2] {
         let story: Vec<&Value> = lines.iter().filter(|line| line["event"] == event).collect();
         let messages: Vec<&str> = story
@@ -93,7 +93,7 @@ fn a_panic_is_one_line_of_json_wherever_it_happens() {
         .unwrap();
     assert!(child.status.success(), "{child:?}");
     let stderr = String::from_utf8(child.stderr).unwrap();
-    let lines = parsed(&stderr);
+    let lines = parse(&stderr);
     let [line] = &lines[..] else { panic!("{stderr}") };
     assert_eq!((&line["level"], &line["thread"]), (&"ERROR".into(), &"elsewhere".into()));
     assert_eq!(line["message"], "panic, which is a bug in Aetheel: on purpose\nin two lines");

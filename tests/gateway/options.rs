@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use crate::support::program::{Installation, built};
 
 /// Installs an agent that only records its arguments.
-fn agent(installation: &Installation, name: &str) {
+fn install_agent(installation: &Installation, name: &str) {
     let bin = installation.path("bin");
     fs::create_dir_all(&bin).unwrap();
     let arguments = installation.path(&format!("workspace/{name}.arguments"));
@@ -34,7 +34,7 @@ async fn options_of_claude_and_codex_reach_the_command_line_and_invalid_ones_are
         .with("BACKEND_RUN", "one-shot")
         .with("PERMISSION_MODE", "default");
     for name in ["claude", "codex"] {
-        agent(&installation, name);
+        install_agent(&installation, name);
     }
     let notes = "## claude\n\n- option: setting-sources = user,project\n- option: settings = {}\n\n\
         ## codex\n\n- option: verbosity = low\n- option: reasoning-summary = loud\n\n## nobody\n- option: a = b\n";

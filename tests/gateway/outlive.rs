@@ -11,7 +11,7 @@ fn holding(local: &LocalDiscord) -> Installation {
 }
 
 /// Returns how many prompts the demo agent got.
-fn asked(installation: &Installation) -> usize {
+fn prompt_count(installation: &Installation) -> usize {
     let sessions = installation.path("workspace").join(".demo-agent");
     let files = std::fs::read_dir(sessions).into_iter().flatten().flatten();
     files.map(|file| std::fs::read_to_string(file.path()).unwrap().lines().count()).sum()
@@ -44,7 +44,7 @@ async fn an_answer_keeps_growing_while_the_gateway_is_killed_again_and_again() {
         ["Second 1. Second 2. Second 3. Second 4. Second 5. Second 6. There."]
     );
     assert_eq!(local.messages(CHANNEL)[0].reply_to, Some(question));
-    assert_eq!(asked(&installation), 1);
+    assert_eq!(prompt_count(&installation), 1);
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_turn_that_used_a_tool_continues_without_a_question() {
     let _next = serving(&installation).await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("One tool worked, one did not.")).await;
     assert_eq!(local.texts(CHANNEL).len(), 1, "{:?}", local.texts(CHANNEL));
-    assert_eq!(asked(&installation), 1);
+    assert_eq!(prompt_count(&installation), 1);
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn an_open_question_keeps_its_buttons() {
         (texts[0].as_str(), texts[2].as_str()),
         ("I would like to run something.", "Done, this once.")
     );
-    assert_eq!(asked(&installation), 1);
+    assert_eq!(prompt_count(&installation), 1);
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn stopping_the_service_leaves_the_turn_running_for_the_next_start() {
     let _next = serving(&installation).await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
     assert_eq!(local.texts(CHANNEL), ["Second 1. Second 2. Second 3. There."]);
-    assert_eq!(asked(&installation), 1);
+    assert_eq!(prompt_count(&installation), 1);
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn a_reply_to_a_question_written_while_the_gateway_was_down_counts() {
     local.mention(CHANNEL, ANN, "deny not today");
     let _next = serving(&installation).await;
     local.wait_for_message(CHANNEL, |text| text.ends_with("Then not, because: not today")).await;
-    assert_eq!(asked(&installation), 2);
+    assert_eq!(prompt_count(&installation), 2);
 }
 
 #[tokio::test]
@@ -151,9 +151,13 @@ async fn users_are_asked_about_turns_whose_holder_ended_while_no_gateway_ran() {
     let _last = serving(&installation).await;
     let noted = || installation.read("state/queue.md").contains(" offered ").then_some(());
     local.wait_for("the offer in the journal", |_| noted()).await;
-    assert_eq!(asked(&installation), 1, "the second start does not run the turn again either");
+    assert_eq!(
+        prompt_count(&installation),
+        1,
+        "the second start does not run the turn again either"
+    );
     local.press(offer.id, ANN, "Try again");
-    local.wait_for("a second run", |_| (asked(&installation) == 2).then_some(())).await;
+    local.wait_for("a second run", |_| (prompt_count(&installation) == 2).then_some(())).await;
 }
 
 #[tokio::test]
@@ -176,11 +180,15 @@ async fn users_are_asked_about_turns_whose_agents_timed_out_without_a_gateway() 
 async fn accept_offer(local: &LocalDiscord, installation: &Installation) {
     let may_have = |text: &str| text.contains("and may have used a tool");
     let offer = local.wait_for_message(CHANNEL, may_have).await;
-    assert_eq!(asked(installation), 1, "the turn does not run again before the button is pressed");
+    assert_eq!(
+        prompt_count(installation),
+        1,
+        "the turn does not run again before the button is pressed"
+    );
     let noted = || installation.read("state/queue.md").contains(" offered ").then_some(());
     local.wait_for("the offer in the journal", |_| noted()).await;
     local.press(offer.id, ANN, "Try again");
-    local.wait_for("a second run", |_| (asked(installation) == 2).then_some(())).await;
+    local.wait_for("a second run", |_| (prompt_count(installation) == 2).then_some(())).await;
 }
 
 #[tokio::test]
@@ -259,7 +267,7 @@ async fn a_turn_in_a_replacement_holder_also_outlives_the_gateway() {
         local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
         let texts = local.texts(CHANNEL);
         assert_eq!(texts[1..], ["Second 1. Second 2. Second 3. Second 4. There."], "{signal:?}");
-        assert_eq!(asked(&installation), 2, "{signal:?}: each prompt once");
+        assert_eq!(prompt_count(&installation), 2, "{signal:?}: each prompt once");
     }
 }
 

@@ -23,7 +23,7 @@ fn with_agent(installation: Installation, name: &str, version: &str) -> Installa
     installation.with("PATH", &path)
 }
 
-async fn said(
+async fn run_command(
     local: &LocalDiscord,
     channel: u64,
     user: u64,
@@ -56,30 +56,30 @@ async fn choices_persist_per_channel_and_backend_over_restarts() {
     };
     assert_eq!(offered().await, ["claude", "codex", "demo"]);
     assert_eq!(
-        said(&local, CHANNEL, ANN, "model", Some("echo")).await,
+        run_command(&local, CHANNEL, ANN, "model", Some("echo")).await,
         "Model is Echo from now on."
     );
     assert_eq!(
-        said(&local, CHANNEL, ANN, "backend", Some("claude")).await,
+        run_command(&local, CHANNEL, ANN, "backend", Some("claude")).await,
         "Backend is Claude Code from now on."
     );
     assert_eq!(
-        said(&local, CHANNEL, ANN, "model", Some("haiku")).await,
+        run_command(&local, CHANNEL, ANN, "model", Some("haiku")).await,
         "Model is Haiku from now on."
     );
     assert_eq!(
-        said(&local, CHANNEL, ANN, "thinking", Some("high")).await,
+        run_command(&local, CHANNEL, ANN, "thinking", Some("high")).await,
         "Thinking is High from now on."
     );
     assert_eq!(
-        said(&local, CHANNEL, ANN, "mode", Some("plan")).await,
+        run_command(&local, CHANNEL, ANN, "mode", Some("plan")).await,
         "Mode is Plan only from now on."
     );
     bot.signal(rustix::process::Signal::TERM);
     assert_eq!(bot.ended().await.code, 0);
 
     let _bot = serving(&installation).await;
-    let status = said(&local, CHANNEL, ANN, "status", None).await;
+    let status = run_command(&local, CHANNEL, ANN, "status", None).await;
     for part in [
         "**Backend:** Claude Code \\(claude\\), agent 2.1.197",
         "**Model:** Haiku, chosen here",
@@ -96,22 +96,24 @@ async fn choices_persist_per_channel_and_backend_over_restarts() {
         "{levels:?}"
     );
     assert!(
-        said(&local, OTHER, ANN, "model", None).await.starts_with("Model is the agent's default; ")
+        run_command(&local, OTHER, ANN, "model", None)
+            .await
+            .starts_with("Model is the agent's default; ")
     );
     assert_eq!(
-        said(&local, CHANNEL, ANN, "backend", Some("demo")).await,
+        run_command(&local, CHANNEL, ANN, "backend", Some("demo")).await,
         "Backend is Demo agent from now on."
     );
     assert!(
-        said(&local, CHANNEL, ANN, "model", None).await.starts_with("Model is Echo; "),
+        run_command(&local, CHANNEL, ANN, "model", None).await.starts_with("Model is Echo; "),
         "each backend has its own choices"
     );
     assert_eq!(
-        said(&local, CHANNEL, ANN, "thinking", None).await,
+        run_command(&local, CHANNEL, ANN, "thinking", None).await,
         "Demo agent has no levels of thinking."
     );
     assert_eq!(
-        said(&local, CHANNEL, ANN, "compact", None).await,
+        run_command(&local, CHANNEL, ANN, "compact", None).await,
         "Demo agent cannot shorten a conversation."
     );
 }
@@ -143,7 +145,7 @@ async fn a_conversation_ended_by_reset_can_be_resumed() {
             text.contains("fix the build") && text.contains("message 1 of")
         })
         .await;
-    said(&local, CHANNEL, ANN, "reset", None).await;
+    run_command(&local, CHANNEL, ANN, "reset", None).await;
     local.mention(CHANNEL, ANN, "paint the shed");
     local
         .wait_for_message(CHANNEL, |text| {
@@ -159,7 +161,7 @@ async fn a_conversation_ended_by_reset_can_be_resumed() {
         local.suggestions(OTHER, ANN, "sessions", "").await.is_empty(),
         "conversations belong to their channel"
     );
-    let answer = said(&local, CHANNEL, ANN, "sessions", Some(&suggested[0].0)).await;
+    let answer = run_command(&local, CHANNEL, ANN, "sessions", Some(&suggested[0].0)).await;
     assert_eq!(answer, "\"fix the build\" continues with the next message");
     local.mention(CHANNEL, ANN, "where were we?");
     local
@@ -184,16 +186,19 @@ async fn the_queue_is_shown_to_users_and_the_directory_only_to_owners() {
     local.mention(CHANNEL, ANN, "and then this");
     let mut queue = String::new();
     while !queue.contains("1. and then this · ann") {
-        queue = said(&local, CHANNEL, ANN, "queue", None).await;
+        queue = run_command(&local, CHANNEL, ANN, "queue", None).await;
         assert!(queue.starts_with("**Running:** slow 60 · ann · "), "{queue}");
     }
     assert!(queue.contains("**Overall:** 1 of 5 slots taken, 1 waiting"), "{queue}");
     let workspace = installation.path("workspace").display().to_string();
-    assert!(!said(&local, CHANNEL, ANN, "status", None).await.contains(&workspace));
+    assert!(!run_command(&local, CHANNEL, ANN, "status", None).await.contains(&workspace));
     assert!(
-        said(&local, CHANNEL, OWNER, "status", None).await.replace('\\', "").contains(&workspace)
+        run_command(&local, CHANNEL, OWNER, "status", None)
+            .await
+            .replace('\\', "")
+            .contains(&workspace)
     );
-    said(&local, CHANNEL, ANN, "stop", None).await;
+    run_command(&local, CHANNEL, ANN, "stop", None).await;
 }
 
 #[tokio::test]

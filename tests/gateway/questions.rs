@@ -76,29 +76,29 @@ There was no answer, so I did not.
     assert_eq!((ended.stdout.as_str(), ended.code), (expected, 1), "{}", ended.stderr);
 }
 
-async fn console(installation: &Installation) -> Program {
+async fn start_console(installation: &Installation) -> Program {
     let console = installation.start_at_terminal(CONSOLE);
-    shows(&console, "/help for commands\r\n> ").await;
+    wait_for_text(&console, "/help for commands\r\n> ").await;
     console
 }
 
-async fn shows(console: &Program, text: &str) {
+async fn wait_for_text(console: &Program, text: &str) {
     console.prints(&format!("{text:?}"), |screen| screen.contains(text).then_some(())).await;
 }
 
 #[tokio::test]
 async fn a_terminal_asks_below_the_text_so_far_and_stop_and_ctrl_c_still_work() {
     let installation = Installation::new();
-    let mut console = console(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("ask make\n").await;
-    shows(
+    wait_for_text(
         &console,
         "I would like to run something. \r\n? Run `make`?\r\n  shell\r\n  1) Allow once\r\n",
     )
     .await;
-    shows(&console, "4) Deny and stop\r\n> ").await;
+    wait_for_text(&console, "4) Deny and stop\r\n> ").await;
     console.type_in("2\n").await;
-    shows(&console, "  Allowed for this session by you\r\n⚙ shell make\r\n  | $ make … 1 more line (/open 1)\r\nDone, and I will not ask again.\r\n[Demo agent").await;
+    wait_for_text(&console, "  Allowed for this session by you\r\n⚙ shell make\r\n  | $ make … 1 more line (/open 1)\r\nDone, and I will not ask again.\r\n[Demo agent").await;
     for (wish, number) in [("/stop\n", 1), ("\x03", 2)] {
         console.type_in("login\n").await;
         console
@@ -115,7 +115,7 @@ async fn a_terminal_asks_below_the_text_so_far_and_stop_and_ctrl_c_still_work() 
         assert_eq!(console.stdout().matches("No longer open: the turn is over.").count(), number);
     }
     console.type_in("hello\n").await;
-    shows(&console, "You said: hello").await;
+    wait_for_text(&console, "You said: hello").await;
     console.type_in("\x04").await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -123,24 +123,24 @@ async fn a_terminal_asks_below_the_text_so_far_and_stop_and_ctrl_c_still_work() 
 #[tokio::test]
 async fn a_message_that_a_working_agent_cannot_read_becomes_the_next_prompt() {
     let installation = Installation::new();
-    let mut console = console(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("slow 2\n").await;
-    shows(&console, "Second 1. ").await;
+    wait_for_text(&console, "Second 1. ").await;
     console.type_in("/steer and hurry\n").await;
-    shows(
+    wait_for_text(
         &console,
         "This agent takes no messages while it works: this is queued as your next prompt.",
     )
     .await;
-    shows(&console, "You said: and hurry").await;
+    wait_for_text(&console, "You said: and hurry").await;
     console.type_in("/steer\n/steer hello\n").await;
-    shows(&console, "✗ write the message for the agent after /steer").await;
-    shows(&console, "You said: hello").await;
+    wait_for_text(&console, "✗ write the message for the agent after /steer").await;
+    wait_for_text(&console, "You said: hello").await;
     console.type_in("\x04").await;
     assert_eq!(console.ended().await.code, 0);
 }
 
-async fn asked(local: &LocalDiscord) -> Message {
+async fn wait_for_question(local: &LocalDiscord) -> Message {
     local
         .wait_for("a question", |local| {
             local.messages(CHANNEL).into_iter().find(|message| local.asks(message.id))
@@ -154,7 +154,7 @@ async fn only_the_author_of_a_prompt_can_answer_its_question_in_discord() {
     let installation = installed(&local);
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "ask make");
-    let question = asked(&local).await;
+    let question = wait_for_question(&local).await;
     assert_eq!(question.content, format!("🔐 **Run \\`make\\`?** <@{ANN}>\n-# shell"));
     local.press(question.id, BOB, "Allow once");
     let word =
@@ -180,12 +180,12 @@ async fn an_approver_can_answer_any_question_and_unanswered_questions_expire() {
         installed(&local).with("APPROVERS", &BOB.to_string()).with("ASK_TIMEOUT_MS", "3000");
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "edit");
-    let question = asked(&local).await;
+    let question = wait_for_question(&local).await;
     local.press(question.id, BOB, "Deny");
     local.wait_for_message(CHANNEL, |text| text.ends_with("🚫 Denied by bob")).await;
     local.wait_for_message(CHANNEL, |text| text == "Then not.").await;
     local.mention(CHANNEL, ANN, "propose");
-    asked(&local).await;
+    wait_for_question(&local).await;
     local.wait_for_message(CHANNEL, |text| text.contains("⌛ Nobody answered in time")).await;
     local.wait_for_message(CHANNEL, |text| text == "There was no answer, so I did not.").await;
 }
@@ -197,7 +197,7 @@ async fn a_question_of_a_killed_gateway_is_closed_by_the_next_one() {
     let installation = installed(&local).with("AGENT_HOLDER", "off");
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "ask make");
-    let question = asked(&local).await;
+    let question = wait_for_question(&local).await;
     let old = local.button(question.id, "Allow once").unwrap();
     local
         .wait_for("the book", |_| {

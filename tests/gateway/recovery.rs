@@ -72,7 +72,7 @@ printf '{{"%s":"result","status":"success","stats":{{}}}}\n' "$1"
 }
 
 /// Returns the messages that answer a prompt.
-fn answering(local: &LocalDiscord, prompt: &str) -> Vec<Message> {
+fn answers_to(local: &LocalDiscord, prompt: &str) -> Vec<Message> {
     let says = format!("{prompt}.");
     local
         .messages(CHANNEL)
@@ -81,12 +81,14 @@ fn answering(local: &LocalDiscord, prompt: &str) -> Vec<Message> {
         .collect()
 }
 
-async fn answered(local: &LocalDiscord, prompt: &str) -> Message {
-    local.wait_for(&format!("the answer to {prompt}"), |local| answering(local, prompt).pop()).await
+async fn wait_for_answer(local: &LocalDiscord, prompt: &str) -> Message {
+    local
+        .wait_for(&format!("the answer to {prompt}"), |local| answers_to(local, prompt).pop())
+        .await
 }
 
 /// Sends a prompt, and returns its id and the failure message with the button.
-async fn fails(local: &LocalDiscord, prompt: &str) -> (u64, Message) {
+async fn expect_failure(local: &LocalDiscord, prompt: &str) -> (u64, Message) {
     let question = local.mention(CHANNEL, ANN, prompt);
     let failure = local
         .wait_for("the failure with its button", |local| {
@@ -112,11 +114,11 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_without_a_restart() 
     let installation = with_agent(&local);
     let mut bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "one");
-    answered(&local, "one").await;
+    wait_for_answer(&local, "one").await;
 
     set_format(&installation, LATER);
-    let (second, second_failure) = fails(&local, "two").await;
-    let (third, third_failure) = fails(&local, "three").await;
+    let (second, second_failure) = expect_failure(&local, "two").await;
+    let (third, third_failure) = expect_failure(&local, "three").await;
     let stale = local.button(third_failure.id, BUTTON).unwrap();
     local.press(second_failure.id, BOB, BUTTON);
     local
@@ -149,10 +151,10 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_without_a_restart() 
         notice.content
     );
     local.mention(CHANNEL, ANN, "four");
-    answered(&local, "four").await;
+    wait_for_answer(&local, "four").await;
 
     local.press(second_failure.id, BOB, BUTTON);
-    let reply = answered(&local, "two").await;
+    let reply = wait_for_answer(&local, "two").await;
     assert_eq!(reply.reply_to, Some(second));
     assert!(
         reply.content.contains("-# This reply could not be read at first. (recovered, "),
@@ -172,7 +174,7 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_without_a_restart() 
     let (ended, rows) = recover(&installation, &[]).await;
     assert_eq!((ended.code, rows.len()), (0, 1), "{rows:?} {}", ended.stderr);
     assert_eq!(rows[0]["outcome"], "delivered", "{rows:?}");
-    assert_eq!(answered(&local, "three").await.reply_to, Some(third));
+    assert_eq!(wait_for_answer(&local, "three").await.reply_to, Some(third));
 
     local
         .wait_for("the other button to go", |local| {
@@ -200,9 +202,9 @@ async fn replies_lost_to_a_changed_agent_are_recovered_once_without_a_restart() 
     bot.ended().await;
     let _next = serving(&installation).await;
     local.mention(CHANNEL, ANN, "five");
-    answered(&local, "five").await;
+    wait_for_answer(&local, "five").await;
     for prompt in ["one", "two", "three", "four", "five"] {
-        assert_eq!(answering(&local, prompt).len(), 1, "{prompt}: {:?}", local.texts(CHANNEL));
+        assert_eq!(answers_to(&local, prompt).len(), 1, "{prompt}: {:?}", local.texts(CHANNEL));
     }
     assert_eq!(installation.read("state/lost.md").matches(" delivered at ").count(), 2);
 }
@@ -213,7 +215,7 @@ async fn without_a_gateway_the_next_start_delivers_the_requested_replies() {
     let installation = with_agent(&local);
     let mut bot = serving(&installation).await;
     set_format(&installation, LATER);
-    let (question, _) = fails(&local, "two").await;
+    let (question, _) = expect_failure(&local, "two").await;
     bot.signal(Signal::KILL);
     bot.ended().await;
 
@@ -225,9 +227,9 @@ async fn without_a_gateway_the_next_start_delivers_the_requested_replies() {
         "{rows:?}"
     );
     assert!(rows[0]["text"].as_str().is_some_and(|text| text.starts_with("Answer to")), "{rows:?}");
-    assert_eq!(answering(&local, "two").len(), 0);
+    assert_eq!(answers_to(&local, "two").len(), 0);
     let _next = serving(&installation).await;
-    assert_eq!(answered(&local, "two").await.reply_to, Some(question));
+    assert_eq!(wait_for_answer(&local, "two").await.reply_to, Some(question));
     local
         .wait_for("the request to be done", |_| {
             installation.read("state/recover-request").is_empty().then_some(())

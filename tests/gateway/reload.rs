@@ -16,7 +16,11 @@ fn replace(installation: &Installation, bytes: &[u8]) {
 }
 
 /// Sends a prompt and returns the generation in the header of its recording.
-async fn answered_by(local: &LocalDiscord, installation: &Installation, prompt: &str) -> u64 {
+async fn answering_generation(
+    local: &LocalDiscord,
+    installation: &Installation,
+    prompt: &str,
+) -> u64 {
     local.mention(CHANNEL, ANN, prompt);
     local
         .wait_for_message(CHANNEL, |text| text.starts_with(&format!("You said: {prompt}\n")))
@@ -32,7 +36,7 @@ async fn answered_by(local: &LocalDiscord, installation: &Installation, prompt: 
         .await
 }
 
-fn loads(bot: &Program) -> usize {
+fn load_count(bot: &Program) -> usize {
     bot.log().iter().filter(|line| line["message"] == "backend loaded").count()
 }
 
@@ -41,7 +45,7 @@ async fn a_replaced_component_serves_the_next_turn_while_a_running_turn_keeps_th
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
-    assert_eq!(answered_by(&local, &installation, "first").await, 1);
+    assert_eq!(answering_generation(&local, &installation, "first").await, 1);
     local.mention(CHANNEL, ANN, "slow 4");
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
 
@@ -58,7 +62,7 @@ async fn a_replaced_component_serves_the_next_turn_while_a_running_turn_keeps_th
     local
         .wait_for_message(CHANNEL, |text| text == "Second 1. Second 2. Second 3. Second 4. There.")
         .await;
-    assert_eq!(answered_by(&local, &installation, "second").await, 2);
+    assert_eq!(answering_generation(&local, &installation, "second").await, 2);
     let running = installation
         .recordings()
         .into_values()
@@ -81,7 +85,7 @@ async fn a_truncated_component_is_refused_with_a_reason_and_the_old_one_serves()
         "{line}"
     );
     assert!(line["serving"].as_str().is_some_and(|serving| serving.contains("demo")), "{line}");
-    assert_eq!(answered_by(&local, &installation, "still there").await, 1);
+    assert_eq!(answering_generation(&local, &installation, "still there").await, 1);
 
     replace(&installation, &rebuilt(whole, "mended"));
     bot.logs_where("the mended one", |line| {
@@ -89,7 +93,7 @@ async fn a_truncated_component_is_refused_with_a_reason_and_the_old_one_serves()
             && line["generation"].as_str().is_some_and(|generation| generation.starts_with("2@"))
     })
     .await;
-    assert_eq!(answered_by(&local, &installation, "mended").await, 2);
+    assert_eq!(answering_generation(&local, &installation, "mended").await, 2);
 }
 
 #[tokio::test]
@@ -104,6 +108,6 @@ async fn replacing_a_component_with_the_same_bytes_does_not_reload_it() {
         line["message"] == "backend loaded" && line["backend"] == "claude"
     })
     .await;
-    assert_eq!(loads(&bot), 2);
-    assert_eq!(answered_by(&local, &installation, "unchanged").await, 1);
+    assert_eq!(load_count(&bot), 2);
+    assert_eq!(answering_generation(&local, &installation, "unchanged").await, 1);
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use aetheel::config::SandboxWish;
 use aetheel::process::Sandbox;
 
-use super::secret_access::{give, is_root, start, started};
+use super::secret_access::{change_owner, is_root, start, started};
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER, TOKEN};
 use crate::support::program::{Installation, built};
@@ -158,7 +158,7 @@ async fn a_confined_agent_of_an_ordinary_user_cannot_open_the_gateways_files_or_
         .with("CREDENTIALS_DIRECTORY", &credentials)
         .with("CACHE_DIR", &cache);
     if is_root() {
-        give(installation.path("").as_path());
+        change_owner(installation.path("").as_path());
     }
     let env_file = installation.path("settings.env").display().to_string();
     let program = started(&installation, &format!("--env-file {env_file}"), "").await;
@@ -249,7 +249,7 @@ async fn an_agent_cannot_lift_the_limits_of_its_channel() {
     fs::write(&limits, format!("## channel {CHANNEL}\n- directory: `project`\n- safety: ask\n"))
         .unwrap();
     if is_root() {
-        give(installation.path("").as_path());
+        change_owner(installation.path("").as_path());
     }
     let mut gateway = started(&installation, "", "").await;
     let arguments = async |channel: u64, prompt: &str| {

@@ -57,15 +57,15 @@ fn with_thief(local: &LocalDiscord) -> Installation {
     let sections = "## hook\n- scheme: bearer\n- secret: HOOK_PHRASE\n\nDo.\n";
     fs::write(installation.path("config/webhooks.md"), sections).unwrap();
     if is_root() {
-        give(installation.path("").as_path());
+        change_owner(installation.path("").as_path());
     }
     installation
 }
 
-pub(super) fn give(path: &Path) {
+pub(super) fn change_owner(path: &Path) {
     chown(path, Some(USER), Some(USER)).unwrap();
     if path.is_dir() {
-        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path()));
+        fs::read_dir(path).unwrap().for_each(|entry| change_owner(&entry.unwrap().path()));
     }
 }
 
@@ -104,7 +104,11 @@ pub(super) fn start(installation: &Installation, arguments: &str, handed: &str) 
     installation.start_in_shell(&line)
 }
 
-async fn nothing_is_stolen(local: &LocalDiscord, installation: &Installation, program: &Program) {
+async fn check_no_secret_leaks(
+    local: &LocalDiscord,
+    installation: &Installation,
+    program: &Program,
+) {
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
     let loot = String::from_utf8_lossy(&fs::read(installation.path("loot")).unwrap()).into_owned();
@@ -139,7 +143,7 @@ async fn an_agent_of_the_same_user_cannot_read_secrets_from_the_environment() {
     let installation =
         with_thief(&local).with("DISCORD_BOT_TOKEN", TOKEN).with("HOOK_PHRASE", SECRET);
     let program = started(&installation, "", "").await;
-    nothing_is_stolen(&local, &installation, &program).await;
+    check_no_secret_leaks(&local, &installation, &program).await;
 }
 
 #[tokio::test]
@@ -154,7 +158,7 @@ async fn secrets_from_a_descriptor_are_read_and_no_agent_can_get_them() {
         let handed = format!("{number}< {}", file.path().display());
         let program = started(&installation, &format!("--secrets-fd {number}"), &handed).await;
         assert!(!program.stderr().contains("agents can read"), "{}", program.stderr());
-        nothing_is_stolen(&local, &installation, &program).await;
+        check_no_secret_leaks(&local, &installation, &program).await;
     }
 }
 

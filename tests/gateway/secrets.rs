@@ -14,12 +14,12 @@ fn forms(secret: &str) -> [String; 4] {
     [secret.to_owned(), hex.to_uppercase(), hex, list]
 }
 
-fn holds(bytes: &[u8], secret: &str) -> bool {
+fn contains_secret(bytes: &[u8], secret: &str) -> bool {
     let text = String::from_utf8_lossy(bytes);
     forms(secret).iter().any(|form| text.contains(form.as_str()))
 }
 
-async fn nothing_shows_them(log_level: &str) {
+async fn check_redaction(log_level: &str) {
     let local = LocalDiscord::start().await;
     // So slow that a draft could show half of a secret.
     let installation = installed(&local)
@@ -49,7 +49,7 @@ async fn nothing_shows_them(log_level: &str) {
         let environment =
             std::fs::read(format!("/proc/{}/environ", agent.as_raw_nonzero())).unwrap();
         assert!(
-            !holds(&environment, TOKEN) && !holds(&environment, KEY),
+            !contains_secret(&environment, TOKEN) && !contains_secret(&environment, KEY),
             "the demo agent gets neither secret"
         );
     }
@@ -61,18 +61,18 @@ async fn nothing_shows_them(log_level: &str) {
 
     for secret in [TOKEN, KEY] {
         for (name, text) in [("stdout", &ended.stdout), ("stderr", &ended.stderr)] {
-            let line = text.lines().find(|line| holds(line.as_bytes(), secret));
+            let line = text.lines().find(|line| contains_secret(line.as_bytes(), secret));
             assert_eq!(line, None, "in {name}");
         }
         for (path, bytes) in installation.everything() {
             // Files of the agent itself are not redacted.
             let agents_own = path.starts_with(installation.path("workspace"));
-            assert!(agents_own || !holds(&bytes, secret), "in {}", path.display());
+            assert!(agents_own || !contains_secret(&bytes, secret), "in {}", path.display());
         }
         for request in local.requests() {
             let text = format!("{} {}", request.path, request.body);
             assert!(
-                !holds(text.as_bytes(), secret) && !text.contains(&secret[..10]),
+                !contains_secret(text.as_bytes(), secret) && !text.contains(&secret[..10]),
                 "{request:?}"
             );
         }
@@ -88,11 +88,11 @@ async fn nothing_shows_them(log_level: &str) {
 
 #[tokio::test]
 async fn secrets_do_not_appear_at_trace_level() {
-    nothing_shows_them("trace").await;
+    check_redaction("trace").await;
 }
 
 #[tokio::test]
 async fn secrets_do_not_appear_when_libraries_are_traced_by_name() {
-    nothing_shows_them("aetheel=trace,serenity=trace,tungstenite=trace,tungstenite::protocol::frame=trace,hyper=trace,hyper_util=trace")
+    check_redaction("aetheel=trace,serenity=trace,tungstenite=trace,tungstenite::protocol::frame=trace,hyper=trace,hyper_util=trace")
         .await;
 }

@@ -7,7 +7,11 @@ use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::program::{Installation, Program};
 
 /// Starts a gateway with an agent that is answering.
-async fn answering(local: &LocalDiscord, installation: &Installation, prompt: &str) -> Program {
+async fn start_answering(
+    local: &LocalDiscord,
+    installation: &Installation,
+    prompt: &str,
+) -> Program {
     let bot = serving(installation).await;
     local.mention(CHANNEL, ANN, prompt);
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
@@ -29,7 +33,7 @@ fn phases(bot: &Program) -> Vec<String> {
 }
 
 /// Checks that the next start continues the answer and that no agent got the prompt twice.
-async fn goes_on(local: &LocalDiscord, installation: &Installation, answer: &str) {
+async fn expect_continuation(local: &LocalDiscord, installation: &Installation, answer: &str) {
     let next = serving(installation).await;
     next.logs("a link outlived the gateway and goes on").await;
     local.wait_for_message(CHANNEL, |text| text == answer).await;
@@ -42,7 +46,7 @@ async fn sigterm_runs_the_hook_closes_discord_and_leaves_turns_to_the_holder() {
         let local = LocalDiscord::start().await;
         let installation =
             with_hook(installed(&local), "say good night").with("MAX_CONCURRENT_QUERIES", "1");
-        let mut bot = answering(&local, &installation, "slow 6").await;
+        let mut bot = start_answering(&local, &installation, "slow 6").await;
         bot.signal(signal);
         let ended = bot.ended().await;
         assert_eq!(ended.code, code, "{}", ended.stderr);
@@ -64,7 +68,7 @@ async fn sigterm_runs_the_hook_closes_discord_and_leaves_turns_to_the_holder() {
         assert_eq!((local.connections(), local.closed_with()), (0, vec![Some(1000)]));
         assert!(!local.texts(CHANNEL)[0].contains("restarting"), "{:?}", local.texts(CHANNEL));
         let answer = "Second 1. Second 2. Second 3. Second 4. Second 5. Second 6. There.";
-        goes_on(&local, &installation, answer).await;
+        expect_continuation(&local, &installation, answer).await;
     }
 }
 
@@ -74,7 +78,7 @@ async fn sigterm_waits_for_a_hook_only_briefly_and_new_messages_get_a_notice() {
     let installation = with_hook(installed(&local), "hang")
         .with("SHUTDOWN_GRACE_MS", "1500")
         .with("STOP_GRACE_MS", "200");
-    let mut bot = answering(&local, &installation, "slow 6").await;
+    let mut bot = start_answering(&local, &installation, "slow 6").await;
     bot.signal(Signal::TERM);
     bot.logs_where("the hook", |line| {
         line["message"] == "hook fired" && line["hook"] == "shutdown"
@@ -92,7 +96,7 @@ async fn sigterm_waits_for_a_hook_only_briefly_and_new_messages_get_a_notice() {
     assert!(phases.iter().any(|phase| phase.starts_with("the hook did not end in time")));
     assert_eq!(bot.agents().len(), 1, "only the hook's agent is stopped");
     let answer = "Second 1. Second 2. Second 3. Second 4. Second 5. Second 6. There.";
-    goes_on(&local, &installation, answer).await;
+    expect_continuation(&local, &installation, answer).await;
     local.wait_for_message(OTHER, |text| text.starts_with("You said: written meanwhile")).await;
 }
 
@@ -100,7 +104,7 @@ async fn sigterm_waits_for_a_hook_only_briefly_and_new_messages_get_a_notice() {
 async fn a_second_sigterm_skips_the_hook_and_turns_continue() {
     let local = LocalDiscord::start().await;
     let installation = with_hook(installed(&local), "hang").with("STOP_GRACE_MS", "200");
-    let mut bot = answering(&local, &installation, "slow 6").await;
+    let mut bot = start_answering(&local, &installation, "slow 6").await;
     bot.signal(Signal::TERM);
     bot.logs_where("the hook's turn", |line| {
         line["message"] == "turn begins" && line["lane"] == "hook:shutdown"
@@ -111,7 +115,7 @@ async fn a_second_sigterm_skips_the_hook_and_turns_continue() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(phases(&bot).iter().any(|phase| phase.starts_with("second signal")));
     let answer = "Second 1. Second 2. Second 3. Second 4. Second 5. Second 6. There.";
-    goes_on(&local, &installation, answer).await;
+    expect_continuation(&local, &installation, answer).await;
 }
 
 #[tokio::test]
@@ -119,7 +123,7 @@ async fn sigint_and_sighup_end_turns_even_with_a_holder() {
     for signal in [Signal::INT, Signal::HUP] {
         let local = LocalDiscord::start().await;
         let installation = installed(&local).with("SHUTDOWN_GRACE_MS", "0");
-        let mut bot = answering(&local, &installation, "slow 600").await;
+        let mut bot = start_answering(&local, &installation, "slow 600").await;
         bot.signal(signal);
         let ended = bot.ended().await;
         assert_eq!(ended.code, 0, "{signal:?}: {}", ended.stderr);
@@ -132,7 +136,7 @@ async fn sigint_and_sighup_end_turns_even_with_a_holder() {
 async fn without_a_holder_sigterm_ends_turns() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("AGENT_HOLDER", "off").with("SHUTDOWN_GRACE_MS", "0");
-    let mut bot = answering(&local, &installation, "slow 600").await;
+    let mut bot = start_answering(&local, &installation, "slow 600").await;
     let agents = bot.agents();
     bot.signal(Signal::TERM);
     let ended = bot.ended().await;
@@ -145,10 +149,11 @@ async fn without_a_holder_sigterm_ends_turns() {
 async fn kill_9_leaves_turns_to_the_holder() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    let mut bot = answering(&local, &installation, "slow 4").await;
+    let mut bot = start_answering(&local, &installation, "slow 4").await;
     bot.signal(Signal::KILL);
     bot.ended().await;
-    goes_on(&local, &installation, "Second 1. Second 2. Second 3. Second 4. There.").await;
+    expect_continuation(&local, &installation, "Second 1. Second 2. Second 3. Second 4. There.")
+        .await;
 }
 
 #[tokio::test]
@@ -167,7 +172,7 @@ async fn a_gateway_started_with_nohup_survives_its_terminal() {
 async fn a_test_leaves_no_holder_behind() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
-    let bot = answering(&local, &installation, "slow 600").await;
+    let bot = start_answering(&local, &installation, "slow 600").await;
     let (holders, agents) = (installation.holders(), bot.agents());
     assert_eq!((holders.len(), agents.len()), (1, 1));
     drop(bot);

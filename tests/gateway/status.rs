@@ -16,7 +16,7 @@ use crate::support::program::{LIMIT, Program};
 const KEY: &str = "sk-ant-canary-0123456789abcdef";
 
 /// Requests a page, and returns its status and text. Returns `None` if the program does not answer.
-async fn ask(address: &str, page: &str) -> Option<(u16, String)> {
+async fn request_page(address: &str, page: &str) -> Option<(u16, String)> {
     let answer = reqwest::Client::new()
         .get(format!("http://{address}{page}"))
         .timeout(Duration::from_secs(10))
@@ -31,12 +31,12 @@ async fn silent_connections_are_closed_and_do_not_block_others() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
     let bot = serving(&installation).await;
-    let address = pages(&bot).await;
+    let address = status_address(&bot).await;
     let mut idle = Vec::new();
     for _ in 0..100 {
         idle.push(tokio::net::TcpStream::connect(&address).await.unwrap());
     }
-    assert!(ask(&address, "/livez").await.is_some());
+    assert!(request_page(&address, "/livez").await.is_some());
     for stream in &mut idle[..36] {
         let gone = tokio::time::timeout(LIMIT, tokio::io::AsyncReadExt::read(stream, &mut [0]))
             .await
@@ -46,7 +46,7 @@ async fn silent_connections_are_closed_and_do_not_block_others() {
 }
 
 /// Returns the address of the status pages.
-async fn pages(program: &Program) -> String {
+async fn status_address(program: &Program) -> String {
     program.logs("status pages are open").await["address"].as_str().unwrap().to_owned()
 }
 
@@ -57,7 +57,7 @@ async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
     let wait = async {
         loop {
             looks.tick().await;
-            let Some((status, text)) = ask(address, "/readyz").await else { continue };
+            let Some((status, text)) = request_page(address, "/readyz").await else { continue };
             let report: Value =
                 serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
             assert_eq!(status == 200, report["ready"] == true, "{text}");
@@ -97,15 +97,15 @@ async fn a_program_is_ready_while_it_is_connected_and_not_draining() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
     let mut bot = serving(&installation).await;
-    let address = pages(&bot).await;
+    let address = status_address(&bot).await;
     readyz(&address, |status, _| status == 200).await;
-    assert_eq!(ask(&address, "/livez").await.unwrap().0, 200);
+    assert_eq!(request_page(&address, "/livez").await.unwrap().0, 200);
 
     local.faults().refuse_gateway(true);
     local.faults().drop_gateway(true);
     let report = readyz(&address, |status, _| status == 503).await;
     assert_eq!(reasons(&report), "discord is not connected");
-    assert_eq!(ask(&address, "/livez").await.unwrap().0, 200, "it is alive all the same");
+    assert_eq!(request_page(&address, "/livez").await.unwrap().0, 200, "it is alive all the same");
     local.faults().refuse_gateway(false);
     readyz(&address, |status, _| status == 200).await;
 
@@ -124,7 +124,7 @@ async fn readyz_names_what_prevents_answers() {
     let installation = installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0");
     local.faults().refuse_gateway(true);
     let bot = installation.start(&["run"]);
-    let address = pages(&bot).await;
+    let address = status_address(&bot).await;
     let report = readyz(&address, |_, report| reasons(report).contains("discord")).await;
     assert!(reasons(&report).contains("starting"), "{report}");
     local.faults().refuse_gateway(false);
@@ -147,12 +147,12 @@ async fn a_turn_is_counted_and_every_metric_is_documented() {
     let installation =
         installed(&local).with("STATUS_ADDRESS", "127.0.0.1:0").with("ANTHROPIC_API_KEY", KEY);
     let bot = serving(&installation).await;
-    let address = pages(&bot).await;
+    let address = status_address(&bot).await;
     readyz(&address, |status, _| status == 200).await;
     local.mention(CHANNEL, ANN, &format!("hello, the key is {KEY}, the token {TOKEN}"));
     bot.logs("answer delivered").await;
 
-    let (status, text) = ask(&address, "/metrics").await.unwrap();
+    let (status, text) = request_page(&address, "/metrics").await.unwrap();
     assert_eq!(status, 200);
     let samples = samples(&text);
     let sample =

@@ -9,33 +9,36 @@ const INTERRUPT: &str = "\x03";
 const END: &str = "\x04";
 
 /// Starts a console and waits for its first prompt.
-async fn console(installation: &Installation) -> Program {
+async fn start_console(installation: &Installation) -> Program {
     let console = installation.start_at_terminal(CONSOLE);
-    shows(&console, "/help for commands\r\n> ").await;
+    wait_for_text(&console, "/help for commands\r\n> ").await;
     console
 }
 
 /// Waits until the screen contains this text.
-async fn shows(console: &Program, text: &str) {
+async fn wait_for_text(console: &Program, text: &str) {
     console.prints(&format!("{text:?}"), |screen| screen.contains(text).then_some(())).await;
 }
 
 #[tokio::test]
 async fn answers_stream_with_tool_lines_and_the_prompt_comes_back() {
     let installation = Installation::new().with("DEMO_AGENT_DELAY_MS", "10");
-    let mut console = console(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("tool ls -l\n").await;
-    shows(&console, "I will look. ").await;
+    wait_for_text(&console, "I will look. ").await;
     assert!(!console.stdout().contains("One tool worked"), "it was streamed: {}", console.stdout());
-    shows(&console, "I will look. \r\n⚙ shell ls -l\r\n").await;
-    shows(&console, "⚙ read missing.txt\r\n  | no such file\r\n✗ read: failed\r\nOne tool worked, one did not.\r\n[Demo agent · ").await;
-    shows(&console, " out]\r\n> ").await;
+    wait_for_text(&console, "I will look. \r\n⚙ shell ls -l\r\n").await;
+    wait_for_text(&console, "⚙ read missing.txt\r\n  | no such file\r\n✗ read: failed\r\nOne tool worked, one did not.\r\n[Demo agent · ").await;
+    wait_for_text(&console, " out]\r\n> ").await;
     console.type_in("/reset\n/backend\n").await;
-    shows(&console, "the conversation is forgotten\r\n> ").await;
-    shows(&console, "demo of demo\r\n> ").await;
+    wait_for_text(&console, "the conversation is forgotten\r\n> ").await;
+    wait_for_text(&console, "demo of demo\r\n> ").await;
     console.type_in("think stars\n").await;
-    shows(&console, "… thinking (/open thinking)\r\nHaving thought about \"stars\": yes.\r\n")
-        .await;
+    wait_for_text(
+        &console,
+        "… thinking (/open thinking)\r\nHaving thought about \"stars\": yes.\r\n",
+    )
+    .await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -43,16 +46,17 @@ async fn answers_stream_with_tool_lines_and_the_prompt_comes_back() {
 #[tokio::test]
 async fn ctrl_c_interrupts_the_turn_but_not_the_console() {
     let installation = Installation::new();
-    let mut console = console(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("slow 600\n").await;
-    shows(&console, "Second 1. ").await;
+    wait_for_text(&console, "Second 1. ").await;
     console.type_in(INTERRUPT).await;
-    shows(&console, "✗ Stopped.\r\n").await;
+    wait_for_text(&console, "✗ Stopped.\r\n").await;
     assert_eq!(console.agents(), []);
     console.type_in("hello\n").await;
-    shows(&console, "You said: hello\r\n\r\nThis is message 2 of our conversation.\r\n").await;
+    wait_for_text(&console, "You said: hello\r\n\r\nThis is message 2 of our conversation.\r\n")
+        .await;
     console.type_in(INTERRUPT).await;
-    shows(&console, "Ctrl-C again or Ctrl-D to leave\r\n> ").await;
+    wait_for_text(&console, "Ctrl-C again or Ctrl-D to leave\r\n> ").await;
     console.type_in(INTERRUPT).await;
     assert_eq!(console.ended().await.code, 0, "an interrupted turn does not change the exit code");
 }
@@ -60,14 +64,14 @@ async fn ctrl_c_interrupts_the_turn_but_not_the_console() {
 #[tokio::test]
 async fn stop_works_while_a_turn_runs_and_refuses_waiting_prompts() {
     let installation = Installation::new();
-    let mut console = console(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("slow 600\n").await;
-    shows(&console, "Second 1. ").await;
+    wait_for_text(&console, "Second 1. ").await;
     console.type_in("next\n/stop\n").await;
-    shows(&console, "✗ Stopped.\r\n").await;
-    shows(&console, "✗ Stopped before it began.").await;
+    wait_for_text(&console, "✗ Stopped.\r\n").await;
+    wait_for_text(&console, "✗ Stopped before it began.").await;
     console.type_in("/stop\n").await;
-    shows(&console, "nothing is running\r\n> ").await;
+    wait_for_text(&console, "nothing is running\r\n> ").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
@@ -75,9 +79,9 @@ async fn stop_works_while_a_turn_runs_and_refuses_waiting_prompts() {
 #[tokio::test]
 async fn a_closed_terminal_ends_the_console_and_its_agent() {
     let installation = Installation::new().with("STOP_GRACE_MS", "200");
-    let mut console = console(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in("stubborn\n").await;
-    shows(&console, "I will not stop.").await;
+    wait_for_text(&console, "I will not stop.").await;
     let agents = console.agents();
     assert!(!agents.is_empty());
     kill_process(console.gateway(), Signal::HUP).unwrap();
@@ -91,9 +95,9 @@ async fn a_closed_terminal_ends_the_console_and_its_agent() {
 async fn a_secret_printed_in_pieces_is_redacted_and_other_text_is_not_delayed() {
     let key = "sk-ant-canary-0123456789abcdef-0123456789abcdef";
     let installation = Installation::new().with("ANTHROPIC_API_KEY", key);
-    let mut console = console(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in(&format!("the key {key} is long, and this ends like one: sk-an\n")).await;
-    shows(&console, "You said: the key *** is long, and this ends like one: sk-an\r\n\r\nThis is message 1 of our conversation.\r\n[")
+    wait_for_text(&console, "You said: the key *** is long, and this ends like one: sk-an\r\n\r\nThis is message 1 of our conversation.\r\n[")
         .await;
     assert_eq!(console.stdout().matches("You said: ").count(), 1, "{}", console.stdout());
 }
@@ -101,9 +105,9 @@ async fn a_secret_printed_in_pieces_is_redacted_and_other_text_is_not_delayed() 
 #[tokio::test]
 async fn input_that_a_plain_terminal_would_truncate_is_refused() {
     let installation = Installation::new();
-    let mut console = console(&installation).await;
+    let mut console = start_console(&installation).await;
     console.type_in(&format!("{}\n", "y".repeat(5000))).await;
-    shows(&console, "✗ the terminal cuts lines at 4095 bytes; send it through a pipe, or as a file (/file)\r\n> ").await;
+    wait_for_text(&console, "✗ the terminal cuts lines at 4095 bytes; send it through a pipe, or as a file (/file)\r\n> ").await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }

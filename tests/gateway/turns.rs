@@ -18,7 +18,11 @@ fn lines(installation: &Installation) -> Vec<Value> {
 }
 
 /// Waits for this many lines. More lines are an error.
-async fn written(local: &LocalDiscord, installation: &Installation, count: usize) -> Vec<Value> {
+async fn wait_for_lines(
+    local: &LocalDiscord,
+    installation: &Installation,
+    count: usize,
+) -> Vec<Value> {
     local
         .wait_for("the lines of turns", |_| {
             let lines = lines(installation);
@@ -44,7 +48,7 @@ async fn each_turn_is_recorded_with_its_prompt_answer_and_usage() {
     local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
     local.answer_to(local.slash(CHANNEL, ANN, "stop", None)).await;
     local.wait_for_message(CHANNEL, |text| text.contains("Stopped.")).await;
-    let lines = written(&local, &installation, 4).await;
+    let lines = wait_for_lines(&local, &installation, 4).await;
 
     let hows: Vec<String> = lines.iter().map(|line| line["how"].to_string()).collect();
     assert_eq!(hows, ["\"done\"", "\"done\"", r#"{"failed":"authentication"}"#, "\"stopped\""]);
@@ -85,7 +89,7 @@ async fn a_turn_that_could_not_start_is_recorded_too() {
     let _bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "hello");
     local.wait_for_message(CHANNEL, |text| text.contains("(directory, ")).await;
-    let line = &written(&local, &installation, 1).await[0];
+    let line = &wait_for_lines(&local, &installation, 1).await[0];
     assert_eq!(line["how"]["failed"], "refused", "{line:#}");
     assert_eq!((&line["took-ms"], &line["link"]), (&0.into(), &Value::Null));
 }
@@ -105,7 +109,7 @@ async fn a_turn_that_outlived_two_gateways_and_a_repeated_turn_have_one_line_eac
             killed = serving(&installation).await;
         }
         local.wait_for_message(CHANNEL, |text| text.ends_with("There.")).await;
-        let line = &written(&local, &installation, 1).await[0];
+        let line = &wait_for_lines(&local, &installation, 1).await[0];
         assert_eq!(line["how"], "done", "with {holder}: {line:#}");
         assert_eq!(line["answered"], "Second 1. Second 2. Second 3. There.", "with {holder}");
     }
@@ -120,7 +124,7 @@ async fn a_turn_whose_answer_the_next_process_delivers_has_exactly_one_line() {
         local.mention(CHANNEL, ANN, "slow 2");
         local.wait_for_message(CHANNEL, |text| text.contains("Second 1.")).await;
         local.faults().away(true);
-        let before = written(&local, &installation, 1).await;
+        let before = wait_for_lines(&local, &installation, 1).await;
         killed.signal(Signal::KILL);
         killed.ended().await;
         local.faults().away(false);

@@ -30,7 +30,7 @@ fn unit_of(name: &str) -> (String, BTreeMap<String, Vec<String>>) {
     (unit, settings)
 }
 
-fn one(settings: &BTreeMap<String, Vec<String>>, name: &str) -> String {
+fn setting(settings: &BTreeMap<String, Vec<String>>, name: &str) -> String {
     let [value] = &settings.get(name).unwrap_or_else(|| panic!("{name} is not set"))[..] else {
         panic!("{name} is set twice")
     };
@@ -40,7 +40,7 @@ fn one(settings: &BTreeMap<String, Vec<String>>, name: &str) -> String {
 #[test]
 fn only_temporary_failures_restart_the_unit_and_there_are_no_other_commands() {
     let (_, settings) = unit();
-    let never: Vec<u8> = one(&settings, "RestartPreventExitStatus")
+    let never: Vec<u8> = setting(&settings, "RestartPreventExitStatus")
         .split(' ')
         .map(|code| code.parse().unwrap())
         .collect();
@@ -53,7 +53,7 @@ fn only_temporary_failures_restart_the_unit_and_there_are_no_other_commands() {
     let others: Vec<&String> =
         settings.keys().filter(|name| name.starts_with("Exec") && *name != "ExecStart").collect();
     assert!(others.is_empty(), "{others:?}");
-    assert_eq!(one(&settings, "Restart"), "on-failure");
+    assert_eq!(setting(&settings, "Restart"), "on-failure");
 }
 
 #[test]
@@ -62,19 +62,17 @@ fn its_timeouts_fit_the_programs_own_and_its_variables_are_known() {
     let defaults = Config::read(|_| None).unwrap();
     let needed = defaults.shutdown_grace + defaults.stop_grace * 2;
     assert!(
-        one(&settings, "TimeoutStopSec").parse::<u64>().unwrap() >= needed.as_secs() + 20,
+        setting(&settings, "TimeoutStopSec").parse::<u64>().unwrap() >= needed.as_secs() + 20,
         "it needs {needed:?} and 20 s"
     );
     assert_eq!(
-        (one(&settings, "Type"), one(&settings, "KillMode")),
+        (setting(&settings, "Type"), setting(&settings, "KillMode")),
         ("notify".to_owned(), "mixed".to_owned())
     );
     // The gateway divides its cgroup among runs.
-    assert!(
-        ["cpu", "memory", "pids"].iter().all(|controller| one(&settings, "Delegate")
-            .split(' ')
-            .any(|given| given == *controller))
-    );
+    assert!(["cpu", "memory", "pids"].iter().all(|controller| {
+        setting(&settings, "Delegate").split(' ').any(|given| given == *controller)
+    }));
     let set = settings["Environment"]
         .iter()
         .flat_map(|line| line.split(' '))
@@ -82,7 +80,7 @@ fn its_timeouts_fit_the_programs_own_and_its_variables_are_known() {
     for name in set.filter(|name| *name != "HOME") {
         assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name}");
     }
-    let credential = one(&settings, "LoadCredential");
+    let credential = setting(&settings, "LoadCredential");
     assert!(
         VARIABLES.iter().any(|variable| credential.starts_with(&format!("{}:", variable.name))),
         "{credential}"
@@ -111,16 +109,16 @@ fn the_holders_unit_has_the_gateways_restrictions_and_shares_its_temporary_folde
     {
         assert!(holder.contains_key(name), "{name}");
     }
-    let never: Vec<u8> = one(&holder, "RestartPreventExitStatus")
+    let never: Vec<u8> = setting(&holder, "RestartPreventExitStatus")
         .split(' ')
         .map(|code| code.parse().unwrap())
         .collect();
     assert_eq!(never, [exit::USAGE, exit::LOCKED, exit::CONFIG]);
-    assert_eq!(one(&holder, "Type"), "notify");
-    assert!(one(&holder, "ExecStart").starts_with("/usr/local/bin/aetheel hold --state "));
+    assert_eq!(setting(&holder, "Type"), "notify");
+    assert!(setting(&holder, "ExecStart").starts_with("/usr/local/bin/aetheel hold --state "));
     for name in ["Wants", "After", "JoinsNamespaceOf"] {
         assert!(
-            one(&gateway, name).split(' ').any(|unit| unit == "aetheel-hold.service"),
+            setting(&gateway, name).split(' ').any(|unit| unit == "aetheel-hold.service"),
             "{name}"
         );
     }
@@ -129,8 +127,8 @@ fn the_holders_unit_has_the_gateways_restrictions_and_shares_its_temporary_folde
 #[test]
 fn the_packaged_settings_are_known_and_use_folders_that_the_unit_can_write() {
     let (_, settings) = unit();
-    let state = format!("/var/lib/{}/", one(&settings, "StateDirectory"));
-    assert!(one(&settings, "ExecStart").ends_with(" run --env-file /etc/aetheel/settings.env"));
+    let state = format!("/var/lib/{}/", setting(&settings, "StateDirectory"));
+    assert!(setting(&settings, "ExecStart").ends_with(" run --env-file /etc/aetheel/settings.env"));
     let text = file("packaging/settings.env");
     let set: BTreeMap<&str, &str> = text
         .lines()
@@ -145,7 +143,7 @@ fn the_packaged_settings_are_known_and_use_folders_that_the_unit_can_write() {
     }
     let (_, holder) = unit_of("aetheel-hold.service");
     let where_they_meet = format!(" --state {}/state", set["CONFIG_DIR"]);
-    assert!(one(&holder, "ExecStart").ends_with(&where_they_meet));
+    assert!(setting(&holder, "ExecStart").ends_with(&where_they_meet));
 }
 
 #[test]

@@ -8,7 +8,7 @@ const VIEW_CHANNEL: u64 = 1 << 10;
 const SEND_MESSAGES: u64 = 1 << 11;
 
 /// Sends a form of a channel's page and returns the page that follows.
-async fn sent(browser: &Browser, path: &str, channel: u64, fields: &[(&str, &str)]) -> Page {
+async fn submit(browser: &Browser, path: &str, channel: u64, fields: &[(&str, &str)]) -> Page {
     let csrf = browser.get("/channels").await.field("csrf");
     let channel = channel.to_string();
     let own = [("csrf", csrf.as_str()), ("channel", &channel)];
@@ -34,7 +34,7 @@ async fn choices_on_the_page_act_like_the_command_and_are_announced_in_the_chann
     assert!(!page.body.contains("Directory"), "only owners see it");
 
     let mode = [("setting", "Model"), ("value", "echo")];
-    let chosen = sent(&ann, "/channels/choose", CHANNEL, &mode).await;
+    let chosen = submit(&ann, "/channels/choose", CHANNEL, &mode).await;
     assert!(chosen.body.contains("Model is Echo from now on."), "{}", chosen.body);
     assert!(chosen.body.contains("<option value=\"echo\" selected>"), "{}", chosen.body);
     local
@@ -44,9 +44,9 @@ async fn choices_on_the_page_act_like_the_command_and_are_announced_in_the_chann
     assert!(status.content.contains("**Model:** Echo, chosen here"), "{}", status.content);
 
     let unknown = [("setting", "Backend"), ("value", "nobody")];
-    let refused = sent(&ann, "/channels/choose", CHANNEL, &unknown).await;
+    let refused = submit(&ann, "/channels/choose", CHANNEL, &unknown).await;
     assert!(refused.body.contains("role=\"status\"") && !refused.body.contains("from now on"));
-    let reset = sent(&ann, "/channels/reset", CHANNEL, &[]).await;
+    let reset = submit(&ann, "/channels/reset", CHANNEL, &[]).await;
     assert!(reset.body.contains("begins a new conversation."), "{}", reset.body);
     local
         .wait_for_message(CHANNEL, |text| text == "-# 🖥️ ann began a new conversation here.")
@@ -77,7 +77,7 @@ async fn hidden_channels_do_not_exist_and_readers_cannot_choose() {
         assert_eq!(bob.get(&format!("/channels/{channel}")).await.status, 404, "{channel}");
         for path in ["/channels/choose", "/channels/reset"] {
             let choice = [("setting", "Model"), ("value", "echo")];
-            let refused = sent(&bob, path, channel, &choice).await;
+            let refused = submit(&bob, path, channel, &choice).await;
             assert!(refused.body.contains("This channel does not exist"), "{}", refused.body);
         }
     }
@@ -88,6 +88,6 @@ async fn hidden_channels_do_not_exist_and_readers_cannot_choose() {
     while bob.get(&format!("/channels/{OTHER}")).await.body.contains("Begin a new") {
         looks.tick().await;
     }
-    let refused = sent(&bob, "/channels/reset", OTHER, &[]).await;
+    let refused = submit(&bob, "/channels/reset", OTHER, &[]).await;
     assert!(refused.body.contains("You are not allowed to do that there."), "{}", refused.body);
 }

@@ -13,7 +13,7 @@ use crate::support::program::Installation;
 const VIEW_CHANNEL: u64 = 1 << 10;
 
 /// Returns the record of a turn that ended some hours ago.
-fn turn(hours: i64, channel: u64, (user, name): (u64, &str), cost: Option<f64>) -> Value {
+fn turn_record(hours: i64, channel: u64, (user, name): (u64, &str), cost: Option<f64>) -> Value {
     let usage = json!({
         "input": 1_000, "output": 20, "cached": 900, "reasoning": 7, "cost-usd": cost,
         "context-used": null, "context-size": null,
@@ -27,7 +27,7 @@ fn turn(hours: i64, channel: u64, (user, name): (u64, &str), cost: Option<f64>) 
 }
 
 /// Writes records of turns into the gateway's folder.
-fn keep(installation: &Installation, turns: &[Value]) {
+fn write_records(installation: &Installation, turns: &[Value]) {
     let folder = installation.path("config/state/turns");
     fs::create_dir_all(&folder).unwrap();
     for turn in turns {
@@ -42,18 +42,18 @@ fn keep(installation: &Installation, turns: &[Value]) {
 async fn users_see_the_costs_of_their_channels_and_owners_see_all() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
-    let mut failed = turn(1, CHANNEL, (ANN, "ann"), None);
+    let mut failed = turn_record(1, CHANNEL, (ANN, "ann"), None);
     failed["how"] = json!({ "failed": "timed-out" });
-    let mut mute = turn(2, OTHER, (BOB, "bob"), None);
+    let mut mute = turn_record(2, OTHER, (BOB, "bob"), None);
     mute["usage"] = Value::Null;
-    let mut job = turn(3, 0, (0, "x"), Some(5.0));
+    let mut job = turn_record(3, 0, (0, "x"), Some(5.0));
     (job["lane"], job["kind"]) = ("cron:nightly".into(), "cron".into());
     (job["user"], job["name"]) = (Value::Null, Value::Null);
-    let ann = turn(1, CHANNEL, (ANN, "ann"), Some(1.25));
-    let long_ago = turn(24 * 40, OTHER, (BOB, "robert"), Some(100.0));
+    let ann = turn_record(1, CHANNEL, (ANN, "ann"), Some(1.25));
+    let long_ago = turn_record(24 * 40, OTHER, (BOB, "robert"), Some(100.0));
     let (elsewhere, gone) =
-        (turn(2, OTHER, (BOB, "bob"), Some(0.5)), turn(1, 77, (9, "zoe"), Some(2.0)));
-    keep(&installation, &[ann, failed, elsewhere, mute, job, gone, long_ago]);
+        (turn_record(2, OTHER, (BOB, "bob"), Some(0.5)), turn_record(1, 77, (9, "zoe"), Some(2.0)));
+    write_records(&installation, &[ann, failed, elsewhere, mute, job, gone, long_ago]);
     let program = serving(&installation).await;
     local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
     let bob = Browser::signed_in(&local, OTHER, BOB).await;
@@ -132,15 +132,15 @@ async fn hundreds_of_channels_and_users_with_hostile_names_fit_on_one_page() {
         .map(|number| {
             let name = format!("<script>\"&'{number}</script> =1+1 {}", "&".repeat(90));
             let hours = 24 * (i64::try_from(number).unwrap() % 90);
-            let mut turn = turn(hours, 10_000 + number, (number, &name), Some(0.001));
+            let mut turn = turn_record(hours, 10_000 + number, (number, &name), Some(0.001));
             turn["model"] = json!(format!("<b>{number}</b>{}", "<".repeat(80)));
             turn["backend"] = json!(format!("<b>{number}</b>"));
             turn["usage"]["cost-usd"] = json!(if number % 7 == 0 { 1e300 } else { 999_999.0 });
             turn
         })
         .collect();
-    keep(&installation, &turns);
-    keep(&installation, &[turn(1, OTHER, (BOB, "=1+1"), Some(0.5))]);
+    write_records(&installation, &turns);
+    write_records(&installation, &[turn_record(1, OTHER, (BOB, "=1+1"), Some(0.5))]);
     let today = Timestamp::now().to_string()[..10].to_owned();
     let path = installation.path("config/state/turns").join(format!("{today}.jsonl"));
     let whole = fs::read_to_string(&path).unwrap();

@@ -11,7 +11,7 @@ use crate::support::program::{Installation, Program, built, rebuilt};
 
 /// Sends a prompt of Ann and waits for the end of the turn number `which` of the bot. Returns its
 /// id.
-async fn turn(
+async fn run_turn(
     local: &LocalDiscord,
     bot: &Program,
     channel: u64,
@@ -33,7 +33,7 @@ async fn turn(
 }
 
 /// Loads a page until no replay is running.
-async fn read(browser: &Browser, path: &str) -> Page {
+async fn load(browser: &Browser, path: &str) -> Page {
     let mut looks = tokio::time::interval(std::time::Duration::from_millis(200));
     loop {
         looks.tick().await;
@@ -46,7 +46,7 @@ async fn read(browser: &Browser, path: &str) -> Page {
 }
 
 /// Returns the target of the link with this text.
-fn link(page: &Page, says: &str) -> Option<String> {
+fn link_target(page: &Page, says: &str) -> Option<String> {
     let (before, _) = page.body.split_once(&format!(">{says}</a>"))?;
     let (_, href) = before.rsplit_once("href=\"")?;
     Some(href.split('"').next().unwrap().replace("&amp;", "&"))
@@ -65,7 +65,7 @@ fn components(page: &Page) -> Vec<(String, String)> {
     options.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn named<'a>(components: &'a [(String, String)], says: &str) -> &'a str {
+fn component_id<'a>(components: &'a [(String, String)], says: &str) -> &'a str {
     let found = components.iter().find(|(label, _)| label.contains(says));
     &found.unwrap_or_else(|| panic!("no {says:?} among {components:?}")).1
 }
@@ -76,7 +76,7 @@ fn replace(installation: &Installation, component: &[u8]) {
     std::fs::rename(&staged, installation.backend("demo")).unwrap();
 }
 
-async fn serves(bot: &Program, generation: &str) {
+async fn wait_for_generation(bot: &Program, generation: &str) {
     bot.logs_where(generation, |line| {
         line["message"] == "backend loaded"
             && line["generation"].as_str().is_some_and(|found| found.starts_with(generation))
@@ -89,8 +89,8 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let bot = serving(&installation).await;
-    let id = turn(&local, &bot, CHANNEL, 1, "tool ls").await;
-    let noisy = turn(&local, &bot, CHANNEL, 2, "noise").await;
+    let id = run_turn(&local, &bot, CHANNEL, 1, "tool ls").await;
+    let noisy = run_turn(&local, &bot, CHANNEL, 2, "noise").await;
     let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
     let path = format!("/turns/{id}/machine");
     let first = olga.get(&path).await;
@@ -99,10 +99,10 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     {
         assert!(first.body.contains(part), "{part} is missing in\n{}", first.body);
     }
-    assert!(link(&first, "Previous").is_none() && link(&first, "First").is_none());
+    assert!(link_target(&first, "Previous").is_none() && link_target(&first, "First").is_none());
     // Step by step to the end, the shown answer grows.
     let (mut page, mut steps) = (first, 1);
-    while let Some(next) = link(&page, "Next") {
+    while let Some(next) = link_target(&page, "Next") {
         assert_eq!(next, format!("{path}?step={}", steps + 1));
         page = olga.get(&next).await;
         steps += 1;
@@ -114,7 +114,7 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     let answer = local.wait_for_message(CHANNEL, |text| text.contains("One tool worked")).await;
     let text = answer.content.lines().next().unwrap().to_owned();
     assert!(shown.contains(&text), "the text in Discord, {text:?}, is missing in\n{shown}");
-    let last = link(&olga.get(&path).await, "Last").unwrap();
+    let last = link_target(&olga.get(&path).await, "Last").unwrap();
     assert_eq!(last, format!("{path}?step={steps}"));
 
     let hit = olga.get(&format!("{path}?step=1&q=MISSING.txt%20read&go=hit")).await;
@@ -128,11 +128,12 @@ async fn an_owner_steps_through_a_turn_and_finds_words_in_it() {
     assert!(page.body.contains("No further step contains these words."), "{}", page.body);
 
     let page = olga.get(&format!("/turns/{noisy}/machine")).await;
-    let mut unknown = olga.get(&link(&page, "Next unknown output").expect("drift")).await;
+    let mut unknown = olga.get(&link_target(&page, "Next unknown output").expect("drift")).await;
     while !unknown.body.contains("hologram") {
-        unknown = olga.get(&link(&unknown, "Next unknown output").expect("more drift")).await;
+        unknown =
+            olga.get(&link_target(&unknown, "Next unknown output").expect("more drift")).await;
     }
-    let seen = olga.get(&link(&page, "Next visible step").expect("an answer")).await;
+    let seen = olga.get(&link_target(&page, "Next visible step").expect("an answer")).await;
     assert!(seen.body.contains("There was"), "{}", seen.body);
 }
 
@@ -163,48 +164,48 @@ async fn a_turn_is_replayed_with_earlier_components_and_a_trapping_one_breaks_no
     let (silent, traps, hangs) =
         (wat("silent-1", ""), wat("traps-1", "unreachable"), wat("hangs-1", "(loop $l (br $l))"));
     let bot = serving(&installation).await;
-    let id = turn(&local, &bot, CHANNEL, 1, "hello there").await;
+    let id = run_turn(&local, &bot, CHANNEL, 1, "hello there").await;
     let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
     let path = format!("/turns/{id}/machine");
     let own = components(&olga.get(&path).await);
     assert_eq!(own.len(), 1, "{own:?}");
-    let own = named(&own, "serves, recorded with").to_owned();
-    let same = read(&olga, &format!("{path}?step=1&with={own}")).await;
+    let own = component_id(&own, "serves, recorded with").to_owned();
+    let same = load(&olga, &format!("{path}?step=1&with={own}")).await;
     assert!(same.body.contains("The actions of all"), "{}", same.body);
 
     replace(&installation, &silent.build());
-    serves(&bot, "2@").await;
+    wait_for_generation(&bot, "2@").await;
     let known = components(&olga.get(&path).await);
-    let silent = named(&known, "version silent-1, serves").to_owned();
-    assert_eq!(named(&known, "served earlier, recorded with"), own);
-    let other = read(&olga, &format!("{path}?step=1&with={silent}")).await;
+    let silent = component_id(&known, "version silent-1, serves").to_owned();
+    assert_eq!(component_id(&known, "served earlier, recorded with"), own);
+    let other = load(&olga, &format!("{path}?step=1&with={silent}")).await;
     assert!(other.body.contains("steps differ; first at"), "{}", other.body);
     assert!(other.body.contains("this version: ") && other.body.contains("as recorded: "));
-    let last = read(&olga, &link(&other, "Last").unwrap()).await;
+    let last = load(&olga, &link_target(&other, "Last").unwrap()).await;
     let shown = last.body.split_once("id=\"shown\"").unwrap().1;
     assert!(shown.contains("You said: hello there") && shown.contains("With the other version"));
     assert!(shown.contains("Nothing yet."), "the component shows nothing: {shown}");
-    assert!(link(&other, "Next difference").is_some());
-    let same = read(&olga, &format!("{path}?step=1&with={own}")).await;
+    assert!(link_target(&other, "Next difference").is_some());
+    let same = load(&olga, &format!("{path}?step=1&with={own}")).await;
     assert!(same.body.contains("The actions of all"), "{}", same.body);
 
     replace(&installation, &traps.build());
-    serves(&bot, "3@").await;
-    let traps = named(&components(&olga.get(&path).await), "traps-1").to_owned();
+    wait_for_generation(&bot, "3@").await;
+    let traps = component_id(&components(&olga.get(&path).await), "traps-1").to_owned();
     for _ in 0..7 {
-        let page = read(&olga, &format!("{path}?step=2&with={traps}")).await;
+        let page = load(&olga, &format!("{path}?step=2&with={traps}")).await;
         assert!(page.body.contains("It fails"), "{}", page.body);
         assert!(page.body.contains("the backend crashed"), "{}", page.body);
     }
     replace(&installation, &hangs.build());
-    serves(&bot, "4@").await;
-    let hangs = named(&components(&olga.get(&path).await), "hangs-1").to_owned();
-    let page = read(&olga, &format!("{path}?step=2&with={hangs}")).await;
+    wait_for_generation(&bot, "4@").await;
+    let hangs = component_id(&components(&olga.get(&path).await), "hangs-1").to_owned();
+    let page = load(&olga, &format!("{path}?step=2&with={hangs}")).await;
     assert!(page.body.contains("the backend was cut off"), "{}", page.body);
 
     replace(&installation, &rebuilt(built("demo"), "another"));
-    serves(&bot, "5@").await;
-    turn(&local, &bot, CHANNEL, 2, "are you there").await;
+    wait_for_generation(&bot, "5@").await;
+    run_turn(&local, &bot, CHANNEL, 2, "are you there").await;
     local.wait_for_message(CHANNEL, |text| text.contains("You said: are you there")).await;
     let log = bot.stderr();
     assert!(!log.contains("failures within a minute") && !log.contains("backend failed"), "{log}");
@@ -216,9 +217,9 @@ async fn only_owners_can_look_and_hostile_addresses_and_output_are_harmless() {
     let installation = with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{OWNER}"));
     let bot = serving(&installation).await;
     let script = "<script>alert(1)</script>\u{202e}\" onclick=\"x";
-    let id = turn(&local, &bot, CHANNEL, 1, script).await;
-    let private = turn(&local, &bot, DIRECT, 2, "this is private").await;
-    let long = turn(&local, &bot, CHANNEL, 3, "long 60000").await;
+    let id = run_turn(&local, &bot, CHANNEL, 1, script).await;
+    let private = run_turn(&local, &bot, DIRECT, 2, "this is private").await;
+    let long = run_turn(&local, &bot, CHANNEL, 3, "long 60000").await;
     let (ann, olga) = (
         Browser::signed_in(&local, CHANNEL, ANN).await,
         Browser::signed_in(&local, CHANNEL, OWNER).await,
@@ -235,7 +236,7 @@ async fn only_owners_can_look_and_hostile_addresses_and_output_are_harmless() {
         assert!(page.body.contains(&format!("for=\"step\">{step}</output>")), "{asked}");
     }
     let beyond = olga.get(&format!("{path}?step=4000000")).await;
-    assert!(link(&beyond, "Next").is_none() && link(&beyond, "Previous").is_some());
+    assert!(link_target(&beyond, "Next").is_none() && link_target(&beyond, "Previous").is_some());
     for with in ["ffffffffffff", "..%2F..%2Fetc%2Fpasswd", "f", "%22%3E%3Cscript%3E", "%00"] {
         let page = olga.get(&format!("{path}?with={with}")).await;
         assert!(
@@ -258,7 +259,7 @@ async fn only_owners_can_look_and_hostile_addresses_and_output_are_harmless() {
     while let Some(at) = next {
         let page = olga.get(&at).await;
         assert!(!page.body.contains("<script>") && !page.body.contains('\u{202e}'), "{at}");
-        next = link(&page, "Next");
+        next = link_target(&page, "Next");
     }
     let last = olga.get(&format!("/turns/{long}/machine?step=1000000")).await;
     assert_eq!(last.status, 200);
@@ -277,7 +278,7 @@ async fn missing_and_damaged_recordings_and_invalid_names_are_reported() {
     let bot = serving(&installation).await;
     let mut ids = Vec::new();
     for event in 1..=4 {
-        ids.push(turn(&local, &bot, CHANNEL, event, "hello").await);
+        ids.push(run_turn(&local, &bot, CHANNEL, event, "hello").await);
     }
     let olga = Browser::signed_in(&local, CHANNEL, OWNER).await;
     let page = async |id: &str| olga.get(&format!("/turns/{id}/machine")).await;

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::{VIEW_CHANNEL, event, line, listed, put, record, rich, text};
+use super::{
+    VIEW_CHANNEL, entries_with_secrets, event, listed_turns, text, turn_record, write_recording,
+    write_records,
+};
 use crate::gateway::dashboard::{serving, with_dashboard};
 use crate::support::browser::Browser;
 use crate::support::discord::{ANN, BOB, CHANNEL, DIRECT, LocalDiscord, OTHER, OWNER};
@@ -16,9 +19,12 @@ async fn a_hidden_turn_looks_like_one_that_does_not_exist() {
     let local = LocalDiscord::start().await;
     let installation =
         with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
-    put(&installation, &[line("aaaa0001", CHANNEL, 5, "x"), line("aaaa0002", DIRECT, 4, "y")]);
-    record(&installation, "aaaa0001", "x", &rich());
-    record(&installation, "aaaa0002", "y", &rich());
+    write_records(
+        &installation,
+        &[turn_record("aaaa0001", CHANNEL, 5, "x"), turn_record("aaaa0002", DIRECT, 4, "y")],
+    );
+    write_recording(&installation, "aaaa0001", "x", &entries_with_secrets());
+    write_recording(&installation, "aaaa0002", "y", &entries_with_secrets());
     let bot = serving(&installation).await;
     local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
     let bob = Browser::signed_in(&local, OTHER, BOB).await;
@@ -36,7 +42,7 @@ async fn a_hidden_turn_looks_like_one_that_does_not_exist() {
         }
     }
     assert_eq!(owner.get("/turns/aaaa0002").await.body, nothing.body, "only Ann sees it");
-    assert!(listed(&bob.get("/turns?q=answer").await).is_empty());
+    assert!(listed_turns(&bob.get("/turns?q=answer").await).is_empty());
     let csrf = bob.get("/turns").await.field("csrf");
     for path in ["/turns/aaaa0001/share", "/turns/aaaa0001/unshare"] {
         let page = bob.post(path, &[("csrf", &csrf), ("span", "day"), ("share", "")]).await;
@@ -53,16 +59,16 @@ async fn a_hidden_turn_looks_like_one_that_does_not_exist() {
 async fn texts_of_agents_and_users_stay_text() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
-    let mut hostile = line("aaaa0001", CHANNEL, 5, SCRIPT);
+    let mut hostile = turn_record("aaaa0001", CHANNEL, 5, SCRIPT);
     for name in ["name", "backend", "agent-version", "component"] {
         hostile[name] = json!(SCRIPT);
     }
     hostile["how"] = json!({"failed": SCRIPT});
     hostile["usage"]["models"] = json!([{"model": SCRIPT, "input": 1, "output": 1, "cached": 0, "cache-write": 0, "cost-usd": null}]);
-    let mut bare = line("aaaa0002", CHANNEL, 4, SCRIPT);
+    let mut bare = turn_record("aaaa0002", CHANNEL, 4, SCRIPT);
     bare["answered"] = json!(SCRIPT);
     bare.as_object_mut().unwrap().remove("recording");
-    put(&installation, &[hostile, bare]);
+    write_records(&installation, &[hostile, bare]);
     let tool = |kind: &str| json!({"id": "a", "parent": null, "kind": kind, "native-name": SCRIPT, "title": SCRIPT, "target": SCRIPT, "input": SCRIPT});
     let diffs = json!([
         {"path": SCRIPT, "change": "renamed", "old-path": SCRIPT, "old-text": SCRIPT, "new-text": format!("{SCRIPT}\n{SCRIPT}"), "unified": null},
@@ -94,7 +100,7 @@ async fn texts_of_agents_and_users_stay_text() {
         json!({"out": {"turn-done": {"session": 1, "turn": 1, "outcome": "completed", "text": null, "usage": null}}}),
         json!({"out": {"session-ready": {"session": 1, "native-id": SCRIPT, "model": SCRIPT, "title": SCRIPT}}}),
     ];
-    record(&installation, "aaaa0001", SCRIPT, &entries);
+    write_recording(&installation, "aaaa0001", SCRIPT, &entries);
     let _bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
     // `Browser` checks that every page is well-formed and has no inline scripts.
@@ -119,7 +125,7 @@ async fn no_address_and_no_record_can_read_files_outside_of_the_recordings() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
     let outside = installation.path("config/secret.jsonl");
-    record(&installation, "aaaa0001", "not for you", &rich());
+    write_recording(&installation, "aaaa0001", "not for you", &entries_with_secrets());
     std::fs::rename(installation.path("recordings/2026-11-23/aaaa0001.jsonl"), &outside).unwrap();
     std::os::unix::fs::symlink(&outside, installation.path("recordings/2026-11-23/link.jsonl"))
         .unwrap();
@@ -131,12 +137,12 @@ async fn no_address_and_no_record_can_read_files_outside_of_the_recordings() {
         "2026-11-23/link.jsonl",
     ];
     let lines = names.iter().enumerate().map(|(at, name)| {
-        let mut line = line("aaaa0001", CHANNEL, 20 - at as i64, "x");
+        let mut line = turn_record("aaaa0001", CHANNEL, 20 - at as i64, "x");
         line["turn"] = json!(format!("cccc000{at}"));
         line["recording"] = json!(name);
         line
     });
-    put(&installation, &lines.collect::<Vec<_>>());
+    write_records(&installation, &lines.collect::<Vec<_>>());
     let _bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
     for at in 0..names.len() {
@@ -174,8 +180,8 @@ async fn no_address_and_no_record_can_read_files_outside_of_the_recordings() {
 async fn links_are_made_and_ended_only_by_valid_forms_of_permitted_users() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
-    put(&installation, &[line("aaaa0001", CHANNEL, 5, "x")]);
-    record(&installation, "aaaa0001", "x", &rich());
+    write_records(&installation, &[turn_record("aaaa0001", CHANNEL, 5, "x")]);
+    write_recording(&installation, "aaaa0001", "x", &entries_with_secrets());
     let _bot = serving(&installation).await;
     local.faults().deny(CHANNEL, BOB, SEND_MESSAGES);
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
@@ -198,14 +204,14 @@ async fn links_are_made_and_ended_only_by_valid_forms_of_permitted_users() {
     for span in ["", "year", "-1"] {
         ann.post(share, &[("csrf", &csrf), ("span", span)]).await;
         let page = ann.get("/turns/aaaa0001").await;
-        assert_eq!(super::said(&page), "Choose how long the link is valid.");
+        assert_eq!(super::status_text(&page), "Choose how long the link is valid.");
     }
     let page = bob.get("/turns/aaaa0001").await;
     assert!(page.status == 200 && !page.body.contains("Make a read-only link"), "{}", page.body);
     let theirs = bob.get("/turns").await.field("csrf");
     bob.post(share, &[("csrf", &theirs), ("span", "day")]).await;
     assert_eq!(
-        super::said(&bob.get("/turns/aaaa0001").await),
+        super::status_text(&bob.get("/turns/aaaa0001").await),
         "You are not allowed to do that there."
     );
     assert!(!installation.read("state/shares.md").contains("aaaa0001"));

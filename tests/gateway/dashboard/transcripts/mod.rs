@@ -16,7 +16,7 @@ use crate::support::program::{Installation, Program};
 const VIEW_CHANNEL: u64 = 1 << 10;
 
 /// Returns the record of a turn that ended some minutes ago, as the gateway writes it.
-fn line(turn: &str, channel: u64, ago: i64, asked: &str) -> Value {
+fn turn_record(turn: &str, channel: u64, ago: i64, asked: &str) -> Value {
     let ended = Timestamp::now().checked_sub(SignedDuration::from_mins(ago)).unwrap();
     json!({
         "ended": ended.to_string(), "took-ms": 65_000, "turn": turn, "event": 7,
@@ -30,7 +30,7 @@ fn line(turn: &str, channel: u64, ago: i64, asked: &str) -> Value {
 }
 
 /// Writes records of turns into the gateway's folder.
-fn put(installation: &Installation, lines: &[Value]) {
+fn write_records(installation: &Installation, lines: &[Value]) {
     let folder = installation.path("config/state/turns");
     fs::create_dir_all(&folder).unwrap();
     for line in lines {
@@ -46,7 +46,7 @@ fn put(installation: &Installation, lines: &[Value]) {
 }
 
 /// Writes the recording of a turn with these entries, 10 ms apart.
-fn record(installation: &Installation, turn: &str, prompt: &str, entries: &[Value]) {
+fn write_recording(installation: &Installation, turn: &str, prompt: &str, entries: &[Value]) {
     let folder = installation.path("recordings/2026-11-23");
     fs::create_dir_all(&folder).unwrap();
     let mut lines = vec![
@@ -79,7 +79,7 @@ fn text(text: &str) -> Value {
 }
 
 /// Returns the entries of a turn with everything that only some users may see.
-fn rich() -> Vec<Value> {
+fn entries_with_secrets() -> Vec<Value> {
     vec![
         event(json!({"thinking": {"part": 0, "text": "secretly thinking"}})),
         text("I begin. "),
@@ -104,20 +104,20 @@ fn rich() -> Vec<Value> {
 }
 
 /// Returns the ids of the turns on a page of the list, in its order.
-fn listed(page: &Page) -> Vec<String> {
+fn listed_turns(page: &Page) -> Vec<String> {
     let links = page.body.split("<td><a href=\"/turns/").skip(1);
     links.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
 /// Returns the status text on a page after a form was sent.
-fn said(page: &Page) -> String {
+fn status_text(page: &Page) -> String {
     let said = page.body.split_once("role=\"status\">");
     let said = said.unwrap_or_else(|| panic!("no status text: {}", page.body)).1;
     said.split('<').next().unwrap().to_owned()
 }
 
 /// Waits until `count` turns have ended, and returns the id of the last one.
-async fn ended(bot: &Program, count: usize) -> String {
+async fn last_ended_turn(bot: &Program, count: usize) -> String {
     let ends = |bot: &Program| -> Vec<Value> {
         let log = bot.log().into_iter();
         log.filter(|line| line["message"] == "turn ended").collect()
@@ -127,7 +127,7 @@ async fn ended(bot: &Program, count: usize) -> String {
 }
 
 /// Loads a page until it meets a condition. The recording of a turn is completed after its answer.
-async fn settled(browser: &Browser, path: &str, wanted: impl Fn(&str) -> bool) -> Page {
+async fn load_until(browser: &Browser, path: &str, wanted: impl Fn(&str) -> bool) -> Page {
     let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
     let mut last = String::new();
     for _ in 0..300 {
@@ -147,19 +147,19 @@ async fn turns_are_found_by_words_and_channels_that_the_user_may_see() {
     let installation =
         with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
     let mut lines = vec![
-        line("aaaa0001", CHANNEL, 50, "find the Needle"),
-        line("aaaa0002", DIRECT, 40, "a needle in private"),
-        line("aaaa0003", OTHER, 30, "hay"),
+        turn_record("aaaa0001", CHANNEL, 50, "find the Needle"),
+        turn_record("aaaa0002", DIRECT, 40, "a needle in private"),
+        turn_record("aaaa0003", OTHER, 30, "hay"),
     ];
     lines[0]["how"] = json!({"failed": "timed-out"});
     lines.push(json!({"lane": "cron:nightly", "kind": "cron"}));
-    let base = line("aaaa0004", OTHER, 20, "needle at night");
+    let base = turn_record("aaaa0004", OTHER, 20, "needle at night");
     for (name, value) in base.as_object().unwrap() {
         if lines[3].get(name).is_none() {
             lines[3][name] = value.clone();
         }
     }
-    put(&installation, &lines);
+    write_records(&installation, &lines);
     let _bot = serving(&installation).await;
     local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
     let ann = Browser::signed_in(&local, OTHER, ANN).await;
@@ -167,17 +167,17 @@ async fn turns_are_found_by_words_and_channels_that_the_user_may_see() {
     let owner = Browser::signed_in(&local, OTHER, OWNER).await;
 
     let all = ann.get("/turns").await;
-    assert_eq!(listed(&all), ["aaaa0003", "aaaa0002", "aaaa0001"]);
+    assert_eq!(listed_turns(&all), ["aaaa0003", "aaaa0002", "aaaa0001"]);
     for shown in ["find the Needle", "failed: timed-out", "1 min 5 s", "$0.2500", "#general"] {
         assert!(all.body.contains(shown), "{shown}: {}", all.body);
     }
-    assert_eq!(listed(&ann.get("/turns?q=NEEDLE%20find").await), ["aaaa0001"]);
-    assert_eq!(listed(&ann.get("/turns?q=needle").await), ["aaaa0002", "aaaa0001"]);
+    assert_eq!(listed_turns(&ann.get("/turns?q=NEEDLE%20find").await), ["aaaa0001"]);
+    assert_eq!(listed_turns(&ann.get("/turns?q=needle").await), ["aaaa0002", "aaaa0001"]);
     let one = ann.get(&format!("/turns?in=channel%3A{OTHER}")).await;
-    assert_eq!(listed(&one), ["aaaa0003"]);
+    assert_eq!(listed_turns(&one), ["aaaa0003"]);
     assert!(one.body.contains("Only one channel is searched"), "{}", one.body);
-    assert_eq!(listed(&bob.get("/turns").await), ["aaaa0003"]);
-    assert_eq!(listed(&owner.get("/turns?q=needle").await), ["aaaa0004", "aaaa0001"]);
+    assert_eq!(listed_turns(&bob.get("/turns").await), ["aaaa0003"]);
+    assert_eq!(listed_turns(&owner.get("/turns?q=needle").await), ["aaaa0004", "aaaa0001"]);
     let none = bob.get("/turns?q=needle").await;
     assert!(none.body.contains("There is no such turn, or you cannot see it."), "{}", none.body);
     for strange in ["/turns?before=never&in=nowhere", "/turns?q=%00%ff", "/turns?before="] {
@@ -190,11 +190,12 @@ async fn a_long_list_is_paginated_and_a_search_through_hidden_turns_ends() {
     let local = LocalDiscord::start().await;
     let installation =
         with_dashboard(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
-    let mut lines: Vec<Value> =
-        (0..45).map(|n| line(&format!("bbbb{n:04}"), CHANNEL, n, &"a<b ".repeat(400))).collect();
+    let mut lines: Vec<Value> = (0..45)
+        .map(|n| turn_record(&format!("bbbb{n:04}"), CHANNEL, n, &"a<b ".repeat(400)))
+        .collect();
     // This turn is older than all those hidden from Bob.
-    lines.push(line("cccc0001", OTHER, 59, "far back"));
-    put(&installation, &lines);
+    lines.push(turn_record("cccc0001", OTHER, 59, "far back"));
+    write_records(&installation, &lines);
     let _bot = serving(&installation).await;
     local.faults().deny(CHANNEL, BOB, VIEW_CHANNEL);
     let ann = Browser::signed_in(&local, OTHER, ANN).await;
@@ -202,7 +203,7 @@ async fn a_long_list_is_paginated_and_a_search_through_hidden_turns_ends() {
     let (mut path, mut found) = ("/turns".to_owned(), Vec::new());
     loop {
         let page = ann.get(&path).await;
-        found.extend(listed(&page));
+        found.extend(listed_turns(&page));
         let Some((before, _)) = page.body.split_once("\">Earlier turns") else { break };
         let next = before.rsplit_once("href=\"").unwrap().1.replace("&amp;", "&");
         assert_ne!(next, path);
@@ -211,18 +212,21 @@ async fn a_long_list_is_paginated_and_a_search_through_hidden_turns_ends() {
     let mut wanted: Vec<String> = (0..45).map(|n| format!("bbbb{n:04}")).collect();
     wanted.push("cccc0001".to_owned());
     assert_eq!(found, wanted);
-    assert_eq!(listed(&bob.get("/turns").await), ["cccc0001"]);
+    assert_eq!(listed_turns(&bob.get("/turns").await), ["cccc0001"]);
 }
 
 #[tokio::test]
 async fn each_reader_sees_as_much_of_a_turn_as_they_may() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
-    put(
+    write_records(
         &installation,
-        &[line("dddd0001", CHANNEL, 5, "do it"), line("dddd0002", CHANNEL, 4, "next")],
+        &[
+            turn_record("dddd0001", CHANNEL, 5, "do it"),
+            turn_record("dddd0002", CHANNEL, 4, "next"),
+        ],
     );
-    record(&installation, "dddd0001", "[ann]: do it", &rich());
+    write_recording(&installation, "dddd0001", "[ann]: do it", &entries_with_secrets());
     let _bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
     let bob = Browser::signed_in(&local, CHANNEL, BOB).await;
@@ -286,17 +290,17 @@ async fn the_turns_of_the_demo_agent_are_shown_and_an_approver_sees_everything()
     let bot = serving(&installation).await;
     local.mention(CHANNEL, ANN, "think cats");
     local.wait_for_message(CHANNEL, |text| text.contains("Having thought")).await;
-    let thought = format!("/turns/{}", ended(&bot, 1).await);
+    let thought = format!("/turns/{}", last_ended_turn(&bot, 1).await);
     local.mention(CHANNEL, ANN, "tool make <all>");
     local.wait_for_message(CHANNEL, |text| text.ends_with("one did not.")).await;
-    let used = format!("/turns/{}", ended(&bot, 2).await);
+    let used = format!("/turns/{}", last_ended_turn(&bot, 2).await);
     let bob = Browser::signed_in(&local, CHANNEL, BOB).await;
     let list = bob.get("/turns?q=cats").await;
     assert!(list.body.contains(&thought) && !list.body.contains(&used), "{}", list.body);
-    let page = settled(&bob, &thought, |page| page.contains("Having thought")).await;
+    let page = load_until(&bob, &thought, |page| page.contains("Having thought")).await;
     assert!(page.body.contains("I turn it around"), "{}", page.body);
     assert!(page.body.contains(&format!("href=\"{used}\"")), "{}", page.body);
-    let page = settled(&bob, &used, |page| page.contains("One tool worked")).await;
+    let page = load_until(&bob, &used, |page| page.contains("One tool worked")).await;
     for shown in ["shell make &lt;all&gt;", "(not really run)", "failed", "no such file"] {
         assert!(page.body.contains(shown), "{shown}: {}", page.body);
     }
@@ -356,8 +360,8 @@ async fn a_long_answer_is_split_into_small_pages_and_can_be_read_completely() {
             {"path": "<".repeat(500), "old-text": "<\n".repeat(900), "new-text": ">\n".repeat(900), "unified": null}]}})));
     }
     entries.push(text("The very end."));
-    put(&installation, &[line("eeee0001", CHANNEL, 5, &"<&\"".repeat(600))]);
-    record(&installation, "eeee0001", &"<prompt>".repeat(9_000), &entries);
+    write_records(&installation, &[turn_record("eeee0001", CHANNEL, 5, &"<&\"".repeat(600))]);
+    write_recording(&installation, "eeee0001", &"<prompt>".repeat(9_000), &entries);
     let _bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
 
@@ -402,16 +406,16 @@ async fn a_long_answer_is_split_into_small_pages_and_can_be_read_completely() {
 async fn gaps_in_a_recording_are_reported_and_without_one_the_record_is_shown() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);
-    let mut bare = line("ffff0004", CHANNEL, 6, "x");
+    let mut bare = turn_record("ffff0004", CHANNEL, 6, "x");
     for name in ["asked", "answered", "recording", "usage"] {
         bare.as_object_mut().unwrap().remove(name);
     }
-    put(
+    write_records(
         &installation,
         &[
-            line("ffff0001", CHANNEL, 9, "with gaps"),
-            line("ffff0002", CHANNEL, 8, "pruned prompt"),
-            line("ffff0003", CHANNEL, 7, "damaged"),
+            turn_record("ffff0001", CHANNEL, 9, "with gaps"),
+            turn_record("ffff0002", CHANNEL, 8, "pruned prompt"),
+            turn_record("ffff0003", CHANNEL, 7, "damaged"),
             bare,
         ],
     );
@@ -421,7 +425,7 @@ async fn gaps_in_a_recording_are_reported_and_without_one_the_record_is_shown() 
         text("what is there"),
         json!({"cut": "no room"}),
     ];
-    record(&installation, "ffff0001", "x", &gaps);
+    write_recording(&installation, "ffff0001", "x", &gaps);
     let damaged = installation.path("recordings/2026-11-23/ffff0003.jsonl");
     fs::write(damaged, "\u{0}\u{1}\n{").unwrap();
     let _bot = serving(&installation).await;

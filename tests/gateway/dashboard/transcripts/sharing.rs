@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{VIEW_CHANNEL, event, line, put, record, rich, said, text};
+use super::{
+    VIEW_CHANNEL, entries_with_secrets, event, status_text, text, turn_record, write_recording,
+    write_records,
+};
 use crate::gateway::dashboard::{serving, with_dashboard};
 use crate::support::browser::{Browser, Page, address};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, OWNER};
@@ -17,38 +20,38 @@ const TURN: &str = "/turns/aaaa0001";
 /// Returns an installation with a turn that has ended.
 fn with_turn(local: &LocalDiscord) -> Installation {
     let installation = with_dashboard(local);
-    put(&installation, &[line("aaaa0001", CHANNEL, 5, "x")]);
-    let mut entries = rich();
+    write_records(&installation, &[turn_record("aaaa0001", CHANNEL, 5, "x")]);
+    let mut entries = entries_with_secrets();
     entries.push(text(&format!(
         "Ask <@{ANN}> in <#{CHANNEL}> or ann@example.com, see /home/ann/notes.txt and {OTHER}."
     )));
     entries.push(event(json!({"text": {"part": 1, "text": "helping", "parent": "a"}})));
-    record(&installation, "aaaa0001", "[ann]: please, says bob@example.com", &entries);
+    write_recording(&installation, "aaaa0001", "[ann]: please, says bob@example.com", &entries);
     installation
 }
 
 /// Makes a link to [`TURN`] and returns its path.
-async fn made(browser: &Browser, span: &str) -> String {
-    made_of(browser, TURN, span).await
+async fn make_link(browser: &Browser, span: &str) -> String {
+    make_link_to(browser, TURN, span).await
 }
 
 /// Makes a link to a turn and returns its path.
-async fn made_of(browser: &Browser, turn: &str, span: &str) -> String {
+async fn make_link_to(browser: &Browser, turn: &str, span: &str) -> String {
     let csrf = browser.get(turn).await.field("csrf");
     let sent = browser.post(&format!("{turn}/share"), &[("csrf", &csrf), ("span", span)]).await;
     assert_eq!((sent.status, sent.header("location")), (303, turn), "{sent:?}");
-    let said = said(&browser.get(turn).await);
+    let said = status_text(&browser.get(turn).await);
     let (_, key) = said.split_once("/shared/").unwrap_or_else(|| panic!("no link: {said}"));
     assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}");
     format!("/shared/{key}")
 }
 
-async fn stranger(bot: &Program) -> Browser {
+async fn signed_out_browser(bot: &Program) -> Browser {
     Browser::new(&format!("http://{}", address(bot).await))
 }
 
 /// Panics if a page differs from the page of an unknown link.
-fn over(page: &Page, unknown: &Page) {
+fn assert_unknown(page: &Page, unknown: &Page) {
     assert_eq!((page.status, &page.body), (404, &unknown.body));
 }
 
@@ -58,7 +61,7 @@ async fn a_link_shows_less_than_the_channel_and_works_until_it_is_ended() {
     let installation = with_turn(&local);
     let mut bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
-    let link = made(&ann, "day").await;
+    let link = make_link(&ann, "day").await;
     let notice = local
         .wait_for_message(CHANNEL, |text| {
             text.contains("made a read-only link to the turn aaaa0001, until ")
@@ -66,7 +69,7 @@ async fn a_link_shows_less_than_the_channel_and_works_until_it_is_ended() {
         .await;
     assert!(notice.content.starts_with("-# 🖥️ ann made"), "{}", notice.content);
 
-    let outside = stranger(&bot).await;
+    let outside = signed_out_browser(&bot).await;
     let unknown = outside.get(&format!("/shared/{}", "0".repeat(64))).await;
     let page = outside.get(&link).await;
     assert_eq!((page.status, page.header("x-robots-tag")), (200, "noindex, nofollow"));
@@ -120,7 +123,7 @@ async fn a_link_shows_less_than_the_channel_and_works_until_it_is_ended() {
         assert_eq!(outside.get(path).await.status, 401, "a link gives access to nothing else");
     }
     let changed = link.replace(&link[8..12], if &link[8..12] == "0000" { "1111" } else { "0000" });
-    over(&outside.get(&changed).await, &unknown);
+    assert_unknown(&outside.get(&changed).await, &unknown);
 
     // The link survives a restart, but its secret is not stored.
     let state = installation.path("config/state/shares.md");
@@ -136,7 +139,7 @@ async fn a_link_shows_less_than_the_channel_and_works_until_it_is_ended() {
     bot.signal(rustix::process::Signal::TERM);
     bot.ended().await;
     let bot = serving(&installation).await;
-    let outside = stranger(&bot).await;
+    let outside = signed_out_browser(&bot).await;
     assert_eq!(outside.get(&link).await.status, 200);
 
     // Every user who may write in the channel can end the link.
@@ -146,12 +149,12 @@ async fn a_link_shows_less_than_the_channel_and_works_until_it_is_ended() {
     let (csrf, share) = (page.field("csrf"), page.field("share"));
     let form = [("csrf", csrf.as_str()), ("share", &share)];
     bob.post(&format!("{TURN}/unshare"), &form).await;
-    assert_eq!(said(&bob.get(TURN).await), "That link is no longer valid.");
-    over(&outside.get(&link).await, &unknown);
-    over(&outside.get(&format!("{link}/part/1")).await, &unknown);
+    assert_eq!(status_text(&bob.get(TURN).await), "That link is no longer valid.");
+    assert_unknown(&outside.get(&link).await, &unknown);
+    assert_unknown(&outside.get(&format!("{link}/part/1")).await, &unknown);
     local.wait_for_message(CHANNEL, |text| text.contains("bob ended a read-only link")).await;
     bob.post(&format!("{TURN}/unshare"), &form).await;
-    assert_eq!(said(&bob.get(TURN).await), "That link is no longer valid.");
+    assert_eq!(status_text(&bob.get(TURN).await), "That link is no longer valid.");
 }
 
 #[tokio::test]
@@ -159,12 +162,15 @@ async fn links_end_when_their_creator_loses_access_the_recording_is_gone_or_they
     let local = LocalDiscord::start().await;
     let installation = with_turn(&local).with("ALLOWED_USERS", &format!("{ANN},{BOB},{OWNER}"));
     let bot = serving(&installation).await;
-    let outside = stranger(&bot).await;
+    let outside = signed_out_browser(&bot).await;
     let unknown = outside.get("/shared/none").await;
     let ann = Browser::signed_in(&local, OTHER, ANN).await;
     let bob = Browser::signed_in(&local, OTHER, BOB).await;
-    let (first, second, bobs) =
-        (made(&ann, "hour").await, made(&ann, "week").await, made(&bob, "day").await);
+    let (first, second, bobs) = (
+        make_link(&ann, "hour").await,
+        make_link(&ann, "week").await,
+        make_link(&bob, "day").await,
+    );
     for link in [&first, &second, &bobs] {
         assert_eq!(outside.get(link).await.status, 200);
     }
@@ -180,16 +186,16 @@ async fn links_end_when_their_creator_loses_access_the_recording_is_gone_or_they
     })
     .await;
     local.faults().deny(CHANNEL, BOB, 0);
-    over(&outside.get(&bobs).await, &unknown);
+    assert_unknown(&outside.get(&bobs).await, &unknown);
     assert_eq!(outside.get(&first).await.status, 200, "the link of another user still works");
 
     let answer = local.answer_to(local.slash(OTHER, ANN, "dashboard", Some("revoke"))).await;
     assert!(answer.content.starts_with("Done"), "{}", answer.content);
-    over(&outside.get(&first).await, &unknown);
-    over(&outside.get(&second).await, &unknown);
+    assert_unknown(&outside.get(&first).await, &unknown);
+    assert_unknown(&outside.get(&second).await, &unknown);
 
     let ann = Browser::signed_in(&local, OTHER, ANN).await;
-    let link = made(&ann, "hour").await;
+    let link = make_link(&ann, "hour").await;
     assert_eq!(outside.get(&link).await.status, 200);
     // While Discord cannot confirm the creator's permissions, the link shows nothing, but it stays
     // valid.
@@ -197,7 +203,7 @@ async fn links_end_when_their_creator_loses_access_the_recording_is_gone_or_they
     while outside.get(&link).await.status == 200 {
         looks.tick().await;
     }
-    over(&outside.get(&link).await, &unknown);
+    assert_unknown(&outside.get(&link).await, &unknown);
     local.faults().away(false);
     while outside.get(&link).await.status != 200 {
         looks.tick().await;
@@ -206,9 +212,9 @@ async fn links_end_when_their_creator_loses_access_the_recording_is_gone_or_they
     let recording = installation.path("recordings/2026-11-23/aaaa0001.jsonl");
     let text = fs::read(&recording).unwrap();
     fs::remove_file(&recording).unwrap();
-    over(&outside.get(&link).await, &unknown);
+    assert_unknown(&outside.get(&link).await, &unknown);
     fs::write(&recording, text).unwrap();
-    over(&outside.get(&link).await, &unknown);
+    assert_unknown(&outside.get(&link).await, &unknown);
 }
 
 #[tokio::test]
@@ -217,8 +223,8 @@ async fn a_link_expires_and_an_operator_can_disable_links() {
     let installation = with_turn(&local);
     let mut bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
-    let link = made(&ann, "hour").await;
-    let unknown = stranger(&bot).await.get("/shared/none").await;
+    let link = make_link(&ann, "hour").await;
+    let unknown = signed_out_browser(&bot).await.get("/shared/none").await;
     bot.signal(rustix::process::Signal::TERM);
     bot.ended().await;
 
@@ -228,20 +234,20 @@ async fn a_link_expires_and_an_operator_can_disable_links() {
     let until = kept.split("until `").nth(1).unwrap().split('`').next().unwrap();
     fs::write(&state, kept.replace(until, "2026-01-01T00:00:00Z")).unwrap();
     let mut bot = serving(&installation).await;
-    over(&stranger(&bot).await.get(&link).await, &unknown);
+    assert_unknown(&signed_out_browser(&bot).await.get(&link).await, &unknown);
     bot.signal(rustix::process::Signal::TERM);
     bot.ended().await;
 
     fs::write(&state, &kept).unwrap();
     let installation = installation.with("DASHBOARD_SHARING", "off");
     let bot = serving(&installation).await;
-    over(&stranger(&bot).await.get(&link).await, &unknown);
+    assert_unknown(&signed_out_browser(&bot).await.get(&link).await, &unknown);
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
     let page = ann.get(TURN).await;
     assert!(!page.body.contains("Make a read-only link"), "{}", page.body);
     let csrf = page.field("csrf");
     ann.post(&format!("{TURN}/share"), &[("csrf", &csrf), ("span", "day")]).await;
-    assert_eq!(said(&ann.get(TURN).await), "Turns cannot be shared here.");
+    assert_eq!(status_text(&ann.get(TURN).await), "Turns cannot be shared here.");
 }
 
 #[tokio::test]
@@ -250,16 +256,16 @@ async fn a_third_request_with_a_link_waits_for_one_of_two() {
     const OTHER_TURN: &str = "/turns/aaaa0002";
     let local = LocalDiscord::start().await;
     let installation = with_turn(&local);
-    put(&installation, &[line("aaaa0002", OTHER, 5, "y")]);
-    record(&installation, "aaaa0002", "[ann]: please", &rich());
+    write_records(&installation, &[turn_record("aaaa0002", OTHER, 5, "y")]);
+    write_recording(&installation, "aaaa0002", "[ann]: please", &entries_with_secrets());
     let mut bot = serving(&installation).await;
     let ann = Browser::signed_in(&local, CHANNEL, ANN).await;
-    let links = [made(&ann, "day").await, made_of(&ann, OTHER_TURN, "day").await];
+    let links = [make_link(&ann, "day").await, make_link_to(&ann, OTHER_TURN, "day").await];
     // Permissions are cached for a while, but not over a restart.
     bot.signal(rustix::process::Signal::TERM);
     bot.ended().await;
     let bot = serving(&installation).await;
-    let outside = stranger(&bot).await;
+    let outside = signed_out_browser(&bot).await;
     let lookups = |local: &LocalDiscord, channel: u64| {
         let path = format!("/channels/{channel}");
         let looks = local.requests();
