@@ -63,7 +63,7 @@ async fn admitted(wasm: Vec<u8>) -> Arc<dyn Backend> {
     registry.get("gemini").unwrap_or_else(|| panic!("{reports:?}"))
 }
 
-async fn told(backend: &dyn Backend, inputs: &[TimedInput]) -> Result<Vec<Action>, String> {
+async fn actions_of(backend: &dyn Backend, inputs: &[TimedInput]) -> Result<Vec<Action>, String> {
     let mut guest = backend.open().await.map_err(|failure| failure.to_string())?;
     guest.handle(inputs.to_vec()).await.map_err(|failure| failure.to_string())
 }
@@ -98,11 +98,12 @@ async fn same_as_shipped(lang: &str) {
     let Some(wasm) = component(lang) else { return };
     let (backend, shipped) = (admitted(wasm).await, admitted(built("gemini.wasm")).await);
     for (what, inputs) in turns().into_iter().chain(garbled()) {
-        let mut expected = told(&*shipped, &inputs).await.unwrap();
+        let mut expected = actions_of(&*shipped, &inputs).await.unwrap();
         // The examples do not report missing fields.
         expected.retain(|action| !reports_a_missing_field(action));
-        let is =
-            told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+        let is = actions_of(&*backend, &inputs)
+            .await
+            .unwrap_or_else(|failure| panic!("{what}: {failure}"));
         same(&is, &expected, &what);
     }
 }
@@ -112,8 +113,9 @@ async fn survives(lang: &str) {
     let backend = admitted(wasm).await;
     for (what, text) in hostile() {
         let inputs = timed(vec![begin(|_| ()), out(&text), exited(Exit::Code(0), "")]);
-        let actions =
-            told(&*backend, &inputs).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
+        let actions = actions_of(&*backend, &inputs)
+            .await
+            .unwrap_or_else(|failure| panic!("{what}: {failure}"));
         let ends = actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count();
         assert_eq!(ends, 1, "{what}");
     }

@@ -29,7 +29,7 @@ struct Caller {
     descriptor: Descriptor,
     generation: Generation,
     calls: Vec<Action>,
-    heard: Arc<Mutex<Vec<Input>>>,
+    inputs: Arc<Mutex<Vec<Input>>>,
     wait_for: usize,
     outcome: Outcome,
 }
@@ -47,7 +47,7 @@ impl Backend for Caller {
     async fn open(&self) -> Result<Box<dyn Guest>, GuestFailure> {
         Ok(Box::new(CallerGuest {
             calls: self.calls.clone(),
-            heard: self.heard.clone(),
+            inputs: self.inputs.clone(),
             wait_for: self.wait_for,
             outcome: self.outcome.clone(),
         }))
@@ -56,7 +56,7 @@ impl Backend for Caller {
 
 struct CallerGuest {
     calls: Vec<Action>,
-    heard: Arc<Mutex<Vec<Input>>>,
+    inputs: Arc<Mutex<Vec<Input>>>,
     wait_for: usize,
     outcome: Outcome,
 }
@@ -85,9 +85,9 @@ impl Guest for CallerGuest {
                 Input::Line(_) => out.append(&mut self.calls),
                 Input::Command(_) | Input::Spawned(_) | Input::Exited(_) => {}
                 came => {
-                    let mut heard = self.heard.lock().unwrap();
-                    heard.push(came);
-                    if heard.len() == self.wait_for {
+                    let mut inputs = self.inputs.lock().unwrap();
+                    inputs.push(came);
+                    if inputs.len() == self.wait_for {
                         out.push(Action::TurnDone(TurnDone {
                             session: 1,
                             turn: 1,
@@ -196,7 +196,7 @@ async fn lost_after_a_stream(agent: Agent) {
 }
 
 /// Returns the guest's inputs after it made these calls.
-async fn hear(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
+async fn inputs_after(calls: Vec<Action>, wait_for: usize) -> Vec<Input> {
     turn(listening, calls, (wait_for, Outcome::Completed)).await.0
 }
 
@@ -212,12 +212,12 @@ where
 {
     let json = r#"{"name":"caller","version":"1","environment":{"set":["PASSWORD"]},
         "programs":[{"name":"agent","flags":[{"name":"--port","value":"one"}]}]}"#;
-    let heard: Arc<Mutex<Vec<Input>>> = Arc::default();
+    let inputs: Arc<Mutex<Vec<Input>>> = Arc::default();
     let backend = Caller {
         descriptor: Descriptor::parse(json).unwrap(),
         generation: Generation { number: 1, digest: "0".repeat(64) },
         calls,
-        heard: heard.clone(),
+        inputs: inputs.clone(),
         wait_for,
         outcome,
     };
@@ -251,8 +251,8 @@ where
     let result = tokio::time::timeout(LIMIT, run(request, &links, &mut Follower(told)))
         .await
         .expect("the turn ends");
-    let heard = std::mem::take(&mut *heard.lock().unwrap());
-    (heard, result)
+    let inputs = std::mem::take(&mut *inputs.lock().unwrap());
+    (inputs, result)
 }
 
 fn call(request: u32, path: &str, timeout_ms: u32) -> Action {
@@ -269,8 +269,8 @@ fn call(request: u32, path: &str, timeout_ms: u32) -> Action {
 
 #[tokio::test]
 async fn a_request_goes_to_the_agent_with_the_hosts_credentials() {
-    let heard = hear(vec![call(5, "/echo", 10_000)], 1).await;
-    let Input::HttpResponse(response) = &heard[0] else { panic!("{heard:?}") };
+    let inputs = inputs_after(vec![call(5, "/echo", 10_000)], 1).await;
+    let Input::HttpResponse(response) = &inputs[0] else { panic!("{inputs:?}") };
     assert_eq!((response.request, response.status), (5, 201));
     assert!(response.body.starts_with("it is <password> application/json "), "{}", response.body);
 }
@@ -283,15 +283,15 @@ async fn redirects_are_not_followed_and_failures_are_reported() {
         call(3, "/never", 200),
         call(4, "//evil.example/", 10_000),
     ];
-    let mut heard = hear(calls, 4).await;
-    heard.sort_by_key(|input| match input {
+    let mut inputs = inputs_after(calls, 4).await;
+    inputs.sort_by_key(|input| match input {
         Input::HttpResponse(response) => response.request,
         Input::HttpFailed(failed) => failed.request,
         other => panic!("{other:?}"),
     });
-    let Input::HttpResponse(moved) = &heard[0] else { panic!("{heard:?}") };
+    let Input::HttpResponse(moved) = &inputs[0] else { panic!("{inputs:?}") };
     assert_eq!((moved.status, moved.body.as_str()), (302, "moved"));
-    let failed: Vec<_> = heard[1..]
+    let failed: Vec<_> = inputs[1..]
         .iter()
         .map(|input| match input {
             Input::HttpFailed(failed) => (failed.message.as_str(), failed.timed_out),
@@ -305,12 +305,12 @@ async fn redirects_are_not_followed_and_failures_are_reported() {
 
 #[tokio::test]
 async fn a_stream_delivers_each_event_and_its_end_once() {
-    let heard = hear(
+    let inputs = inputs_after(
         vec![Action::OpenStream(OpenStream { stream: 9, proc: 1, path: "/events".into() })],
         4,
     )
     .await;
-    let told: Vec<String> = heard
+    let told: Vec<String> = inputs
         .iter()
         .map(|input| match input {
             Input::StreamOpened(opened) => format!("opened {}", opened.status),
@@ -336,9 +336,10 @@ async fn a_stream_delivers_each_event_and_its_end_once() {
 async fn a_missing_or_closed_stream_is_reported() {
     let open =
         |stream, path: &str| Action::OpenStream(OpenStream { stream, proc: 1, path: path.into() });
-    let heard = hear(vec![open(1, "/gone"), open(2, "/never"), Action::CloseStream(2)], 3).await;
+    let inputs =
+        inputs_after(vec![open(1, "/gone"), open(2, "/never"), Action::CloseStream(2)], 3).await;
     let closed = |stream| {
-        heard.iter().find_map(|input| match input {
+        inputs.iter().find_map(|input| match input {
             Input::StreamClosed(closed) if closed.stream == stream => Some(closed.message.clone()),
             _ => None,
         })
@@ -346,9 +347,9 @@ async fn a_missing_or_closed_stream_is_reported() {
     assert_eq!(
         closed(1),
         Some(Some("the server answered with status 404".to_owned())),
-        "{heard:?}"
+        "{inputs:?}"
     );
-    assert_eq!(closed(2), Some(None), "{heard:?}");
+    assert_eq!(closed(2), Some(None), "{inputs:?}");
 }
 
 #[tokio::test]
@@ -358,13 +359,13 @@ async fn an_agent_lost_with_its_holder_has_not_failed_because_its_stream_ended_f
         message: "the events were lost".into(),
         retry_after_ms: None,
     });
-    let (heard, result) = turn(
+    let (inputs, result) = turn(
         lost_after_a_stream,
         vec![Action::OpenStream(OpenStream { stream: 1, proc: 1, path: "/events".into() })],
         (3, failed),
     )
     .await;
-    let Some(Input::StreamClosed(closed)) = heard.last() else { panic!("{heard:?}") };
+    let Some(Input::StreamClosed(closed)) = inputs.last() else { panic!("{inputs:?}") };
     assert_eq!(closed.stream, 1);
     assert!(result.orphaned, "{:?}", result.ending);
 }

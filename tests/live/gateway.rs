@@ -36,7 +36,7 @@ pub struct LiveGateway {
 }
 
 /// A running gateway. It is killed when this is dropped.
-pub struct Talk<'a> {
+pub struct Console<'a> {
     gateway: &'a LiveGateway,
     child: Child,
     stdin: Option<ChildStdin>,
@@ -46,7 +46,7 @@ pub struct Talk<'a> {
 
 /// Everything that a gateway printed until it ended.
 #[derive(Debug)]
-pub struct Said {
+pub struct ConsoleOutput {
     pub stdout: String,
     pub stderr: String,
     pub status: ExitStatus,
@@ -126,7 +126,7 @@ impl LiveGateway {
     }
 
     /// Starts the console, enters these lines, closes its input, and waits until it ends.
-    pub async fn talk(&self, lines: &[&str]) -> Said {
+    pub async fn talk(&self, lines: &[&str]) -> ConsoleOutput {
         let mut talk = self.start();
         for line in lines {
             talk.say(line).await;
@@ -135,12 +135,12 @@ impl LiveGateway {
     }
 
     /// Starts the console.
-    pub fn start(&self) -> Talk<'_> {
+    pub fn start(&self) -> Console<'_> {
         self.run(&["console", "--backend", "claude"])
     }
 
     /// Starts the program with these arguments.
-    pub fn run(&self, arguments: &[&str]) -> Talk<'_> {
+    pub fn run(&self, arguments: &[&str]) -> Console<'_> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_aetheel"))
             .args(arguments)
             .env_clear()
@@ -155,7 +155,7 @@ impl LiveGateway {
         let stdin = child.stdin.take();
         let stdout = Printed::by(child.stdout.take().expect("piped"));
         let stderr = Printed::by(child.stderr.take().expect("piped"));
-        Talk { gateway: self, child, stdin, stdout, stderr }
+        Console { gateway: self, child, stdin, stdout, stderr }
     }
 
     /// Returns the recordings of all turns, oldest first.
@@ -199,7 +199,7 @@ impl LiveGateway {
     }
 }
 
-impl Talk<'_> {
+impl Console<'_> {
     /// Enters a line.
     pub async fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("the input is open");
@@ -226,7 +226,7 @@ impl Talk<'_> {
     /// # Panics
     ///
     /// If it takes longer than [`PATIENCE`], leaves processes behind, or printed a secret.
-    pub async fn ended(mut self) -> Said {
+    pub async fn ended(mut self) -> ConsoleOutput {
         let pid = self.pid();
         drop(self.stdin.take());
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
@@ -237,8 +237,11 @@ impl Talk<'_> {
             .unwrap();
         let left = marked(pid);
         assert!(left.is_empty(), "processes of runs are left: {left:?}");
-        let said =
-            Said { stdout: self.stdout.all().await, stderr: self.stderr.all().await, status };
+        let said = ConsoleOutput {
+            stdout: self.stdout.all().await,
+            stderr: self.stderr.all().await,
+            status,
+        };
         self.gateway.assert_clean("stdout", &said.stdout);
         self.gateway.assert_clean("stderr", &said.stderr);
         self.gateway.recordings();
@@ -258,7 +261,7 @@ impl Talk<'_> {
     }
 }
 
-impl Said {
+impl ConsoleOutput {
     /// Returns the exit code.
     pub fn code(&self) -> Option<i32> {
         self.status.code()

@@ -130,9 +130,9 @@ pub(super) async fn succeeding(
         .enumerate()
         .map(|(number, line)| format!("( {line} ) >/dev/null 2>&1 && echo ok {number}\n"))
         .collect();
-    let heard = run(custody, launch(&format!("{script}echo end"))).await;
-    let said = heard.text(Pipe::Stdout);
-    assert_eq!((heard.how, said.last()), (Some(Exit::Code(0)), Some(&"end")), "{}", heard.tail);
+    let output = run(custody, launch(&format!("{script}echo end"))).await;
+    let said = output.text(Pipe::Stdout);
+    assert_eq!((output.how, said.last()), (Some(Exit::Code(0)), Some(&"end")), "{}", output.tail);
     said.iter().filter_map(|line| line.strip_prefix("ok ")?.parse().ok()).collect()
 }
 
@@ -490,9 +490,9 @@ fn an_agent_outlives_the_thread_that_started_it() {
     for custody in confining() {
         let machine = Machine::new();
         let launch = machine.launch("sleep 0.5; echo alive");
-        let heard = runtime.block_on(run(&custody, launch));
+        let output = runtime.block_on(run(&custody, launch));
         assert_eq!(
-            (heard.how, heard.text(Pipe::Stdout)),
+            (output.how, output.text(Pipe::Stdout)),
             (Some(Exit::Code(0)), vec!["alive"]),
             "{custody:?}"
         );

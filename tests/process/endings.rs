@@ -9,7 +9,7 @@ use aetheel::process::{Custody, Means};
 use aetheel::turn::{Launch, Launcher, ProcessCommand};
 
 use super::{
-    SOON, custodies, hear, is_living, line, living, pid_in, pids, run, sh, stop, wait_for,
+    SOON, custodies, is_living, line, living, pid_in, pids, read_all, run, sh, stop, wait_for,
     wait_for_async,
 };
 
@@ -23,7 +23,7 @@ async fn a_silent_program_is_stopped_by_the_first_signal() {
             let mut process = custody.launch(launch).await.unwrap();
             line(&mut process, "ready").await;
             stop(&process, signal, SOON);
-            assert_eq!(hear(&mut process).await.how, Some(Exit::Signal(number)));
+            assert_eq!(read_all(&mut process).await.how, Some(Exit::Signal(number)));
             assert_eq!(living(&name), Vec::<String>::new());
         }
     }
@@ -36,8 +36,8 @@ async fn a_program_that_shuts_down_properly_is_given_the_time() {
         let mut process = custody.launch(launch).await.unwrap();
         line(&mut process, "ready").await;
         stop(&process, Signal::Terminate, SOON);
-        let heard = hear(&mut process).await;
-        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["bye"], Some(Exit::Code(3))));
+        let output = read_all(&mut process).await;
+        assert_eq!((output.text(Pipe::Stdout), output.how), (vec!["bye"], Some(Exit::Code(3))));
     }
 }
 
@@ -55,8 +55,8 @@ async fn a_program_that_ignores_signals_is_killed_after_the_grace_period() {
         stop(&process, Signal::Terminate, Duration::from_millis(300));
         // A later stop with a longer grace period does not delay the end.
         stop(&process, Signal::Terminate, SOON);
-        let heard = hear(&mut process).await;
-        assert_eq!(heard.how, Some(Exit::Signal(9)));
+        let output = read_all(&mut process).await;
+        assert_eq!(output.how, Some(Exit::Signal(9)));
         assert!(
             (Duration::from_millis(300)..Duration::from_secs(5)).contains(&asked.elapsed()),
             "{:?}",
@@ -80,20 +80,20 @@ async fn a_suspended_program_is_continued_to_receive_the_signal() {
         })
         .await;
         stop(&process, Signal::Terminate, SOON);
-        let heard = hear(&mut process).await;
-        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["bye"], Some(Exit::Code(0))));
+        let output = read_all(&mut process).await;
+        assert_eq!((output.text(Pipe::Stdout), output.how), (vec!["bye"], Some(Exit::Code(0))));
     }
 }
 
 #[tokio::test]
 async fn grandchildren_in_their_own_sessions_do_not_survive() {
     for custody in custodies() {
-        let heard = run(
+        let output = run(
             &custody,
             sh("setsid sleep 1000 & setsid sh -c 'sleep 1001 & setsid sleep 1002 >/dev/null 2>&1 & wait' >/dev/null 2>&1 & echo out; exit 5"),
         )
         .await;
-        assert_eq!((heard.text(Pipe::Stdout), heard.how), (vec!["out"], Some(Exit::Code(5))));
+        assert_eq!((output.text(Pipe::Stdout), output.how), (vec!["out"], Some(Exit::Code(5))));
     }
 }
 
@@ -119,7 +119,7 @@ async fn a_daemon_that_forked_twice_and_cleared_its_environment_does_not_survive
             "the daemon still has its mark"
         );
         process.commands.send(ProcessCommand::CloseStdin).unwrap();
-        assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
+        assert_eq!(read_all(&mut process).await.how, Some(Exit::Code(0)));
         assert!(!is_living(daemon), "{daemon} still runs ({custody:?})");
     }
 }
@@ -135,7 +135,7 @@ async fn a_grandchild_that_holds_the_pipe_delays_the_end_by_less_than_a_second()
         process.commands.send(ProcessCommand::CloseStdin).unwrap();
         wait_for_async("the leader's end", || !is_living(pid)).await;
         let ended = Instant::now();
-        assert_eq!(hear(&mut process).await.how, Some(Exit::Code(7)));
+        assert_eq!(read_all(&mut process).await.how, Some(Exit::Code(7)));
         assert!(ended.elapsed() < Duration::from_secs(1), "{:?}", ended.elapsed());
         assert_eq!(living(&name), Vec::<String>::new());
     }
@@ -213,7 +213,7 @@ async fn a_process_of_its_own_that_adopts_orphans() {
     let mut process = custody.launch(sh(&hide)).await.unwrap();
     line(&mut process, "hidden").await;
     stop(&process, Signal::Kill, SOON);
-    assert_eq!(hear(&mut process).await.how, Some(Exit::Signal(9)));
+    assert_eq!(read_all(&mut process).await.how, Some(Exit::Signal(9)));
     assert_eq!(sleepers(&seconds), [] as [i32; 0], "it outlived its run");
 }
 

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Heard, SOON, hear, line, living, pids, sh, stop};
+use super::{RunOutput, SOON, line, living, pids, read_all, sh, stop};
 
 /// A holder that runs in this process.
 struct Served {
@@ -97,36 +97,36 @@ fn open(script: &str) -> Launch {
 
 /// Receives this many lines.
 async fn lines(process: &mut Process, count: usize) -> Vec<String> {
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let listening = async {
-        while heard.len() < count {
+        while received.len() < count {
             match process.events.recv().await {
                 Some(ProcessEvent::Lines(lines)) => {
-                    heard.extend(lines.into_iter().map(|line| line.text));
+                    received.extend(lines.into_iter().map(|line| line.text));
                 }
-                other => panic!("{other:?} after {} lines", heard.len()),
+                other => panic!("{other:?} after {} lines", received.len()),
             }
         }
     };
-    assert!(timeout(SOON, listening).await.is_ok(), "only {} of {count} lines", heard.len());
-    heard
+    assert!(timeout(SOON, listening).await.is_ok(), "only {} of {count} lines", received.len());
+    received
 }
 
-/// Receives everything, and confirms lines as recorded when they arrive, after `heard` lines.
-async fn hear_recording(process: &mut Process, mut heard: u64) -> Heard {
-    let mut all = Heard::default();
+/// Receives everything, and confirms lines as recorded when they arrive, after `received` lines.
+async fn read_recording(process: &mut Process, mut received: u64) -> RunOutput {
+    let mut all = RunOutput::default();
     let listening = async {
         while let Some(event) = process.events.recv().await {
             match event {
                 ProcessEvent::Lines(lines) => {
-                    heard += lines.len() as u64;
+                    received += lines.len() as u64;
                     all.lines.extend(lines);
-                    record(process, heard);
+                    record(process, received);
                 }
                 ProcessEvent::OutputLimit => all.over = true,
                 ProcessEvent::Exited { how, stderr_tail } => {
                     (all.how, all.tail) = (Some(how), stderr_tail);
-                    record(process, heard + 1);
+                    record(process, received + 1);
                 }
             }
         }
@@ -135,8 +135,8 @@ async fn hear_recording(process: &mut Process, mut heard: u64) -> Heard {
     all
 }
 
-fn texts(heard: &Heard) -> Vec<&str> {
-    heard.lines.iter().map(|line| line.text.as_str()).collect()
+fn texts(received: &RunOutput) -> Vec<&str> {
+    received.lines.iter().map(|line| line.text.as_str()).collect()
 }
 
 fn numbers(range: std::ops::RangeInclusive<u32>) -> Vec<String> {
@@ -167,9 +167,9 @@ async fn output_without_a_gateway_arrives_completely_and_in_order_with_the_exit_
     assert_eq!((survivor.run.as_str(), survivor.asked), (run.as_str(), 1));
     assert_eq!((survivor.processes[0].commands, survivor.processes[0].recorded), (1, 0));
     let mut process = second.adopt(&run, 1, 1).await.unwrap();
-    let heard = hear_recording(&mut process, 1).await;
-    assert_eq!(texts(&heard), numbers(1..=50000));
-    assert_eq!(heard.how, Some(Exit::Code(7)));
+    let received = read_recording(&mut process, 1).await;
+    assert_eq!(texts(&received), numbers(1..=50000));
+    assert_eq!(received.how, Some(Exit::Code(7)));
     let nothing = async { while !second.survivors().await.is_empty() {} };
     timeout(SOON, nothing).await.expect("the run has ended");
     second.leave().await;
@@ -204,7 +204,7 @@ async fn recorded_lines_are_never_repeated_and_all_others_arrive_once() {
     let third = holder.gateway().await;
     let mut process = third.adopt(&run, 1, 20).await.unwrap();
     write(&process, "go\n");
-    assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
+    assert_eq!(read_all(&mut process).await.how, Some(Exit::Code(0)));
     holder.end().await;
 }
 
@@ -215,7 +215,7 @@ async fn an_ended_process_is_kept_until_its_end_is_recorded() {
     let launch = open("seq 1 3");
     let run = launch.run.clone();
     let mut process = gateway.launch(launch).await.unwrap();
-    assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
+    assert_eq!(read_all(&mut process).await.how, Some(Exit::Code(0)));
     // The turn ends neither in this gateway process nor in the next.
     for _ in 0..2 {
         record(&process, 3);
@@ -252,7 +252,7 @@ async fn commands_are_numbered_across_restarts_and_each_is_executed_once() {
     let mut process = second.adopt(&run, 1, 2).await.unwrap();
     write(&process, "3\n");
     process.commands.send(ProcessCommand::CloseStdin).unwrap();
-    assert_eq!(texts(&hear_recording(&mut process, 2).await), ["got 3", "end"]);
+    assert_eq!(texts(&read_recording(&mut process, 2).await), ["got 3", "end"]);
     holder.end().await;
 }
 
@@ -323,7 +323,7 @@ async fn a_dropped_process_is_ended_but_one_whose_gateway_died_is_not() {
     assert_eq!(only(&second).await.run, names.1);
     let mut process = second.adopt(&names.1, 1, 1).await.unwrap();
     stop(&process, Signal::Terminate, Duration::from_secs(5));
-    assert_eq!(hear_recording(&mut process, 1).await.how, Some(Exit::Signal(15)));
+    assert_eq!(read_recording(&mut process, 1).await.how, Some(Exit::Signal(15)));
     holder.end().await;
 }
 
@@ -365,11 +365,11 @@ async fn when_memory_and_file_are_full_an_agent_waits_and_nothing_is_lost() {
     assert!(!marker.exists(), "its pipe is full");
     let second = holder.gateway().await;
     let mut process = second.adopt(&run, 1, 1).await.unwrap();
-    let heard = hear_recording(&mut process, 1).await;
-    assert_eq!(heard.lines.len(), 600_000);
-    let ordered = heard.lines.iter().enumerate();
+    let received = read_recording(&mut process, 1).await;
+    assert_eq!(received.lines.len(), 600_000);
+    let ordered = received.lines.iter().enumerate();
     assert!(ordered.into_iter().all(|(at, line)| line.text == (at + 1).to_string()));
-    assert_eq!(heard.how, Some(Exit::Code(0)));
+    assert_eq!(received.how, Some(Exit::Code(0)));
     holder.end().await;
 }
 
@@ -431,8 +431,8 @@ async fn a_process_that_the_gateway_confines_is_confined_in_the_holder() {
         .launch(sh(&format!("cat {} && echo read || echo refused", key.display())))
         .await
         .unwrap();
-    let heard = hear_recording(&mut process, 0).await;
-    assert_eq!(heard.text(Pipe::Stdout), ["refused"]);
+    let received = read_recording(&mut process, 0).await;
+    assert_eq!(received.text(Pipe::Stdout), ["refused"]);
     holder.end().await;
 }
 
@@ -447,10 +447,10 @@ async fn a_socket_may_have_a_long_path_and_be_left_over() {
     });
     let gateway = gateway(&holder.state().join(deep)).await;
     let mut process = gateway.launch(sh("echo $AETHEEL_RUN")).await.unwrap();
-    let heard = hear_recording(&mut process, 0).await;
+    let received = read_recording(&mut process, 0).await;
     let owner = gateway.scratch();
     let owner = owner.strip_prefix("aetheel-").unwrap();
-    assert!(texts(&heard)[0].starts_with(owner), "{heard:?} of {owner}");
+    assert!(texts(&received)[0].starts_with(owner), "{received:?} of {owner}");
     holder.end().await;
 }
 
@@ -516,7 +516,7 @@ async fn a_started_holder_is_detached_and_ends_when_it_holds_nothing() {
     assert_eq!(session, pid);
     assert_eq!(gateway.version(), env!("CARGO_PKG_VERSION"));
     let mut process = gateway.launch(sh("echo done")).await.unwrap();
-    assert_eq!(texts(&hear_recording(&mut process, 0).await), ["done"]);
+    assert_eq!(texts(&read_recording(&mut process, 0).await), ["done"]);
     gateway.leave().await;
     until("the holder ends", || holder.pids().is_empty()).await;
     assert!(!holder.folder.path().join("holder.sock").exists());
@@ -533,15 +533,15 @@ async fn the_processes_of_a_killed_holder_end_and_the_next_launch_starts_another
     let mut process = gateway.launch(launch).await.unwrap();
     line(&mut process, "here").await;
     holder.kill(KillSignal::KILL);
-    let heard = hear(&mut process).await;
-    assert_eq!(heard.how, Some(Exit::Unknown));
-    assert!(heard.tail.contains("holds agents is gone"), "{}", heard.tail);
+    let received = read_all(&mut process).await;
+    assert_eq!(received.how, Some(Exit::Unknown));
+    assert!(received.tail.contains("holds agents is gone"), "{}", received.tail);
     until("the holder is dead", || holder.pids().is_empty()).await;
     let mut next = gateway.launch(sh("echo again; sleep 1000")).await.unwrap();
     line(&mut next, "again").await;
     assert!(living(&run).is_empty(), "leftovers of a dead holder are ended");
     holder.kill(KillSignal::TERM);
-    assert_eq!(hear(&mut next).await.how, Some(Exit::Unknown), "it ended with the holder");
+    assert_eq!(read_all(&mut next).await.how, Some(Exit::Unknown), "it ended with the holder");
     until("the holder ends", || holder.pids().is_empty()).await;
 }
 
@@ -579,9 +579,9 @@ async fn a_stopped_holder_sends_the_output_but_no_exit() {
     let mut process = gateway.launch(launch).await.unwrap();
     lines(&mut process, 2).await;
     holder.end().await;
-    let heard = hear(&mut process).await;
-    assert_eq!((heard.how, living(&run)), (Some(Exit::Unknown), vec![]));
-    assert!(heard.tail.contains("holds agents is gone"), "{}", heard.tail);
+    let received = read_all(&mut process).await;
+    assert_eq!((received.how, living(&run)), (Some(Exit::Unknown), vec![]));
+    assert!(received.tail.contains("holds agents is gone"), "{}", received.tail);
 }
 
 #[tokio::test]

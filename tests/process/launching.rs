@@ -20,8 +20,8 @@ async fn the_environment_contains_only_the_given_variables_and_the_mark() {
         launch.environment.push(("GIVEN".to_owned(), "a b".to_owned()));
         launch.environment.push(("AETHEEL_RUN".to_owned(), "forged".to_owned()));
         let name = launch.run.clone();
-        let heard = run(&custody, launch).await;
-        let lines = heard.text(Pipe::Stdout);
+        let output = run(&custody, launch).await;
+        let lines = output.text(Pipe::Stdout);
         assert_eq!(lines[..2], ["PATH=/usr/local/bin:/usr/bin:/bin", "GIVEN=a b"]);
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(
@@ -39,9 +39,9 @@ async fn only_the_three_standard_descriptors_are_inherited() {
         let mut launch = sh("");
         launch.program = "/bin/ls".into();
         launch.arguments = ["-l", "/proc/self/fd"].map(Into::into).into();
-        let heard = run(&custody, launch).await;
+        let output = run(&custody, launch).await;
         let links: Vec<&str> =
-            heard.text(Pipe::Stdout).into_iter().filter(|line| line.contains(" -> ")).collect();
+            output.text(Pipe::Stdout).into_iter().filter(|line| line.contains(" -> ")).collect();
         // The fourth is the folder that `ls` reads.
         assert_eq!(links.len(), 4, "{links:#?}");
         assert!(
@@ -55,10 +55,10 @@ async fn only_the_three_standard_descriptors_are_inherited() {
 #[tokio::test]
 async fn a_process_leads_its_own_session_without_core_dumps_or_unusual_signals() {
     for custody in custodies() {
-        let heard =
+        let output =
             run(&custody, sh("ulimit -Sc; ulimit -Hc; grep -E 'Sig(Blk|Ign)' /proc/self/status; cut -d' ' -f5,6 /proc/$$/stat; echo $$"))
                 .await;
-        let lines = heard.text(Pipe::Stdout);
+        let lines = output.text(Pipe::Stdout);
         let none = "0000000000000000";
         assert_eq!(lines[..2], ["0", "0"]);
         assert_eq!(lines[2..4], [format!("SigBlk:\t{none}"), format!("SigIgn:\t{none}")]);
@@ -69,8 +69,8 @@ async fn a_process_leads_its_own_session_without_core_dumps_or_unusual_signals()
 #[tokio::test]
 async fn a_cgroup_is_used_where_there_is_one_and_removed_with_its_run() {
     let custody = Custody::new(Means::Best).unwrap();
-    let heard = run(&custody, sh("sed -n s/^0:://p /proc/self/cgroup")).await;
-    let cgroup = heard.text(Pipe::Stdout).concat();
+    let output = run(&custody, sh("sed -n s/^0:://p /proc/self/cgroup")).await;
+    let cgroup = output.text(Pipe::Stdout).concat();
     assert_eq!(custody.has_cgroups(), cgroup.contains("/aetheel-"), "{cgroup}");
     if custody.has_cgroups() {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -85,8 +85,8 @@ async fn a_cgroup_is_used_where_there_is_one_and_removed_with_its_run() {
             "{folder}"
         );
     }
-    let heard = run(&Custody::new(Means::Descent).unwrap(), sh("cat /proc/self/cgroup")).await;
-    assert!(!heard.text(Pipe::Stdout).concat().contains("/aetheel-"));
+    let output = run(&Custody::new(Means::Descent).unwrap(), sh("cat /proc/self/cgroup")).await;
+    assert!(!output.text(Pipe::Stdout).concat().contains("/aetheel-"));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use aetheel::agent::Exit;
 use aetheel::process::{Custody, Means};
 use aetheel::turn::Launcher;
 
-use super::{alone, custodies, hear, is_living, line, living, pids, run, sh, state, wait_for};
+use super::{alone, custodies, is_living, line, living, pids, read_all, run, sh, state, wait_for};
 
 #[test]
 fn five_hundred_runs_leave_no_zombies_and_no_descriptors() {
@@ -49,7 +49,7 @@ async fn five_hundred_runs() {
                 let mut launch = sh("");
                 (launch.program, launch.arguments) = ("/bin/true".into(), Vec::new());
                 let mut process = custody.launch(launch).await.unwrap();
-                assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
+                assert_eq!(read_all(&mut process).await.how, Some(Exit::Code(0)));
             }
         }
     }
@@ -79,7 +79,7 @@ async fn five_hundred_runs() {
         let mut launch = sh("");
         (launch.program, launch.arguments) = ("/bin/true".into(), Vec::new());
         let mut process = custody.launch(launch).await.unwrap();
-        assert_eq!(hear(&mut process).await.how, Some(Exit::Code(0)));
+        assert_eq!(read_all(&mut process).await.how, Some(Exit::Code(0)));
     }
     println!(
         "cost of a run of `true`: {:?} CPU of ours, {:?} in all",
@@ -115,7 +115,7 @@ fn leftovers_of_a_killed_gateway_are_killed_at_the_next_start_but_live_runs_are_
         assert_eq!(living(&name), Vec::<String>::new());
         assert!(is_living(process.pid.unwrap() as i32), "a live run was treated as a leftover");
         super::stop(&process, aetheel::agent::Signal::Kill, Duration::ZERO);
-        assert_eq!(runtime.block_on(hear(&mut process)).how, Some(Exit::Signal(9)));
+        assert_eq!(runtime.block_on(read_all(&mut process)).how, Some(Exit::Signal(9)));
     }
 }
 

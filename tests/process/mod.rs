@@ -54,48 +54,48 @@ fn sh(script: &str) -> Launch {
 
 /// The output of a run.
 #[derive(Debug, Default)]
-struct Heard {
+struct RunOutput {
     lines: Vec<OutputLine>,
     over: bool,
     how: Option<Exit>,
     tail: String,
 }
 
-impl Heard {
+impl RunOutput {
     fn text(&self, pipe: Pipe) -> Vec<&str> {
         self.lines.iter().filter(|line| line.pipe == pipe).map(|line| line.text.as_str()).collect()
     }
 }
 
 /// Reads all output, and checks that nothing follows the end.
-async fn hear(process: &mut Process) -> Heard {
-    let mut heard = Heard::default();
+async fn read_all(process: &mut Process) -> RunOutput {
+    let mut output = RunOutput::default();
     let listening = async {
         while let Some(event) = process.events.recv().await {
-            assert_eq!(heard.how, None, "an event after the last one: {event:?}");
+            assert_eq!(output.how, None, "an event after the last one: {event:?}");
             match event {
                 ProcessEvent::Lines(lines) => {
                     assert!(!lines.is_empty(), "an empty batch");
-                    heard.lines.extend(lines);
+                    output.lines.extend(lines);
                 }
-                ProcessEvent::OutputLimit => heard.over = true,
+                ProcessEvent::OutputLimit => output.over = true,
                 ProcessEvent::Exited { how, stderr_tail } => {
-                    (heard.how, heard.tail) = (Some(how), stderr_tail)
+                    (output.how, output.tail) = (Some(how), stderr_tail)
                 }
             }
         }
     };
     assert!(timeout(SOON, listening).await.is_ok(), "no end within {SOON:?}");
-    heard
+    output
 }
 
 /// Launches, reads all output, and checks that nothing is left at that moment.
-async fn run(custody: &Custody, launch: Launch) -> Heard {
+async fn run(custody: &Custody, launch: Launch) -> RunOutput {
     let name = launch.run.clone();
     let mut process = custody.launch(launch).await.unwrap();
-    let heard = hear(&mut process).await;
+    let output = read_all(&mut process).await;
     assert_eq!(living(&name), Vec::<String>::new(), "left over ({custody:?})");
-    heard
+    output
 }
 
 /// Waits for a line of output.

@@ -15,7 +15,7 @@ use aetheel::process::{Custody, Means, Sandbox};
 use aetheel::turn::{Launch, Launcher as _, Process};
 
 use super::confined::{Machine, as_ordinary_user, confining, is_root, succeeding};
-use super::{SOON, hear, line, stop};
+use super::{SOON, line, read_all, stop};
 
 /// A set-uid copy of Python for the test of set-uid programs, made by root.
 const SET_UID_PROGRAM: &str = "AETHEEL_TEST_SET_UID_PROGRAM";
@@ -47,7 +47,7 @@ async fn another_agent(custody: &Custody, machine: &Machine) -> Process {
 
 async fn end(mut process: Process) {
     stop(&process, Signal::Kill, SOON);
-    hear(&mut process).await;
+    read_all(&mut process).await;
 }
 
 /// Returns the ways in which one agent could access the process `$OTHER`, each a shell command.

@@ -95,7 +95,7 @@ const fn profile(
 
 impl Backend {
     /// Returns whether the agent behaves differently as root. Claude Code does.
-    pub fn minds_root(&self) -> bool {
+    pub fn differs_for_root(&self) -> bool {
         matches!(self.agent, "claude" | "claude-agent-acp")
     }
 
@@ -107,25 +107,25 @@ impl Backend {
 
     /// Returns whether the model receives the reason of a denial. The other protocols have no field
     /// for it.
-    pub fn hears_why(&self) -> bool {
+    pub fn passes_reasons_on(&self) -> bool {
         matches!(self.component, "claude" | "opencode")
     }
 
     /// Returns whether resumed turns report no tokens: in one-shot runs, Droid 0.225.2 reports the
     /// sum over the session, which its backend does not report as a turn's usage.
-    pub fn tells_no_tokens_when_resumed(&self) -> bool {
+    pub fn reports_no_tokens_when_resumed(&self) -> bool {
         self.component == "droid" && self.one_shot
     }
 
     /// Returns whether writing a file is distinguished from editing one. codex-acp 2.6.0 calls
     /// every change of files an edit.
-    pub fn tells_writing_apart(&self) -> bool {
+    pub fn distinguishes_writing(&self) -> bool {
         self.agent != "codex-acp"
     }
 
     /// Returns whether text that was printed while the gateway was away arrives only when the text
     /// is complete, as with OpenCode 1.18.33.
-    pub fn tells_torn_text_at_its_end(&self) -> bool {
+    pub fn delivers_missed_text_at_its_end(&self) -> bool {
         self.component == "opencode" && !self.one_shot
     }
 

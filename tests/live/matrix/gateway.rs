@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use super::super::agents::{Agent, Home, KEY};
 use super::super::gateway::CANARIES;
 use super::backends::Backend;
-use super::stage::{Stage, Told};
+use super::stage::{Answered, Stage};
 use crate::support::model_server::ModelServer;
 use crate::support::scripted::message;
 
@@ -254,9 +254,9 @@ pub struct Gateway {
 
 impl Gateway {
     /// Sends a prompt and waits for its answer.
-    pub async fn talk(&self, prompt: &str) -> Told {
+    pub async fn talk(&self, prompt: &str) -> Answered {
         self.prompt(1, prompt);
-        self.told(1).await
+        self.answer(1).await
     }
 
     /// Sends a prompt in a conversation.
@@ -265,8 +265,8 @@ impl Gateway {
     }
 
     /// Waits for the next answer of a conversation, oldest first.
-    pub async fn told(&self, lane: u64) -> Told {
-        self.stage.told(&Lane::Channel(lane)).await
+    pub async fn answer(&self, lane: u64) -> Answered {
+        self.stage.answer(&Lane::Channel(lane)).await
     }
 
     /// Waits until the unfinished answer of a conversation contains this text.
@@ -293,7 +293,7 @@ impl Gateway {
     }
 
     /// Waits for a question, or for the answer of a turn that ends without another question.
-    pub async fn question_or_end(&self, lane: u64) -> Result<OpenQuestion, Told> {
+    pub async fn question_or_end(&self, lane: u64) -> Result<OpenQuestion, Answered> {
         self.stage.question_or_end(&Lane::Channel(lane)).await
     }
 

@@ -19,7 +19,7 @@ const LEAVE: &str = "Allow once";
 
 /// Consecutive processes of the gateway with the same folders. The holder is stopped when this is
 /// dropped.
-pub struct Lives {
+pub struct Service {
     pub model: ModelServer,
     pub discord: LocalDiscord,
     /// The running process.
@@ -41,7 +41,7 @@ pub struct Question {
 /// The holders of an installation. They are stopped when this is dropped.
 struct Holders(String);
 
-impl Lives {
+impl Service {
     /// Starts the first process.
     pub async fn begin(cell: &Cell, model: ModelServer, wishes: Wishes) -> Self {
         let discord = LocalDiscord::start().await;
@@ -65,16 +65,16 @@ impl Lives {
     /// # Panics
     ///
     /// If the agent's turn does not continue with the same processes.
-    pub async fn kill(&mut self) {
+    pub async fn kill_and_restart(&mut self) {
         let before = self.agents();
         assert!(!before.is_empty(), "the agent is found by its mark");
-        self.die().await;
-        self.rise().await;
+        self.kill().await;
+        self.start_next().await;
         assert_eq!(self.agents(), before, "its processes are the same");
     }
 
     /// Kills only the gateway.
-    pub async fn die(&mut self) {
+    pub async fn kill(&mut self) {
         self.program.signal(Signal::KILL);
         self.program.ended().await;
     }
@@ -84,12 +84,12 @@ impl Lives {
     /// # Panics
     ///
     /// If the agent's turn does not continue.
-    pub async fn rise(&mut self) {
+    pub async fn start_next(&mut self) {
         self.program = serving(&self.installation).await;
-        self.goes_on();
+        self.assert_continues();
     }
 
-    fn goes_on(&self) {
+    fn assert_continues(&self) {
         let log = self.program.log();
         let goes_on = "a link outlived the gateway and goes on";
         let why: Vec<_> = log.iter().filter_map(|line| line["why"].as_str()).collect();
@@ -112,7 +112,7 @@ impl Lives {
         let (ended, (left, next)) = tokio::join!(upgrade, restarted);
         assert_eq!((ended.code, left.code), (0, 75), "{ended:?} {left:?}");
         self.program = next;
-        self.goes_on();
+        self.assert_continues();
         assert_eq!(self.agents(), before, "its processes are the same");
     }
 
@@ -157,7 +157,7 @@ impl Lives {
     /// # Panics
     ///
     /// If the gateway reports a reply as unreadable.
-    pub fn lost_no_reply(&self) {
+    pub fn assert_no_lost_reply(&self) {
         assert_eq!(self.file("config/state/lost.md"), "", "no reply is unreadable");
     }
 

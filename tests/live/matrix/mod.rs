@@ -25,7 +25,7 @@ use aetheel::workspace::Profiles;
 use self::backends::{BACKENDS, Backend};
 use self::exceptions::Often;
 use self::gateway::{Cell, component};
-use self::results::{Kept, Verdict};
+use self::results::{CellResult, Verdict};
 use self::scenarios::{About, SCENARIOS, Scenario};
 use super::agents::{Agent, is_root};
 
@@ -72,7 +72,7 @@ impl Selection {
     }
 
     /// Returns whether cells are run again that have a result.
-    fn insists(&self) -> bool {
+    fn reruns(&self) -> bool {
         !self.case.is_empty() || std::env::var_os("FRESH").is_some_and(|fresh| !fresh.is_empty())
     }
 }
@@ -84,7 +84,8 @@ fn applies(backend: &Backend, scenario: &Scenario, as_root: bool) -> bool {
     let looked_at = rights || !backend.rights_only;
     looked_at
         && (!as_root
-            || (backend.minds_root() && (rights || scenario.needs.contains(&Feature::Permissions))))
+            || (backend.differs_for_root()
+                && (rights || scenario.needs.contains(&Feature::Permissions))))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,10 +121,10 @@ async fn every_cell_passes_or_has_a_reason() {
             let kept = results::read(backend, &agent, is_root(), scenario.name)
                 .filter(|kept| kept.fingerprint == fingerprint);
             let kept = kept.filter(|kept| {
-                !selection.insists()
+                !selection.reruns()
                     && kept
                         .verdict
-                        .stands(exceptions::fault(backend, scenario.name).map(|(_, why)| why))
+                        .is_final(exceptions::fault(backend, scenario.name).map(|(_, why)| why))
             });
             if let Some(kept) = kept {
                 println!("{} × {}: {} (kept)", backend.name, scenario.name, kept.verdict);
@@ -138,7 +139,13 @@ async fn every_cell_passes_or_has_a_reason() {
                 backend,
                 &agent,
                 scenario.name,
-                &Kept { fingerprint, verdict, seconds, unrecognised, findings: cell.findings() },
+                &CellResult {
+                    fingerprint,
+                    verdict,
+                    seconds,
+                    unrecognised,
+                    findings: cell.findings(),
+                },
             );
         }
     }
@@ -148,7 +155,7 @@ async fn every_cell_passes_or_has_a_reason() {
         selection.backend,
         selection.case
     );
-    let report = report::Report::of_what_is_kept();
+    let report = report::Report::of_saved_results();
     println!("\n{}", report.table());
     report.save();
     assert!(unready.is_empty(), "{}", unready.join("\n"));

@@ -102,18 +102,18 @@ impl Site {
 
 impl Ran {
     /// Returns all results of tools that the model received, each with its id.
-    pub fn heard(&self) -> String {
+    pub fn tool_results(&self) -> String {
         let results = self.requests.last().map(ModelRequest::tool_results).unwrap_or_default();
         results.iter().map(|(id, said)| format!("{id}: {said}\n")).collect()
     }
 
     /// Fails if a part of a secret reached the model.
     #[track_caller]
-    pub fn tells_no_secret(&self) {
+    pub fn assert_no_secret(&self) {
         for request in &self.requests {
             let body = request.body.to_string();
             let told = body.find(SECRET).map(|at| body[at..].chars().take(40).collect::<String>());
-            assert_eq!(told, None, "it leaked: {}", self.heard());
+            assert_eq!(told, None, "it leaked: {}", self.tool_results());
         }
     }
 }

@@ -12,21 +12,21 @@ use super::super::agents::{Agent, is_root};
 use super::applies;
 use super::backends::{BACKENDS, Backend};
 use super::gateway::component;
-use super::results::{self, Kept, Verdict};
+use super::results::{self, CellResult, Verdict};
 use super::scenarios::{About, SCENARIOS, Scenario, TRIES};
 
 /// The saved results of all cells.
 pub struct Report {
     agents: Vec<Agent>,
-    cells: BTreeMap<(usize, usize), Kept>,
+    cells: BTreeMap<(usize, usize), CellResult>,
     /// The results of agents that ran as root.
-    as_root: BTreeMap<(usize, usize), Kept>,
+    as_root: BTreeMap<(usize, usize), CellResult>,
 }
 
 impl Report {
     /// Reads every result of the agents' present versions and the present components. Results of
     /// other builds are ignored.
-    pub fn of_what_is_kept() -> Self {
+    pub fn of_saved_results() -> Self {
         let agents = Agent::all();
         let digest = |name| {
             Some((name, format!("{:x}", Sha256::digest(std::fs::read(component(name)).ok()?))))
@@ -67,9 +67,9 @@ impl Report {
     }
 
     /// Returns the rights that root has and others have not, and the reverse.
-    fn of_root(&self) -> String {
+    fn root_section(&self) -> String {
         let columns: Vec<usize> =
-            (0..BACKENDS.len()).filter(|column| BACKENDS[*column].minds_root()).collect();
+            (0..BACKENDS.len()).filter(|column| BACKENDS[*column].differs_for_root()).collect();
         let run = |scenario: &Scenario| {
             !matches!(scenario.about, About::Level(_))
                 && applies(&BACKENDS[columns[0]], scenario, true)
@@ -147,7 +147,7 @@ impl Report {
         let path = root.join(format!(
             "target/live/compatibility{}{}.md",
             if pinned { "" } else { "-latest" },
-            results::within()
+            results::sandbox_suffix()
         ));
         let missing = self.missing();
         if !missing.is_empty() {
@@ -187,7 +187,7 @@ impl Report {
             Output of the agents that the backends do not know (each piece is kept in the recording):\n\n{}",
             self.table(),
             levels(&self.cells),
-            self.of_root(),
+            self.root_section(),
             self.unrecognised()
         )
     }
@@ -195,7 +195,7 @@ impl Report {
 
 /// Returns a table of some columns and rows, with footnotes.
 fn table(
-    cells: &BTreeMap<(usize, usize), Kept>,
+    cells: &BTreeMap<(usize, usize), CellResult>,
     columns: &[usize],
     takes: impl Fn(&Scenario) -> bool,
 ) -> String {
@@ -227,11 +227,11 @@ fn table(
 }
 
 /// Returns a table for each level with the outcome of each attempt, by column.
-fn levels(cells: &BTreeMap<(usize, usize), Kept>) -> String {
+fn levels(cells: &BTreeMap<(usize, usize), CellResult>) -> String {
     let mut told = String::new();
     for (row, scenario) in SCENARIOS.iter().enumerate() {
         let About::Level(level) = scenario.about else { continue };
-        let run: Vec<(&Backend, &Kept)> = BACKENDS
+        let run: Vec<(&Backend, &CellResult)> = BACKENDS
             .iter()
             .enumerate()
             .filter_map(|(column, backend)| Some((backend, cells.get(&(row, column))?)))

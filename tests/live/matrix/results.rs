@@ -23,7 +23,7 @@ pub enum Verdict {
 /// A cell's result, with the inputs that it depends on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Kept {
+pub struct CellResult {
     pub fingerprint: String,
     pub verdict: Verdict,
     pub seconds: f64,
@@ -37,7 +37,7 @@ pub struct Kept {
 impl Verdict {
     /// Returns whether the cell need not be run again with the same inputs and the current list of
     /// the agent's faults.
-    pub fn stands(&self, fault: Option<&str>) -> bool {
+    pub fn is_final(&self, fault: Option<&str>) -> bool {
         match (self, fault) {
             (Self::Passed, None) => true,
             (Self::AgentFault { why, .. }, Some(known)) => why == known,
@@ -86,19 +86,19 @@ pub fn slug(name: &str) -> String {
     name.replace([' ', ':'], "-")
 }
 
-pub fn read(backend: &Backend, agent: &Agent, as_root: bool, scenario: &str) -> Option<Kept> {
+pub fn read(backend: &Backend, agent: &Agent, as_root: bool, scenario: &str) -> Option<CellResult> {
     serde_json::from_str(&std::fs::read_to_string(path(backend, agent, as_root, scenario)).ok()?)
         .ok()
 }
 
-pub fn write(backend: &Backend, agent: &Agent, scenario: &str, kept: &Kept) {
+pub fn write(backend: &Backend, agent: &Agent, scenario: &str, kept: &CellResult) {
     let path = path(backend, agent, super::super::agents::is_root(), scenario);
     std::fs::create_dir_all(path.parent().expect("below target")).unwrap();
     std::fs::write(path, serde_json::to_string_pretty(kept).unwrap()).unwrap();
 }
 
 /// Returns the suffix for results with another sandbox, or an empty string for the default.
-pub fn within() -> String {
+pub fn sandbox_suffix() -> String {
     let sandbox = super::gateway::sandbox();
     if sandbox == "auto" { String::new() } else { format!("-within-{sandbox}") }
 }
@@ -109,7 +109,7 @@ fn path(backend: &Backend, agent: &Agent, as_root: bool, scenario: &str) -> Path
         "{}-{}{}{}",
         agent.name,
         agent.version,
-        within(),
+        sandbox_suffix(),
         if as_root { "-as-root" } else { "" }
     );
     Path::new(env!("CARGO_MANIFEST_DIR"))

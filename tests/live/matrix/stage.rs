@@ -32,26 +32,26 @@ struct Turn {
 }
 
 impl Turn {
-    fn told(&mut self) -> Option<Told> {
+    fn take_answer(&mut self) -> Option<Answered> {
         let answer = self.answer.clone()?;
         self.read = true;
-        Some(Told { answer, transcript: self.transcript.clone() })
+        Some(Answered { answer, transcript: self.transcript.clone() })
     }
 }
 
 /// An answer with the transcript that led to it.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct Answered {
     pub answer: Answer,
     pub transcript: Transcript,
 }
 
 impl Stage {
     /// Waits for the oldest answer of a lane that was not returned yet.
-    pub async fn told(&self, lane: &Lane) -> Told {
+    pub async fn answer(&self, lane: &Lane) -> Answered {
         self.wait(&format!("an answer in {lane}"), |turns| {
             let turn = turns.iter_mut().find(|turn| turn.lane == *lane && !turn.read)?;
-            turn.told()
+            turn.take_answer()
         })
         .await
     }
@@ -79,11 +79,11 @@ impl Stage {
     }
 
     /// Waits for such a question, or for the end of the turn.
-    pub async fn question_or_end(&self, lane: &Lane) -> Result<OpenQuestion, Told> {
+    pub async fn question_or_end(&self, lane: &Lane) -> Result<OpenQuestion, Answered> {
         self.wait(&format!("a question in {lane}"), |turns| {
             // A prompt that was just sent may have no turn yet.
             let turn = turns.iter_mut().rfind(|turn| turn.lane == *lane && !turn.read)?;
-            turn.questions.pop_front().map(Ok).or_else(|| turn.told().map(Err))
+            turn.questions.pop_front().map(Ok).or_else(|| turn.take_answer().map(Err))
         })
         .await
     }
@@ -178,7 +178,7 @@ impl Reply for Part {
     }
 }
 
-impl Told {
+impl Answered {
     /// Fails unless the turn succeeded with this answer.
     #[track_caller]
     pub fn answers(&self, text: &str) {

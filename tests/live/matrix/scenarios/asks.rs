@@ -48,7 +48,7 @@ pub(super) async fn allow_once(cell: Cell) {
         let question = permission(&gateway, file).await;
         gateway.decide(&question, Decision::AllowOnce);
     }
-    gateway.told(1).await.answers("Done.");
+    gateway.answer(1).await.answers("Done.");
     assert!(gateway.path("workspace/first").exists() && gateway.path("workspace/second").exists());
 }
 
@@ -80,17 +80,17 @@ pub(super) async fn deny(cell: Cell) {
     match gateway.question_or_end(1).await {
         Ok(question) => {
             gateway.decide(&question, Decision::AllowOnce);
-            gateway.told(1).await.answers("Done.");
+            gateway.answer(1).await.answers("Done.");
             assert!(gateway.path("workspace/second").exists());
             let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
             assert!(
-                result.contains("not that one") || !cell.backend.hears_why(),
+                result.contains("not that one") || !cell.backend.passes_reasons_on(),
                 "the model receives the person's reason: {result}"
             );
         }
         Err(told) => {
             let stopped = told.answer.failure.as_ref().is_none_or(|failure| failure == "Stopped.");
-            assert!(!cell.backend.hears_why() && stopped, "{told:?}");
+            assert!(!cell.backend.passes_reasons_on() && stopped, "{told:?}");
         }
     }
     assert!(!gateway.path("workspace/first").exists());
@@ -102,7 +102,7 @@ pub(super) async fn deny_and_stop(cell: Cell) {
     gateway.prompt(1, "Work.");
     let question = permission(&gateway, "first").await;
     gateway.decide(&question, Decision::DenyAndStop);
-    gateway.told(1).await.fails("Stopped.");
+    gateway.answer(1).await.fails("Stopped.");
     assert!(!gateway.path("workspace/first").exists());
     assert_eq!(gateway.model.requests().len(), 1, "the model is not asked again");
     gateway.talk("Go on.").await.answers("Going on.");
@@ -141,7 +141,7 @@ pub(super) async fn question(cell: Cell) {
     );
     let answers = vec![(asked.id.clone(), vec!["Blue".to_owned()])];
     gateway.decide(&question, Decision::Answers(answers));
-    gateway.told(1).await.answers("Blue it is.");
+    gateway.answer(1).await.answers("Blue it is.");
     let result = gateway.model.request(2).await.tool_results()["call_1"].clone();
     assert!(result.contains("Blue"), "{result}");
 }

@@ -41,8 +41,8 @@ cd ..; cat gateway.env; find . -name '*.env' -exec cat {} +; grep -r canary . ";
     let work = Reply::does("call_1", script(&site, tries))
         .then_does("call_2", Intent::read(&site.at("gateway.env")));
     let ran = site.run(work).await;
-    ran.tells_no_secret();
-    worked(&site, &ran.heard());
+    ran.assert_no_secret();
+    worked(&site, &ran.tool_results());
 }
 
 pub(super) async fn neighbour(cell: Cell) {
@@ -55,10 +55,15 @@ echo changed >> ../other-project/note.txt; rm ../other-project/note.txt; mv ../o
         .then_does("call_2", Intent::read(&site.at("other-project/note.txt")))
         .then_does("call_3", Intent::edit(&site.at("other-project/note.txt"), "canary", "changed"));
     let ran = site.run(work).await;
-    ran.tells_no_secret();
-    assert_eq!(site.read("other-project/note.txt"), "canary-of-the-neighbour\n", "{}", ran.heard());
-    assert_eq!(site.read("home/.ssh/id"), "canary-of-the-home\n", "{}", ran.heard());
-    worked(&site, &ran.heard());
+    ran.assert_no_secret();
+    assert_eq!(
+        site.read("other-project/note.txt"),
+        "canary-of-the-neighbour\n",
+        "{}",
+        ran.tool_results()
+    );
+    assert_eq!(site.read("home/.ssh/id"), "canary-of-the-home\n", "{}", ran.tool_results());
+    worked(&site, &ran.tool_results());
 }
 
 pub(super) async fn outside(cell: Cell) {
@@ -90,16 +95,20 @@ echo out >> ../gateway.env; true > ../credentials/DISCORD_BOT_TOKEN; echo out >>
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&mark))
             && path.symlink_metadata().is_ok()
     });
-    assert!(made.is_empty(), "made outside: {made:?}\n{}", ran.heard());
+    assert!(made.is_empty(), "made outside: {made:?}\n{}", ran.tool_results());
     for (name, text) in [
         ("gateway.env", "canary-of-the-env-file"),
         ("credentials/DISCORD_BOT_TOKEN", "canary-of-the-credentials"),
     ] {
-        assert!(site.read(name).trim_end().ends_with(text), "{name} was changed: {}", ran.heard());
+        assert!(
+            site.read(name).trim_end().ends_with(text),
+            "{name} was changed: {}",
+            ran.tool_results()
+        );
     }
     assert!(
         std::fs::read(site.path("backends/it.wasm")).unwrap() == components
             && !site.read("config/acp.md").contains("\nout\n")
     );
-    worked(&site, &ran.heard());
+    worked(&site, &ran.tool_results());
 }

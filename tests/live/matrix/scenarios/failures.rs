@@ -74,7 +74,7 @@ pub(super) async fn killed(cell: Cell) {
         // A process that ended together with the previous one has ended as wanted.
         let _ = kill_process(pid.and_then(Pid::from_raw).expect("a process id"), Signal::KILL);
     }
-    gateway.told(1).await.fails("(agent failure, ");
+    gateway.answer(1).await.fails("(agent failure, ");
     gateway.until_resumable().await;
     // Claude Code 2.1.197 saves a conversation a little later, so one as recent as this may be
     // lost.

@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 
 use super::super::gateway::{Cell, Wishes};
-use super::super::lives::Lives;
+use super::super::lives::Service;
 use super::Script;
 use crate::support::discord::CHANNEL;
 use crate::support::model_server::{Gate, Intent, Reply};
@@ -26,26 +26,26 @@ async fn replaced(cell: Cell, signal: Signal) {
         .on("Hello", [Reply::text("Hi.")])
         .on("Work.", [Reply::does("call_1", work), Reply::text("Done.")])
         .on("Count.", [torn, Reply::text("One, two, three.")]);
-    let lives = Lives::begin(&cell, script.serve().await, Wishes::default()).await;
-    lives.say("Hello");
-    lives.said("the first answer", |text| text.trim() == "Hi.").await;
-    lives.until_resumable(&cell).await;
-    lives.replace_holder(signal).await;
-    lives.say("Work.");
-    lives.said("an answer after a tool", |text| text.trim().ends_with("Done.")).await;
-    assert_eq!(lives.file("workspace/done"), "one\n");
+    let service = Service::begin(&cell, script.serve().await, Wishes::default()).await;
+    service.say("Hello");
+    service.said("the first answer", |text| text.trim() == "Hi.").await;
+    service.until_resumable(&cell).await;
+    service.replace_holder(signal).await;
+    service.say("Work.");
+    service.said("an answer after a tool", |text| text.trim().ends_with("Done.")).await;
+    assert_eq!(service.file("workspace/done"), "one\n");
 
-    lives.until_resumable(&cell).await;
-    lives.say("Count.");
+    service.until_resumable(&cell).await;
+    service.say("Count.");
     gate.reached().await;
-    lives.replace_holder(signal).await;
-    lives.said("the whole answer", |text| text.trim() == "One, two, three.").await;
-    let texts = lives.discord.texts(CHANNEL);
+    service.replace_holder(signal).await;
+    service.said("the whole answer", |text| text.trim() == "One, two, three.").await;
+    let texts = service.discord.texts(CHANNEL);
     assert_eq!(texts.len(), 3, "one message for each prompt: {texts:?}");
-    let requests = lives.model.requests();
+    let requests = service.model.requests();
     assert_eq!(requests.len(), 5, "only the interrupted prompt is sent twice");
     assert!(requests[4].mentions("Hello"), "the history is complete: {:#}", requests[4].body);
-    lives.lost_no_reply();
+    service.assert_no_lost_reply();
 }
 
 /// Replaces the holder, and then the gateway during two answers: once with `kill -9`, once with
@@ -56,25 +56,25 @@ pub(super) async fn then_the_gateway(cell: Cell) {
         .on("Hello", [Reply::text("Hi.")])
         .on("Count.", [Reply::text("One").then_pause_in_text(&first).then_piece(", two.")])
         .on("Name.", [Reply::text("Red").then_pause_in_text(&second).then_piece(", blue.")]);
-    let mut lives = Lives::begin(&cell, script.serve().await, Wishes::default()).await;
-    lives.say("Hello");
-    lives.said("the first answer", |text| text.trim() == "Hi.").await;
-    lives.until_resumable(&cell).await;
-    lives.replace_holder(Signal::KILL).await;
-    lives.say("Count.");
+    let mut service = Service::begin(&cell, script.serve().await, Wishes::default()).await;
+    service.say("Hello");
+    service.said("the first answer", |text| text.trim() == "Hi.").await;
+    service.until_resumable(&cell).await;
+    service.replace_holder(Signal::KILL).await;
+    service.say("Count.");
     first.reached().await;
-    lives.kill().await;
+    service.kill_and_restart().await;
     first.open();
-    lives.said("the answer after a kill", |text| text.trim() == "One, two.").await;
-    lives.until_resumable(&cell).await;
-    lives.say("Name.");
+    service.said("the answer after a kill", |text| text.trim() == "One, two.").await;
+    service.until_resumable(&cell).await;
+    service.say("Name.");
     second.reached().await;
-    lives.upgrade().await;
+    service.upgrade().await;
     second.open();
-    lives.said("the answer after an upgrade", |text| text.trim() == "Red, blue.").await;
-    assert_eq!(lives.discord.texts(CHANNEL), ["Hi.", "One, two.", "Red, blue."]);
-    assert_eq!(lives.model.requests().len(), 3, "the model is asked once for each prompt");
-    lives.lost_no_reply();
+    service.said("the answer after an upgrade", |text| text.trim() == "Red, blue.").await;
+    assert_eq!(service.discord.texts(CHANNEL), ["Hi.", "One, two.", "Red, blue."]);
+    assert_eq!(service.model.requests().len(), 3, "the model is asked once for each prompt");
+    service.assert_no_lost_reply();
 }
 
 /// Ends the agent's processes with SIGTERM before the first word of an answer, as the kernel's OOM
@@ -86,20 +86,20 @@ pub(super) async fn agent_terminated(cell: Cell) {
         .on("Hello", [Reply::text("Hi.")])
         .on("Count.", [silent, Reply::text("One.")])
         .on("Again", [Reply::text("ok")]);
-    let lives = Lives::begin(&cell, script.serve().await, Wishes::default()).await;
-    lives.say("Hello");
-    lives.said("the first answer", |text| text.trim() == "Hi.").await;
-    lives.until_resumable(&cell).await;
-    lives.say("Count.");
+    let service = Service::begin(&cell, script.serve().await, Wishes::default()).await;
+    service.say("Hello");
+    service.said("the first answer", |text| text.trim() == "Hi.").await;
+    service.until_resumable(&cell).await;
+    service.say("Count.");
     gate.reached().await;
-    lives.end_agents(Signal::TERM);
+    service.end_agents(Signal::TERM);
     // claude-agent-acp 0.49.0 reports a turn that was ended by SIGTERM as cancelled.
     let ended = |text: &str| {
         text.contains("(agent failure, ") || text.contains("Stopped.") || text.trim() == "One."
     };
-    lives.said("a failure or the answer", ended).await;
-    lives.lost_no_reply();
-    lives.until_resumable(&cell).await;
-    lives.say("Again");
-    lives.said("the next answer", |text| text.trim() == "ok").await;
+    service.said("a failure or the answer", ended).await;
+    service.assert_no_lost_reply();
+    service.until_resumable(&cell).await;
+    service.say("Again");
+    service.said("the next answer", |text| text.trim() == "ok").await;
 }

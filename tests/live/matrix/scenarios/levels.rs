@@ -41,7 +41,7 @@ struct Try {
     name: &'static str,
     prompt: &'static str,
     /// Text in the result that the model received.
-    told: Option<&'static str>,
+    result: Option<&'static str>,
     /// Files that exist afterwards.
     made: &'static [&'static str],
     outside: bool,
@@ -51,29 +51,29 @@ const ALL: [Try; 5] = [
     Try {
         name: TRIES[0],
         prompt: "Read it.",
-        told: Some("words-of-the-file"),
+        result: Some("words-of-the-file"),
         made: &[],
         outside: false,
     },
-    Try { name: TRIES[1], prompt: "Run it.", told: Some("sum-is-42"), made: &[], outside: false },
+    Try { name: TRIES[1], prompt: "Run it.", result: Some("sum-is-42"), made: &[], outside: false },
     Try {
         name: TRIES[2],
         prompt: "Write it.",
-        told: None,
+        result: None,
         made: &["workspace/written.txt"],
         outside: false,
     },
     Try {
         name: TRIES[3],
         prompt: "Touch it.",
-        told: None,
+        result: None,
         made: &["workspace/touched.txt"],
         outside: false,
     },
     Try {
         name: TRIES[4],
         prompt: "Leave it.",
-        told: None,
+        result: None,
         made: &["outside-written.txt", "outside-touched.txt"],
         outside: true,
     },
@@ -159,7 +159,7 @@ async fn try_it(gateway: &Gateway, attempt: &Try) -> Came {
             .iter()
             .any(|request| request.tool_results().values().any(|said| said.contains(words)))
     };
-    let done = attempt.told.is_some_and(heard)
+    let done = attempt.result.is_some_and(heard)
         || attempt.made.iter().any(|name| gateway.path(name).exists());
     assert!(
         !(done && asked),

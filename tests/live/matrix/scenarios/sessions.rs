@@ -92,12 +92,12 @@ pub(super) async fn two_at_once(cell: Cell) {
     }
     // Both turns are running. The second one continues first.
     gates[1].open();
-    gateway.told(2).await.answers("Hello Bob.");
+    gateway.answer(2).await.answers("Hello Bob.");
     gates[0].open();
-    gateway.told(1).await.answers("Hello Ada.");
+    gateway.answer(1).await.answers("Hello Ada.");
     for (lane, name, other) in [(1, "Ada", "Bob"), (2, "Bob", "Ada")] {
         gateway.prompt(lane, &format!("Who am I, {name}?"));
-        gateway.told(lane).await.answers(&format!("You are {name}."));
+        gateway.answer(lane).await.answers(&format!("You are {name}."));
         let request = gateway.model.requests().pop().unwrap();
         assert!(
             request.mentions(&format!("I am {name}."))

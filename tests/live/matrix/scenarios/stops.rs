@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(15);
 pub(super) async fn stop_and_go_on(gateway: &Gateway) {
     let begun = Instant::now();
     gateway.stop(1);
-    gateway.told(1).await.fails("Stopped.");
+    gateway.answer(1).await.fails("Stopped.");
     assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
     gateway.talk("Go on.").await.answers("Going on.");
 }
@@ -45,7 +45,7 @@ pub(super) async fn in_tool(cell: Cell) {
     gateway.prompt(1, "Work.");
     gateway.made("workspace/started").await;
     gateway.stop(1);
-    gateway.told(1).await.fails("Stopped.");
+    gateway.answer(1).await.fails("Stopped.");
     wait_until("the command has ended", || {
         !super::super::super::gateway::marked(rustix::process::getpid())
             .iter()
@@ -65,7 +65,7 @@ pub(super) async fn steer(cell: Cell) {
     gateway.made("workspace/started").await;
     let steered = gateway.steer(1, "Also say please.").await;
     assert_eq!(steered, Steered::Injected);
-    let told = gateway.told(1).await;
+    let told = gateway.answer(1).await;
     let request = gateway.model.requests().pop().unwrap();
     assert!(request.mentions("Also say please."), "{:#}", request.body);
     assert!(request.tool_results().contains_key("call_1"), "in the same turn: {:#}", request.body);
@@ -82,8 +82,8 @@ pub(super) async fn queue(cell: Cell) {
     gate.reached().await;
     gateway.prompt(1, "Second");
     gate.open();
-    gateway.told(1).await.answers("One.");
-    gateway.told(1).await.answers("Two.");
+    gateway.answer(1).await.answers("One.");
+    gateway.answer(1).await.answers("Two.");
     let request = gateway.model.requests().pop().unwrap();
     assert!(
         request.said_by("assistant").contains(&"One."),

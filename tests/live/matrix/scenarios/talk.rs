@@ -15,7 +15,7 @@ pub(super) async fn hello_twice(cell: Cell) {
         let told = gateway.talk(prompt).await;
         told.answers(answer);
         let resumed_silently =
-            prompt == "Once more." && cell.backend.tells_no_tokens_when_resumed();
+            prompt == "Once more." && cell.backend.reports_no_tokens_when_resumed();
         if cell.has(Feature::Usage) && !resumed_silently {
             assert_eq!(
                 told.tokens(),
@@ -46,7 +46,7 @@ pub(super) async fn deltas(cell: Cell) {
     gateway.prompt(1, "Count.");
     gateway.shows(1, "One,").await;
     gate.open();
-    gateway.told(1).await.answers("One, two.");
+    gateway.answer(1).await.answers("One, two.");
 }
 
 pub(super) async fn thinking(cell: Cell) {

@@ -49,7 +49,7 @@ pub(super) async fn several(cell: Cell) {
     let tools = told.tools();
     assert_eq!(tools.len(), 4, "{told:?}");
     assert!(tools.iter().all(|(_, status)| *status == Some(ToolStatus::Ok)), "{told:?}");
-    let writing = if cell.backend.tells_writing_apart() { "file_write" } else { "file_edit" };
+    let writing = if cell.backend.distinguishes_writing() { "file_write" } else { "file_edit" };
     for kind in [writing, "bash", "file_edit"] {
         assert!(tools.iter().any(|(known, _)| *known == kind), "no {kind}: {tools:?}");
     }
