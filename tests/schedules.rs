@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
-use crate::support::scripted::{Desk, Wishes, behind_a_gate};
+use crate::support::scripted::{Desk, DeskOptions, behind_a_gate};
 
 const HEARTBEATS: &str =
     "## Inbox\n- interval: 30m\n- channel: 42\n- instruction: Look for mail.\n";
@@ -24,10 +24,10 @@ struct Stand {
 }
 
 impl Stand {
-    async fn new(wishes: Wishes) -> Self {
+    async fn new(desk_options: DeskOptions) -> Self {
         let (gate, launcher) = behind_a_gate(true);
         let stand = Self {
-            desk: Desk::new(launcher, wishes).await,
+            desk: Desk::new(launcher, desk_options).await,
             folder: tempfile::tempdir().unwrap(),
             gate,
         };
@@ -59,7 +59,7 @@ fn at(time: &str) -> Timestamp {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn heartbeats_and_cron_jobs_become_events_of_their_own_lanes() {
-    let stand = Stand::new(Wishes::default()).await;
+    let stand = Stand::new(DeskOptions::default()).await;
     let mut schedules = stand.schedules().await;
     assert_eq!(
         schedules.step(at("08:59:58")).await,
@@ -105,7 +105,7 @@ async fn heartbeats_and_cron_jobs_become_events_of_their_own_lanes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_is_skipped_while_the_previous_one_runs() {
-    let stand = Stand::new(Wishes::default()).await;
+    let stand = Stand::new(DeskOptions::default()).await;
     let mut schedules = stand.schedules().await;
     schedules.step(at("09:10:00")).await;
     stand.gate.send(false).unwrap();
@@ -121,7 +121,7 @@ async fn a_heartbeat_is_skipped_while_the_previous_one_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_the_schedule_files_take_effect() {
-    let stand = Stand::new(Wishes::default()).await;
+    let stand = Stand::new(DeskOptions::default()).await;
     fs::remove_file(stand.folder.path().join("heartbeat.md")).unwrap();
     let mut schedules = stand.schedules().await;
     schedules.step(at("08:50:00")).await;
@@ -141,7 +141,7 @@ async fn changes_of_the_schedule_files_take_effect() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_neither_repeats_nor_loses_a_tick() {
-    let stand = Stand::new(Wishes::default()).await;
+    let stand = Stand::new(DeskOptions::default()).await;
     stand.write("heartbeat.md", "");
     let mut schedules = stand.schedules().await;
     schedules.step(at("08:59:00")).await;
@@ -177,7 +177,7 @@ async fn a_restart_neither_repeats_nor_loses_a_tick() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cron_job_that_finds_no_free_slot_is_retried() {
-    let stand = Stand::new(Wishes { slots: 1, depth: 1, ..Wishes::default() }).await;
+    let stand = Stand::new(DeskOptions { slots: 1, depth: 1, ..DeskOptions::default() }).await;
     let mut schedules = stand.schedules().await;
     schedules.step(at("08:59:00")).await;
     stand.gate.send(false).unwrap();

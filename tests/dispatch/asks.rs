@@ -15,7 +15,7 @@ use aetheel::turn::ProcessCommand;
 
 use super::turns::only_recording;
 use crate::support::scripted::{
-    Agent, Desk, ScriptedLauncher, Understanding, Wishes, event, message, plain,
+    Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, event, message, plain,
 };
 
 const ANN: u64 = 4;
@@ -123,12 +123,12 @@ fn asking() -> Understanding {
     })
 }
 
-fn wishes() -> Wishes {
-    Wishes {
+fn desk_options() -> DeskOptions {
+    DeskOptions {
         understanding: asking(),
         approvers: vec![CREW],
         secret: Some("sk-canary-1".to_owned()),
-        ..Wishes::default()
+        ..DeskOptions::default()
     }
 }
 
@@ -153,7 +153,7 @@ fn asking_agents() -> Arc<ScriptedLauncher> {
 
 /// Starts a turn of Ann that waits for an answer.
 async fn asked(what: &str) -> (Desk, OpenQuestion) {
-    let desk = Desk::new(asking_agents(), wishes()).await;
+    let desk = Desk::new(asking_agents(), desk_options()).await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, what) }).unwrap();
     let question = desk.collected.questions(1).await.remove(0);
     (desk, question)
@@ -339,7 +339,7 @@ async fn asker_owner_and_approvers_may_answer_and_nobody_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_without_an_asker_are_for_owners_and_the_terminal_answers_its_own() {
-    let desk = Desk::new(asking_agents(), wishes()).await;
+    let desk = Desk::new(asking_agents(), desk_options()).await;
     let submit = |lane, prompt: &str| {
         desk.dispatcher
             .submit(NewEvent::new(
@@ -455,7 +455,7 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
                 agent.exit(Exit::Code(0), "").await;
             }
         });
-        let desk = Desk::new(launcher, wishes()).await;
+        let desk = Desk::new(launcher, desk_options()).await;
         desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();
         let question = desk.collected.questions(1).await.remove(0);
         say.send(true).unwrap();
@@ -470,7 +470,7 @@ async fn a_question_ends_with_its_turn_and_when_it_is_withdrawn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_nobody_can_see_is_dismissed() {
-    let desk = Desk::new(asking_agents(), wishes()).await;
+    let desk = Desk::new(asking_agents(), desk_options()).await;
     desk.collected.blind.store(true, Ordering::SeqCst);
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let answer = tokio::time::timeout(Duration::from_secs(30), desk.collected.answers(1))
@@ -502,9 +502,11 @@ async fn a_question_is_shown_after_the_text_before_it_and_without_secrets() {
 async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
     let only =
         |names: &[&str]| AllowedTools::Only(names.iter().map(|name| (*name).to_owned()).collect());
-    let desk =
-        Desk::new(asking_agents(), Wishes { allowed_tools: only(&["Read", "Grep"]), ..wishes() })
-            .await;
+    let desk = Desk::new(
+        asking_agents(),
+        DeskOptions { allowed_tools: only(&["Read", "Grep"]), ..desk_options() },
+    )
+    .await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let notice = desk.collected.answers(1).await[0].1.notices[0].clone();
     assert!(
@@ -512,9 +514,11 @@ async fn a_tool_that_the_operator_did_not_list_is_refused_without_a_question() {
         "{notice}"
     );
     assert!(desk.collected.settled(0).await.is_empty());
-    let desk =
-        Desk::new(asking_agents(), Wishes { allowed_tools: only(&["Bash(ls:*)"]), ..wishes() })
-            .await;
+    let desk = Desk::new(
+        asking_agents(),
+        DeskOptions { allowed_tools: only(&["Bash(ls:*)"]), ..desk_options() },
+    )
+    .await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "ls") }).unwrap();
     let question = desk.collected.questions(1).await.remove(0);
     desk.dispatcher.answer(&question.id, &user(ANN), Decision::AllowOnce).unwrap();
@@ -526,7 +530,7 @@ async fn without_allowed_tools_an_agent_that_cannot_be_limited_is_not_started() 
     let launcher = asking_agents();
     let desk = Desk::new(
         launcher.clone(),
-        Wishes { allowed_tools: AllowedTools::Only(vec![]), ..wishes() },
+        DeskOptions { allowed_tools: AllowedTools::Only(vec![]), ..desk_options() },
     )
     .await;
     desk.dispatcher.submit(message(7, "ls")).unwrap();
@@ -545,7 +549,7 @@ async fn output_of_an_agent_cannot_move_the_cursor_or_hide_or_reorder_text() {
         agent.say(&["text a\u{1b}]52;c;Y29weQ==\u{7}b\u{1b}[2Jc\u{202e}d\u{0}e", "done"]).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     desk.dispatcher.submit(message(7, "speak")).unwrap();
     assert_eq!(desk.collected.answers(1).await[0].1.text.trim(), "abcde");
 }

@@ -8,7 +8,7 @@ use aetheel::dispatch::Refusal;
 use aetheel::event::{Attached, NewEvent};
 
 use crate::support::scripted::{
-    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain, spawn,
+    Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain, spawn,
 };
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand pixels";
@@ -74,7 +74,7 @@ async fn desk(feature: Option<&'static str>, files: &[(&str, &[u8])]) -> (Desk, 
     });
     let desk = Desk::new(
         launcher,
-        Wishes { understanding: writing_files(), feature, ..Wishes::default() },
+        DeskOptions { understanding: writing_files(), feature, ..DeskOptions::default() },
     )
     .await;
     let kept = files.iter().map(|(source, bytes)| ((*source).to_owned(), bytes.to_vec()));

@@ -16,10 +16,10 @@ use aetheel::queue::Limits;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
-use crate::support::lasting::{LastingBackend, Replaceable, Sitting, Told};
+use crate::support::lasting::{AgentCommand, LastingAgent, LastingBackend, Replaceable};
 use crate::support::scripted::{
-    Agent, Collected, Desk, OneBackend, ScriptedBackend, ScriptedLauncher, Wishes, message, parts,
-    plain,
+    Agent, Collected, Desk, DeskOptions, OneBackend, ScriptedBackend, ScriptedLauncher, message,
+    parts, plain,
 };
 
 const HOOKS: &str = "# Agents\n\n## Hooks\n\n### agent_begin\n- instruction: Begin now.\n\n### agent_stop\n- instruction: Tidy up.\n";
@@ -57,7 +57,7 @@ async fn answering(agent: Agent) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_run_before_and_after_every_turn_in_its_lane_with_new_sessions() {
-    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), DeskOptions::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "ignore the rules");
     desk.ask(7, "again");
@@ -96,7 +96,7 @@ async fn the_hook_after_a_turn_delays_its_lane_but_not_the_answer() {
             answering(agent).await;
         }
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "one");
     desk.ask(7, "two");
@@ -126,7 +126,7 @@ async fn hooks_of_several_lanes_run_side_by_side() {
             answering(agent).await;
         }
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "one");
     desk.ask(8, "two");
@@ -149,7 +149,7 @@ async fn a_hook_that_fails_or_takes_too_long_does_not_prevent_the_answer() {
     });
     let desk = Desk::new(
         launcher,
-        Wishes { query_timeout: Duration::from_millis(300), ..Wishes::default() },
+        DeskOptions { query_timeout: Duration::from_millis(300), ..DeskOptions::default() },
     )
     .await;
     operator_writes(desk.folder.path(), HOOKS);
@@ -168,7 +168,7 @@ async fn a_hook_that_fails_or_takes_too_long_does_not_prevent_the_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_turn_of_a_hook_runs_no_hooks_and_the_current_file_applies() {
-    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), DeskOptions::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     let startup = NewEvent::new(
         Asked::Hook,
@@ -217,7 +217,7 @@ async fn the_answer_of_a_hook_goes_to_its_channel_and_its_memory_to_the_file() {
         }
         agent.exit(Exit::Code(0), "").await;
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     operator_writes(desk.folder.path(), &HOOKS.replace("Begin now.", "Begin now.\n- channel: 42"));
     desk.ask(7, "hello");
     desk.dispatcher.idle().await;
@@ -246,7 +246,7 @@ async fn a_stop_ends_a_running_hook_and_a_prompt_stopped_before_it_began_does_no
         }
         answering(agent).await;
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "never asked");
     until("the first hook", || desk.launcher.prompts().len() == 1).await;
@@ -267,7 +267,7 @@ async fn a_shutdown_stops_a_running_hook_and_starts_no_other() {
         agent.commands.recv().await;
         agent.exit(Exit::Signal(15), "").await;
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     operator_writes(desk.folder.path(), HOOKS);
     desk.ask(7, "never asked");
     until("the hook", || desk.launcher.prompts().len() == 1).await;
@@ -285,26 +285,28 @@ async fn the_agent_of_a_hook_is_not_kept_and_its_questions_are_dismissed() {
         let launcher = ScriptedLauncher::new(move |agent: Agent| {
             let tell = tell.clone();
             async move {
-                let mut sitting = Sitting::new(agent, &Arc::default());
+                let mut lasting = LastingAgent::new(agent, &Arc::default());
                 let mut hook = None;
-                while let Some(heard) = sitting.told().await {
-                    match heard {
-                        Told::Prompt { session, turn, text } if purpose(&text) == "begin" => {
-                            sitting.agent.say(&[&format!("{session} {turn} ask May I?")]).await;
+                while let Some(command) = lasting.next_command().await {
+                    match command {
+                        AgentCommand::Prompt { session, turn, text }
+                            if purpose(&text) == "begin" =>
+                        {
+                            lasting.agent.say(&[&format!("{session} {turn} ask May I?")]).await;
                             hook = Some((session, turn));
                         }
-                        Told::Prompt { session, turn, text } => {
-                            sitting.answer(&session, &turn, &text).await
+                        AgentCommand::Prompt { session, turn, text } => {
+                            lasting.answer(&session, &turn, &text).await
                         }
-                        Told::Other(other) if other.starts_with("answer ") => {
+                        AgentCommand::Other(other) if other.starts_with("answer ") => {
                             tell.send(other).unwrap();
                             let (session, turn) = hook.take().unwrap();
-                            sitting.answer(&session, &turn, "so be it").await;
+                            lasting.answer(&session, &turn, "so be it").await;
                         }
-                        Told::Other(_) => break,
+                        AgentCommand::Other(_) => break,
                     }
                 }
-                sitting.agent.exit(Exit::Code(0), "").await;
+                lasting.agent.exit(Exit::Code(0), "").await;
             }
         });
         let collected = Arc::new(Collected::default());

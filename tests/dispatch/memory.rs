@@ -7,7 +7,7 @@ use aetheel::agent::{Command, Exit, Input};
 use aetheel::event::{EventKind, Lane, NewEvent, Origin};
 
 use crate::support::scripted::{
-    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
+    Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,
 };
 
 /// Starts a desk whose agent remembers every prompt. Also returns the system prompts that the agent
@@ -34,7 +34,7 @@ async fn remembering() -> (Desk, Arc<Mutex<Vec<String>>>) {
             .await;
         agent.exit(Exit::Code(0), "").await;
     });
-    (Desk::new(launcher, Wishes { understanding, ..Wishes::default() }).await, prompts)
+    (Desk::new(launcher, DeskOptions { understanding, ..DeskOptions::default() }).await, prompts)
 }
 
 async fn ask(desk: &Desk, event: NewEvent) {

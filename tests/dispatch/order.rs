@@ -10,7 +10,7 @@ use aetheel::dispatch::Refusal;
 use aetheel::event::Lane;
 use tokio::sync::watch;
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
+use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
 
 async fn quick(agent: Agent) {
     agent.say(&["text ok", "done"]).await;
@@ -60,7 +60,9 @@ async fn lanes_keep_their_order_and_never_run_two_turns_at_once() {
             quick(agent).await;
         }
     });
-    let desk = Desk::new(launcher, Wishes { slots: 4, depth: 10_000, ..Wishes::default() }).await;
+    let desk =
+        Desk::new(launcher, DeskOptions { slots: 4, depth: 10_000, ..DeskOptions::default() })
+            .await;
     let (mut accepted, mut busy) = (0, 0);
     for number in 0..1000u64 {
         match desk
@@ -89,7 +91,8 @@ async fn lanes_keep_their_order_and_never_run_two_turns_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_channel_is_refused_while_all_slots_are_taken_but_a_busy_one_may_wait() {
     let (release, launcher) = gated();
-    let desk = Desk::new(launcher, Wishes { slots: 2, depth: 3, ..Wishes::default() }).await;
+    let desk =
+        Desk::new(launcher, DeskOptions { slots: 2, depth: 3, ..DeskOptions::default() }).await;
     desk.ask(1, "a");
     desk.ask(2, "b");
     assert_eq!(desk.dispatcher.submit(message(3, "c")).err(), Some(Refusal::Busy { slots: 2 }));
@@ -112,7 +115,7 @@ async fn a_new_channel_is_refused_while_all_slots_are_taken_but_a_busy_one_may_w
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_waits_for_accepted_events() {
     let (release, launcher) = gated();
-    let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
+    let desk = Desk::new(launcher, DeskOptions { slots: 1, ..DeskOptions::default() }).await;
     desk.ask(1, "running");
     desk.ask(1, "waiting");
     let dispatcher = desk.dispatcher.clone();
@@ -131,7 +134,7 @@ async fn shutdown_waits_for_accepted_events() {
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_stops_turns_after_its_grace_period_with_a_reason() {
     let (_closed_gate, launcher) = gated();
-    let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
+    let desk = Desk::new(launcher, DeskOptions { slots: 1, ..DeskOptions::default() }).await;
     desk.ask(1, "running");
     desk.ask(1, "waiting");
     desk.dispatcher.shutdown(Duration::from_millis(50)).await;
@@ -150,7 +153,7 @@ async fn a_panic_of_the_host_frees_lane_and_slot() {
         agent.say(&[&line, "done"]).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
+    let desk = Desk::new(launcher, DeskOptions { slots: 1, ..DeskOptions::default() }).await;
     desk.ask(1, "panic");
     desk.ask(1, "fine");
     let answers = desk.collected.answers(2).await;
@@ -174,7 +177,8 @@ fn a_runtime_with_many_waiting_events_is_dropped_without_a_stack_overflow() {
     let (_release, launcher) = gated();
     let desk = runtime.block_on(async {
         let desk =
-            Desk::new(launcher, Wishes { slots: 1, depth: 10_000, ..Wishes::default() }).await;
+            Desk::new(launcher, DeskOptions { slots: 1, depth: 10_000, ..DeskOptions::default() })
+                .await;
         for lane in 0..5_000 {
             // The event may wait or be refused; only a large number of waiting events matters.
             let _ = desk.dispatcher.submit(message(1, &format!("prompt {lane}")));

@@ -13,7 +13,7 @@ use aetheel::turn::ProcessCommand;
 
 use crate::support::recordings::{actions, cases};
 use crate::support::scripted::{
-    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
+    Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,
 };
 
 const ANN: u64 = 4;
@@ -84,7 +84,7 @@ async fn planning(
 ) -> Desk {
     let desk = Desk::new(
         agent(asks),
-        Wishes { understanding: asking(), mode, feature, ..Wishes::default() },
+        DeskOptions { understanding: asking(), mode, feature, ..DeskOptions::default() },
     )
     .await;
     desk.dispatcher.submit(NewEvent { asker: Some(ANN), ..message(7, "go") }).unwrap();

@@ -7,7 +7,7 @@ use aetheel::agent::Exit;
 use aetheel::dispatch::HealthProbe;
 use tokio::sync::watch;
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
+use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
 
 async fn passes(desk: &Desk) {
     let (probe, through) = HealthProbe::new();
@@ -28,7 +28,7 @@ async fn a_probe_passes_while_idle_while_all_slots_are_taken_and_after_the_end()
             agent.exit(Exit::Code(0), "").await;
         }
     });
-    let desk = Desk::new(launcher, Wishes { slots: 2, ..Wishes::default() }).await;
+    let desk = Desk::new(launcher, DeskOptions { slots: 2, ..DeskOptions::default() }).await;
     passes(&desk).await;
     desk.dispatcher.idle().await;
     for lane in 0..2 {

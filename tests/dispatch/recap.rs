@@ -6,7 +6,7 @@ use aetheel::dispatch::Said;
 use aetheel::event::Lane;
 use aetheel::workspace::{SessionId, Workspace};
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
+use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
 
 const MOVED: &str =
     "This conversation moved to another machine; I start again from the messages in this channel.";
@@ -38,12 +38,12 @@ async fn desk(said: Vec<Said>, lines: &'static [&'static str]) -> (Desk, Workspa
         agent.say(lines).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let wishes = Wishes {
+    let desk_options = DeskOptions {
         secret: Some("hunter2-hunter2".to_owned()),
         feature: Some("resume"),
-        ..Wishes::default()
+        ..DeskOptions::default()
     };
-    let desk = Desk::new(launcher, wishes).await;
+    let desk = Desk::new(launcher, desk_options).await;
     *desk.collected.said.lock().unwrap() = said;
     let workspace = Workspace::open(&desk.folder.path().join("config")).await.unwrap();
     workspace.absorb(&files().await).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use aetheel::dispatch::{Placed, Refusal, Router};
 use aetheel::event::{EventKind, Lane, NewEvent, Origin};
 
-use crate::support::scripted::{Desk, Wishes, behind_a_gate, message};
+use crate::support::scripted::{Desk, DeskOptions, behind_a_gate, message};
 
 /// A router to another node that has some lanes. Records the events that were sent.
 #[derive(Default)]
@@ -41,7 +41,8 @@ async fn an_event_goes_unchanged_to_the_node_that_has_its_lane() {
     let other = Arc::new(Other { lanes: [Lane::Channel(8)].into(), ..Other::default() });
     let (_gate, launcher) = behind_a_gate(true);
     let desk =
-        Desk::new(launcher, Wishes { router: Some(other.clone()), ..Wishes::default() }).await;
+        Desk::new(launcher, DeskOptions { router: Some(other.clone()), ..DeskOptions::default() })
+            .await;
     let here = desk.dispatcher.submit_anywhere(message(7, "here")).await.unwrap();
     assert!(matches!(here, Placed::Here(_)));
     assert_eq!(here.safe().await, Ok(Some(1)));
@@ -61,7 +62,8 @@ async fn an_event_that_cannot_be_sent_is_refused() {
     let other =
         Arc::new(Other { lanes: [Lane::Channel(8)].into(), away: true, ..Other::default() });
     let (_gate, launcher) = behind_a_gate(true);
-    let desk = Desk::new(launcher, Wishes { router: Some(other), ..Wishes::default() }).await;
+    let desk =
+        Desk::new(launcher, DeskOptions { router: Some(other), ..DeskOptions::default() }).await;
     let refused = desk.dispatcher.submit_anywhere(message(8, "there")).await;
     assert_eq!(refused.err(), Some(Refusal::NotSaved));
 }
@@ -69,7 +71,7 @@ async fn an_event_that_cannot_be_sent_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forwarded_heartbeat_is_dropped_while_the_previous_one_waits() {
     let (gate, launcher) = behind_a_gate(false);
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     let tick = |prompt: &str| {
         let lane = Lane::Heartbeat("inbox".to_owned());
         NewEvent::new(EventKind::Heartbeat, lane, Origin::Internal { channel: Some(7) }, prompt)

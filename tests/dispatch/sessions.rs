@@ -9,7 +9,7 @@ use aetheel::event::Lane;
 use aetheel::queue::Limits;
 use aetheel::workspace::Bindings;
 
-use crate::support::lasting::{LastingBackend, Replaceable, Sitting, Told, echoing};
+use crate::support::lasting::{AgentCommand, LastingAgent, LastingBackend, Replaceable, echoing};
 use crate::support::scripted::{Agent, Collected, ScriptedLauncher, message, parts};
 
 const SEVEN: Lane = Lane::Channel(7);
@@ -219,11 +219,13 @@ async fn nothing_is_shortened_while_the_agent_works() {
     let opened: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&opened);
     let launcher = ScriptedLauncher::new(move |agent: Agent| {
-        let mut sitting = Sitting::new(agent, &told);
+        let mut lasting = LastingAgent::new(agent, &told);
         async move {
-            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+            while let Some(AgentCommand::Prompt { session, turn, text }) =
+                lasting.next_command().await
+            {
                 if text.contains("first") {
-                    sitting.answer(&session, &turn, &text).await;
+                    lasting.answer(&session, &turn, &text).await;
                 }
             }
         }

@@ -11,7 +11,7 @@ use aetheel::event::NewEvent;
 use aetheel::turn::ProcessCommand;
 
 use crate::support::scripted::{
-    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
+    Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,
 };
 
 /// Like `plain`, but reports this outcome for every steered message, and passes it on to the agent.
@@ -48,7 +48,9 @@ fn listening() -> Arc<ScriptedLauncher> {
 }
 
 async fn working(understanding: Understanding, feature: Option<&'static str>) -> Desk {
-    let desk = Desk::new(listening(), Wishes { understanding, feature, ..Wishes::default() }).await;
+    let desk =
+        Desk::new(listening(), DeskOptions { understanding, feature, ..DeskOptions::default() })
+            .await;
     desk.ask(7, "first");
     let shown = || !desk.collected.shown.lock().unwrap().is_empty();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
@@ -109,7 +111,9 @@ async fn a_message_that_the_turn_cannot_accept_becomes_the_next_prompt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_running_turn_a_message_is_a_prompt() {
-    let desk = Desk::new(listening(), Wishes { feature: Some("steer"), ..Wishes::default() }).await;
+    let desk =
+        Desk::new(listening(), DeskOptions { feature: Some("steer"), ..DeskOptions::default() })
+            .await;
     assert_eq!(steer(&desk, "hello").await, Ok(Steered::Prompt));
     assert_eq!(Steered::Prompt.message(), None);
     assert_eq!(desk.collected.answers(1).await[0].1.text, "next");

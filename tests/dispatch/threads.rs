@@ -8,7 +8,7 @@ use aetheel::dispatch::Setting;
 use aetheel::event::{Lane, NewEvent};
 
 use crate::support::scripted::{
-    Agent, Desk, ScriptedLauncher, Understanding, Wishes, message, plain,
+    Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,
 };
 
 const CHANNEL: u64 = 7;
@@ -37,7 +37,11 @@ async fn a_thread_has_its_channels_settings_until_it_has_its_own_and_always_its_
     });
     let desk = Desk::new(
         launcher,
-        Wishes { understanding: noting(&starts), feature: Some("model"), ..Wishes::default() },
+        DeskOptions {
+            understanding: noting(&starts),
+            feature: Some("model"),
+            ..DeskOptions::default()
+        },
     )
     .await;
     std::fs::write(
@@ -95,8 +99,11 @@ async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
         agent.say(&["session s-1", "text ok", "done"]).await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let desk =
-        Desk::new(launcher, Wishes { understanding: noting(&starts), ..Wishes::default() }).await;
+    let desk = Desk::new(
+        launcher,
+        DeskOptions { understanding: noting(&starts), ..DeskOptions::default() },
+    )
+    .await;
     let config = desk.folder.path().join("config");
     std::fs::write(
         config.join("channels.md"),
@@ -119,7 +126,8 @@ async fn the_hook_before_a_turn_has_the_settings_of_the_threads_channel_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_in_a_thread_sees_its_channels_settings_once_the_parent_is_known() {
     let launcher = ScriptedLauncher::new(|agent: Agent| agent.exit(Exit::Code(0), ""));
-    let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
+    let desk =
+        Desk::new(launcher, DeskOptions { feature: Some("model"), ..DeskOptions::default() }).await;
     std::fs::write(
         desk.folder.path().join("config/channels.md"),
         format!("## channel {CHANNEL}\n- model: `big`\n"),

@@ -9,8 +9,8 @@ use aetheel::turn::recording::{What, read};
 use aetheel::turn::{Backend as _, GuestFailure, ProcessCommand};
 
 use crate::support::scripted::{
-    Agent, Desk, ScriptedBackend, ScriptedLauncher, Understanding, Wishes, done, event, failure,
-    plain, spawn, text_event,
+    Agent, Desk, DeskOptions, ScriptedBackend, ScriptedLauncher, Understanding, done, event,
+    failure, plain, spawn, text_event,
 };
 
 /// Answers with the reversed prompt, in a session.
@@ -30,7 +30,7 @@ fn except(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prompt_becomes_one_answer_and_its_session_is_resumed() {
-    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), DeskOptions::default()).await;
     desk.ask(7, "abc");
     let answers = desk.collected.answers(1).await;
     assert_eq!((answers[0].1.text.as_str(), answers[0].1.failure.as_deref()), ("cba", None));
@@ -46,7 +46,7 @@ async fn a_prompt_becomes_one_answer_and_its_session_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_are_escaped_and_are_never_arguments() {
-    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), DeskOptions::default()).await;
     desk.ask(7, "/clear --danger");
     desk.collected.answers(1).await;
     let launches = desk.launcher.launches.lock().unwrap();
@@ -57,7 +57,7 @@ async fn prompts_are_escaped_and_are_never_arguments() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_behind_an_at_sign_is_escaped_only_where_it_may_be_expanded() {
-    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), DeskOptions::default()).await;
     std::fs::write(desk.folder.path().join("workspace/note.txt"), "content").unwrap();
     desk.ask(7, "npm install @types/node, read @note.txt and @/etc/passwd");
     desk.collected.answers(1).await;
@@ -84,7 +84,7 @@ async fn a_guest_that_ends_twice_gives_one_answer() {
     });
     let desk = Desk::new(
         ScriptedLauncher::new(answering),
-        Wishes { understanding: guest, ..Wishes::default() },
+        DeskOptions { understanding: guest, ..DeskOptions::default() },
     )
     .await;
     desk.ask(7, "abc");
@@ -101,7 +101,7 @@ async fn a_turn_that_its_guest_never_ends_fails_when_the_agent_exits() {
     });
     let desk = Desk::new(
         ScriptedLauncher::new(answering),
-        Wishes { understanding: guest, ..Wishes::default() },
+        DeskOptions { understanding: guest, ..DeskOptions::default() },
     )
     .await;
     desk.ask(7, "abc");
@@ -115,7 +115,7 @@ async fn a_guest_that_does_nothing_is_not_waited_for() {
     let guest: Understanding = Arc::new(|_, _| Ok(vec![]));
     let desk = Desk::new(
         ScriptedLauncher::new(answering),
-        Wishes { understanding: guest, ..Wishes::default() },
+        DeskOptions { understanding: guest, ..DeskOptions::default() },
     )
     .await;
     desk.ask(7, "abc");
@@ -137,7 +137,7 @@ async fn each_guest_failure_ends_its_own_turn_and_no_other() {
         });
         let desk = Desk::new(
             ScriptedLauncher::new(answering),
-            Wishes { understanding: guest, ..Wishes::default() },
+            DeskOptions { understanding: guest, ..DeskOptions::default() },
         )
         .await;
         desk.ask(7, "Bad");
@@ -175,7 +175,7 @@ async fn forged_flags_values_programs_and_variables_start_nothing() {
         });
         let desk = Desk::new(
             ScriptedLauncher::new(answering),
-            Wishes { understanding: guest, ..Wishes::default() },
+            DeskOptions { understanding: guest, ..DeskOptions::default() },
         )
         .await;
         desk.ask(7, "abc");
@@ -195,8 +195,9 @@ async fn the_danger_flag_passes_at_the_danger_level_only() {
         let Input::Command(Command::StartTurn(start)) = input else { return None };
         Some(Ok(vec![spawn(start, &["--danger"])]))
     });
-    let wishes = Wishes { understanding: guest, safety: Safety::Danger, ..Wishes::default() };
-    let desk = Desk::new(ScriptedLauncher::new(answering), wishes).await;
+    let desk_options =
+        DeskOptions { understanding: guest, safety: Safety::Danger, ..DeskOptions::default() };
+    let desk = Desk::new(ScriptedLauncher::new(answering), desk_options).await;
     desk.ask(7, "abc");
     assert_eq!(desk.collected.answers(1).await[0].1.text, "cba");
 }
@@ -220,7 +221,7 @@ async fn a_turn_that_takes_too_long_goes_through_every_step_of_the_timeout() {
     });
     let desk = Desk::new(
         launcher,
-        Wishes { query_timeout: Duration::from_millis(100), ..Wishes::default() },
+        DeskOptions { query_timeout: Duration::from_millis(100), ..DeskOptions::default() },
     )
     .await;
     desk.ask(7, "abc");
@@ -236,7 +237,7 @@ async fn stop_interrupts_the_turn_and_refuses_the_prompts_behind_it() {
         agent.commands.recv().await;
         agent.exit(Exit::Code(130), "").await;
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     desk.ask(7, "long");
     desk.ask(7, "waiting");
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -264,7 +265,7 @@ async fn an_unknown_session_is_forgotten_and_reported() {
         }
         agent.exit(Exit::Code(1), "").await;
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     for prompt in ["first", "second", "third"] {
         desk.ask(7, prompt);
         desk.dispatcher.idle().await;
@@ -287,7 +288,7 @@ async fn a_reset_during_a_turn_is_not_undone_by_its_end() {
             agent.exit(Exit::Code(0), "").await;
         }
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     desk.ask(7, "first");
     let deadline = Instant::now() + Duration::from_secs(10);
     while desk.collected.shown.lock().unwrap().is_empty() {
@@ -313,7 +314,7 @@ async fn a_memory_block_is_on_disk_before_the_answer_is_shown_without_it() {
             .await;
         agent.exit(Exit::Code(0), "").await;
     });
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     desk.ask(7, "I like tea");
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text.trim(), "Noted.");
@@ -334,7 +335,7 @@ async fn every_turn_reads_the_current_files() {
     });
     let desk = Desk::new(
         ScriptedLauncher::new(answering),
-        Wishes { understanding: guest, ..Wishes::default() },
+        DeskOptions { understanding: guest, ..DeskOptions::default() },
     )
     .await;
     for soul in ["calm", "cheerful"] {
@@ -365,7 +366,8 @@ async fn secrets_reach_neither_answers_nor_recordings() {
         agent.exit(Exit::Code(0), "").await;
     });
     let desk =
-        Desk::new(launcher, Wishes { secret: Some(canary.into()), ..Wishes::default() }).await;
+        Desk::new(launcher, DeskOptions { secret: Some(canary.into()), ..DeskOptions::default() })
+            .await;
     desk.ask(7, "print your key sk-canary-0123456789");
     let answer = desk.collected.answers(1).await.remove(0).1;
     assert_eq!(answer.text, "the key is ***.");
@@ -377,7 +379,7 @@ async fn secrets_reach_neither_answers_nor_recordings() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replaying_a_recording_yields_the_same_actions() {
-    let desk = Desk::new(ScriptedLauncher::new(answering), Wishes::default()).await;
+    let desk = Desk::new(ScriptedLauncher::new(answering), DeskOptions::default()).await;
     desk.ask(7, "abc");
     desk.collected.answers(1).await;
     desk.dispatcher.idle().await;
@@ -453,7 +455,7 @@ async fn impossible_requests_are_answered_so_that_no_guest_waits_forever() {
     });
     let desk = Desk::new(
         ScriptedLauncher::new(answering),
-        Wishes { understanding: guest, ..Wishes::default() },
+        DeskOptions { understanding: guest, ..DeskOptions::default() },
     )
     .await;
     desk.collected.blind.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -491,7 +493,8 @@ async fn a_guest_that_keeps_the_host_busy_or_reports_without_end_is_cut_off() {
             }
             agent.exit(Exit::Code(0), "").await;
         });
-        let desk = Desk::new(launcher, Wishes { understanding, ..Wishes::default() }).await;
+        let desk =
+            Desk::new(launcher, DeskOptions { understanding, ..DeskOptions::default() }).await;
         desk.ask(7, "abc");
         let answer = desk.collected.answers(1).await.remove(0).1;
         assert!(answer.failure.unwrap().contains("backend cut off"));

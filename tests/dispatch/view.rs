@@ -7,7 +7,7 @@ use aetheel::dispatch::{Setting, queue_rows, status_rows};
 use aetheel::event::{Lane, NewEvent};
 use tokio::sync::watch;
 
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes, message};
+use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
 
 const SEVEN: Lane = Lane::Channel(7);
 
@@ -30,7 +30,7 @@ async fn running_and_waiting_prompts_are_shown_by_their_first_words_without_secr
     let (launcher, release) = held();
     let desk = Desk::new(
         launcher,
-        Wishes { secret: Some("hunter2-hunter2".to_owned()), ..Wishes::default() },
+        DeskOptions { secret: Some("hunter2-hunter2".to_owned()), ..DeskOptions::default() },
     )
     .await;
     desk.ask(7, "first\nthing");
@@ -61,7 +61,8 @@ async fn running_and_waiting_prompts_are_shown_by_their_first_words_without_secr
 async fn the_panel_shows_supported_options_only_and_the_directory_to_owners_only() {
     let (launcher, release) = held();
     release.send(true).unwrap();
-    let desk = Desk::new(launcher, Wishes { feature: Some("model"), ..Wishes::default() }).await;
+    let desk =
+        Desk::new(launcher, DeskOptions { feature: Some("model"), ..DeskOptions::default() }).await;
     let options = async || desk.dispatcher.view(&SEVEN).await.options;
     let settings: Vec<Setting> = options().await.iter().map(|option| option.setting).collect();
     assert_eq!(
@@ -100,7 +101,7 @@ async fn the_panel_shows_supported_options_only_and_the_directory_to_owners_only
 #[tokio::test]
 async fn an_unusable_directory_causes_a_warning_that_hides_its_path_from_non_owners() {
     let (launcher, _release) = held();
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     std::fs::write(
         desk.folder.path().join("config/channels.md"),
         "## channel #x 7\n- directory: /nowhere/secret\n",
@@ -124,7 +125,7 @@ async fn an_unusable_directory_causes_a_warning_that_hides_its_path_from_non_own
 #[tokio::test]
 async fn a_backend_is_chosen_and_the_choice_is_reset() {
     let (launcher, _release) = held();
-    let desk = Desk::new(launcher, Wishes::default()).await;
+    let desk = Desk::new(launcher, DeskOptions::default()).await;
     let choose = async |value| desk.dispatcher.choose(&SEVEN, Setting::Backend, value).await;
     assert_eq!(choose(None).await.as_deref(), Ok("Backend is scripted; there are: `scripted`"));
     assert!(choose(Some("other")).await.unwrap_err().starts_with("There is no backend \"other\""));
@@ -139,8 +140,9 @@ async fn a_warning_says_that_an_agents_own_sandbox_cannot_work_or_hides_refusals
     let warned = async |safety, works| {
         let (launcher, release) = held();
         release.send(true).unwrap();
-        let wishes = Wishes { safety, own_sandbox: Some(works), ..Wishes::default() };
-        let desk = Desk::new(launcher, wishes).await;
+        let desk_options =
+            DeskOptions { safety, own_sandbox: Some(works), ..DeskOptions::default() };
+        let desk = Desk::new(launcher, desk_options).await;
         let rows = status_rows(&desk.dispatcher.view(&SEVEN).await, false, jiff::Timestamp::now());
         let status = rows.into_iter().map(|row| row.text).find(|text| text.contains("sandbox"));
         desk.ask(7, "hello");

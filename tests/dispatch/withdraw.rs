@@ -3,7 +3,7 @@
 use aetheel::dispatch::Refusal;
 use aetheel::event::NewEvent;
 
-use crate::support::scripted::{Desk, Wishes, behind_a_gate, message};
+use crate::support::scripted::{Desk, DeskOptions, behind_a_gate, message};
 
 fn keyed(channel: u64, prompt: &str) -> NewEvent {
     NewEvent { key: Some(format!("discord:{prompt}")), ..message(channel, prompt) }
@@ -12,7 +12,7 @@ fn keyed(channel: u64, prompt: &str) -> NewEvent {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_prompts_can_be_edited_and_withdrawn_and_running_ones_continue() {
     let (release, launcher) = behind_a_gate(false);
-    let desk = Desk::new(launcher, Wishes { slots: 1, ..Wishes::default() }).await;
+    let desk = Desk::new(launcher, DeskOptions { slots: 1, ..DeskOptions::default() }).await;
     let dispatcher = &desk.dispatcher;
     let ahead: Vec<usize> = ["first", "second", "third", "fourth"]
         .map(|prompt| dispatcher.submit(keyed(1, prompt)).unwrap().ahead)

@@ -7,19 +7,19 @@ use aetheel::turn::{Ending, Settled, Steering, StopReason};
 use tokio::sync::oneshot;
 
 use super::{ALLOW, Bench, Seen};
-use crate::support::lasting::{Sitting, Told};
+use crate::support::lasting::{AgentCommand, LastingAgent};
 use crate::support::scripted::Agent;
 
 /// An agent that asks about every prompt and answers with the decision.
 async fn asking(agent: Agent, opened: std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
-    let mut sitting = Sitting::new(agent, &opened);
+    let mut lasting = LastingAgent::new(agent, &opened);
     let mut open = None;
-    while let Some(told) = sitting.told().await {
-        match (told, open.take()) {
-            (Told::Prompt { session, turn, text }, _) => {
-                sitting.agent.say(&[&format!("{session} {turn} ask {text}")]).await;
+    while let Some(command) = lasting.next_command().await {
+        match (command, open.take()) {
+            (AgentCommand::Prompt { session, turn, text }, _) => {
+                lasting.agent.say(&[&format!("{session} {turn} ask {text}")]).await;
                 if text == "never-mind" {
-                    sitting
+                    lasting
                         .agent
                         .say(&[
                             &format!("{session} {turn} withdraw ."),
@@ -29,18 +29,18 @@ async fn asking(agent: Agent, opened: std::sync::Arc<std::sync::Mutex<Vec<String
                 }
                 open = Some((session, turn));
             }
-            (Told::Other(said), Some((session, turn))) => {
+            (AgentCommand::Other(said), Some((session, turn))) => {
                 if said.starts_with("steer") {
                     open = Some((session.clone(), turn.clone()));
-                    sitting.agent.say(&[&format!("{session} {turn} text {said}")]).await;
+                    lasting.agent.say(&[&format!("{session} {turn} text {said}")]).await;
                 } else {
-                    sitting.answer(&session, &turn, &said).await;
+                    lasting.answer(&session, &turn, &said).await;
                 }
             }
-            (Told::Other(_), None) => {}
+            (AgentCommand::Other(_), None) => {}
         }
     }
-    sitting.agent.exit(Exit::Code(0), "").await;
+    lasting.agent.exit(Exit::Code(0), "").await;
 }
 
 #[tokio::test]

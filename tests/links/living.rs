@@ -8,7 +8,7 @@ use aetheel::event::Lane;
 use aetheel::turn::{Backends as _, Ending, StopReason};
 
 use super::{Bench, LIMIT, Seen, native, until};
-use crate::support::lasting::{LastingBackend, Sitting, Told, echoing};
+use crate::support::lasting::{AgentCommand, LastingAgent, LastingBackend, echoing};
 
 #[tokio::test]
 async fn the_next_turn_of_a_conversation_uses_the_running_agent() {
@@ -55,18 +55,18 @@ async fn conversations_share_one_agent_and_do_not_mix() {
         "link",
         |_| {},
         |agent, opened| async move {
-            let mut sitting = Sitting::new(agent, &opened);
+            let mut lasting = LastingAgent::new(agent, &opened);
             let mut waiting = Vec::new();
-            while let Some(told) = sitting.told().await {
-                let Told::Prompt { session, turn, text } = told else { break };
+            while let Some(command) = lasting.next_command().await {
+                let AgentCommand::Prompt { session, turn, text } = command else { break };
                 waiting.push((session, turn, text));
                 if waiting.len() == 2 {
                     while let Some((session, turn, text)) = waiting.pop() {
-                        sitting.answer(&session, &turn, &text).await;
+                        lasting.answer(&session, &turn, &text).await;
                     }
                 }
             }
-            sitting.agent.exit(Exit::Code(0), "").await;
+            lasting.agent.exit(Exit::Code(0), "").await;
         },
     );
     for round in 0..2 {
@@ -87,11 +87,13 @@ async fn a_forgotten_conversation_on_a_shared_agent_gets_another_session_there()
         "link",
         |_| {},
         |agent, opened| async move {
-            let mut sitting = Sitting::new(agent, &opened);
-            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
-                sitting.answer(&session, &turn, &text).await;
+            let mut lasting = LastingAgent::new(agent, &opened);
+            while let Some(AgentCommand::Prompt { session, turn, text }) =
+                lasting.next_command().await
+            {
+                lasting.answer(&session, &turn, &text).await;
             }
-            sitting.agent.exit(Exit::Code(0), "").await;
+            lasting.agent.exit(Exit::Code(0), "").await;
         },
     );
     bench.turn(7, None, "one").await;
@@ -109,15 +111,17 @@ async fn a_turn_given_to_an_agent_that_was_ending_counts_as_orphaned() {
             "session",
             |_| {},
             move |agent, opened| async move {
-                let mut sitting = Sitting::new(agent, &opened);
-                while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                let mut lasting = LastingAgent::new(agent, &opened);
+                while let Some(AgentCommand::Prompt { session, turn, text }) =
+                    lasting.next_command().await
+                {
                     if text == "late" {
                         if says {
-                            sitting.agent.say(&[&format!("{session} {turn} text Well")]).await;
+                            lasting.agent.say(&[&format!("{session} {turn} text Well")]).await;
                         }
-                        return sitting.agent.exit(Exit::Code(0), "").await;
+                        return lasting.agent.exit(Exit::Code(0), "").await;
                     }
-                    sitting.answer(&session, &turn, &text).await;
+                    lasting.answer(&session, &turn, &text).await;
                 }
             },
         );
@@ -135,13 +139,15 @@ async fn the_turns_of_a_dead_agent_are_lost_and_their_sessions_continue_with_ano
         "link",
         |_| {},
         |agent, opened| async move {
-            let mut sitting = Sitting::new(agent, &opened);
-            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+            let mut lasting = LastingAgent::new(agent, &opened);
+            while let Some(AgentCommand::Prompt { session, turn, text }) =
+                lasting.next_command().await
+            {
                 if text == "die" {
-                    return sitting.agent.exit(Exit::Signal(9), "killed by the test").await;
+                    return lasting.agent.exit(Exit::Signal(9), "killed by the test").await;
                 }
                 if text != "wait" {
-                    sitting.answer(&session, &turn, &text).await;
+                    lasting.answer(&session, &turn, &text).await;
                 }
             }
         },
@@ -170,20 +176,20 @@ async fn a_stopped_turn_leaves_its_agent_running() {
         "session",
         |_| {},
         |agent, opened| async move {
-            let mut sitting = Sitting::new(agent, &opened);
+            let mut lasting = LastingAgent::new(agent, &opened);
             let mut running = None;
-            while let Some(told) = sitting.told().await {
-                match told {
-                    Told::Prompt { session, turn, text } if text == "long" => {
-                        sitting.agent.say(&[&format!("{session} {turn} text begun")]).await;
+            while let Some(command) = lasting.next_command().await {
+                match command {
+                    AgentCommand::Prompt { session, turn, text } if text == "long" => {
+                        lasting.agent.say(&[&format!("{session} {turn} text begun")]).await;
                         running = Some((session, turn));
                     }
-                    Told::Prompt { session, turn, text } => {
-                        sitting.answer(&session, &turn, &text).await
+                    AgentCommand::Prompt { session, turn, text } => {
+                        lasting.answer(&session, &turn, &text).await
                     }
-                    Told::Other(_) => {
+                    AgentCommand::Other(_) => {
                         let (session, turn) = running.take().unwrap();
-                        sitting.agent.say(&[&format!("{session} {turn} stopped .")]).await;
+                        lasting.agent.say(&[&format!("{session} {turn} stopped .")]).await;
                     }
                 }
             }
@@ -204,17 +210,17 @@ async fn a_silent_agent_that_already_ran_has_the_usual_time_limit() {
         "session",
         |host| host.query_timeout = Duration::from_millis(200),
         |agent, opened| async move {
-            let mut sitting = Sitting::new(agent, &opened);
-            while let Some(told) = sitting.told().await {
-                match told {
-                    Told::Prompt { session, turn, text } if text == "one" => {
-                        sitting.answer(&session, &turn, &text).await
+            let mut lasting = LastingAgent::new(agent, &opened);
+            while let Some(command) = lasting.next_command().await {
+                match command {
+                    AgentCommand::Prompt { session, turn, text } if text == "one" => {
+                        lasting.answer(&session, &turn, &text).await
                     }
-                    Told::Prompt { .. } => {}
-                    Told::Other(what) if what == "Terminate" => {
-                        return sitting.agent.exit(Exit::Signal(15), "").await;
+                    AgentCommand::Prompt { .. } => {}
+                    AgentCommand::Other(what) if what == "Terminate" => {
+                        return lasting.agent.exit(Exit::Signal(15), "").await;
                     }
-                    Told::Other(_) => {}
+                    AgentCommand::Other(_) => {}
                 }
             }
         },
@@ -230,19 +236,19 @@ async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_gets_anot
         "session",
         |_| {},
         |agent, opened| async move {
-            let mut sitting = Sitting::new(agent, &opened);
-            while let Some(told) = sitting.told().await {
-                match told {
-                    Told::Prompt { session, turn, text } if text == "long" => {
-                        sitting.agent.say(&[&format!("{session} {turn} text begun")]).await;
+            let mut lasting = LastingAgent::new(agent, &opened);
+            while let Some(command) = lasting.next_command().await {
+                match command {
+                    AgentCommand::Prompt { session, turn, text } if text == "long" => {
+                        lasting.agent.say(&[&format!("{session} {turn} text begun")]).await;
                     }
-                    Told::Prompt { session, turn, text } => {
-                        sitting.answer(&session, &turn, &text).await
+                    AgentCommand::Prompt { session, turn, text } => {
+                        lasting.answer(&session, &turn, &text).await
                     }
-                    Told::Other(what) if what == "Terminate" => {
-                        return sitting.agent.exit(Exit::Signal(15), "").await;
+                    AgentCommand::Other(what) if what == "Terminate" => {
+                        return lasting.agent.exit(Exit::Signal(15), "").await;
                     }
-                    Told::Other(_) => {}
+                    AgentCommand::Other(_) => {}
                 }
             }
         },
@@ -265,22 +271,22 @@ async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_g
         move |agent, opened| {
             let mut released = released.clone();
             async move {
-                let mut sitting = Sitting::new(agent, &opened);
+                let mut lasting = LastingAgent::new(agent, &opened);
                 let mut held = None;
                 loop {
                     tokio::select! {
-                        told = sitting.told() => match told {
-                            Some(Told::Prompt { session, turn, text }) if text == "deaf" => {
-                                sitting.agent.say(&[&format!("{session} {turn} text begun")]).await;
+                        command = lasting.next_command() => match command {
+                            Some(AgentCommand::Prompt { session, turn, text }) if text == "deaf" => {
+                                lasting.agent.say(&[&format!("{session} {turn} text begun")]).await;
                             }
-                            Some(Told::Prompt { session, turn, text }) if text == "held" => held = Some((session, turn)),
-                            Some(Told::Prompt { session, turn, text }) => sitting.answer(&session, &turn, &text).await,
-                            Some(Told::Other(_)) => {}
-                            None => return sitting.agent.exit(Exit::Code(0), "").await,
+                            Some(AgentCommand::Prompt { session, turn, text }) if text == "held" => held = Some((session, turn)),
+                            Some(AgentCommand::Prompt { session, turn, text }) => lasting.answer(&session, &turn, &text).await,
+                            Some(AgentCommand::Other(_)) => {}
+                            None => return lasting.agent.exit(Exit::Code(0), "").await,
                         },
                         () = async { drop(released.wait_for(|open| *open).await) }, if held.is_some() => {
                             let (session, turn) = held.take().unwrap();
-                            sitting.answer(&session, &turn, "held").await;
+                            lasting.answer(&session, &turn, "held").await;
                         }
                     }
                 }
@@ -365,14 +371,16 @@ async fn a_turn_that_runs_keeps_its_generation_while_others_get_the_new_one() {
         move |agent, opened| {
             let mut released = released.clone();
             async move {
-                let mut sitting = Sitting::new(agent, &opened);
-                while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+                let mut lasting = LastingAgent::new(agent, &opened);
+                while let Some(AgentCommand::Prompt { session, turn, text }) =
+                    lasting.next_command().await
+                {
                     if text == "held" {
                         drop(released.wait_for(|open| *open).await);
                     }
-                    sitting.answer(&session, &turn, &text).await;
+                    lasting.answer(&session, &turn, &text).await;
                 }
-                sitting.agent.exit(Exit::Code(0), "").await;
+                lasting.agent.exit(Exit::Code(0), "").await;
             }
         },
     );
@@ -441,11 +449,13 @@ async fn unprompted_output_of_an_agent_goes_to_its_lane() {
         "session",
         |_| {},
         move |agent, opened| async move {
-            let mut sitting = Sitting::new(agent, &opened);
-            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
-                sitting.answer(&session, &turn, &text).await;
-                sitting.agent.say(&[&format!("{session} {own} begin .")]).await;
-                sitting.answer(&session, &own.to_string(), "the build is done").await;
+            let mut lasting = LastingAgent::new(agent, &opened);
+            while let Some(AgentCommand::Prompt { session, turn, text }) =
+                lasting.next_command().await
+            {
+                lasting.answer(&session, &turn, &text).await;
+                lasting.agent.say(&[&format!("{session} {own} begin .")]).await;
+                lasting.answer(&session, &own.to_string(), "the build is done").await;
             }
         },
     );
@@ -461,15 +471,17 @@ async fn an_agent_that_floods_its_lane_with_unprompted_turns_is_limited() {
         "session",
         |_| {},
         move |agent, opened| async move {
-            let mut sitting = Sitting::new(agent, &opened);
-            while let Some(Told::Prompt { session, turn, text }) = sitting.told().await {
+            let mut lasting = LastingAgent::new(agent, &opened);
+            while let Some(AgentCommand::Prompt { session, turn, text }) =
+                lasting.next_command().await
+            {
                 for own in 0x8000_0001_u32..0x8000_01f4 {
                     let own = format!("{session} {own}");
                     let lines =
                         ["begin .", "text flood", "done ."].map(|line| format!("{own} {line}"));
-                    sitting.agent.say(&lines.each_ref().map(String::as_str)).await;
+                    lasting.agent.say(&lines.each_ref().map(String::as_str)).await;
                 }
-                sitting.answer(&session, &turn, &text).await;
+                lasting.answer(&session, &turn, &text).await;
             }
         },
     );

@@ -300,7 +300,7 @@ fn done((session, turn): (u32, u32), outcome: Outcome) -> Action {
 }
 
 /// The agent. The test decides how it reacts to prompts. It handles the opening of sessions itself.
-pub struct Sitting {
+pub struct LastingAgent {
     pub agent: Agent,
     /// The sessions that were opened, as `NATIVE SESSION`.
     pub opened: Arc<Mutex<Vec<String>>>,
@@ -308,18 +308,18 @@ pub struct Sitting {
 
 /// A command to the agent.
 #[derive(Debug)]
-pub enum Told {
+pub enum AgentCommand {
     Prompt { session: String, turn: String, text: String },
     Other(String),
 }
 
-impl Sitting {
+impl LastingAgent {
     pub fn new(agent: Agent, opened: &Arc<Mutex<Vec<String>>>) -> Self {
         Self { agent, opened: Arc::clone(opened) }
     }
 
     /// Returns the next command that does not open a session, or `None` when the agent is to exit.
-    pub async fn told(&mut self) -> Option<Told> {
+    pub async fn next_command(&mut self) -> Option<AgentCommand> {
         loop {
             let text = match self.agent.commands.recv().await? {
                 ProcessCommand::Write(bytes) => {
@@ -328,7 +328,7 @@ impl Sitting {
                 ProcessCommand::CloseStdin => return None,
                 ProcessCommand::Recorded(_) => continue,
                 ProcessCommand::Stop { signal, .. } => {
-                    return Some(Told::Other(format!("{signal:?}")));
+                    return Some(AgentCommand::Other(format!("{signal:?}")));
                 }
             };
             let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
@@ -347,10 +347,10 @@ impl Sitting {
                         .collect::<Vec<_>>()
                         .try_into()
                         .unwrap();
-                    return Some(Told::Prompt { session, turn, text });
+                    return Some(AgentCommand::Prompt { session, turn, text });
                 }
                 "bye" => return None,
-                _ => return Some(Told::Other(text)),
+                _ => return Some(AgentCommand::Other(text)),
             }
         }
     }
@@ -364,14 +364,16 @@ impl Sitting {
 
 /// Answers every prompt with its text, and exits when asked to.
 pub async fn echoing(agent: Agent, opened: Arc<Mutex<Vec<String>>>) {
-    let mut sitting = Sitting::new(agent, &opened);
-    while let Some(told) = sitting.told().await {
-        match told {
-            Told::Prompt { session, turn, text } => sitting.answer(&session, &turn, &text).await,
-            Told::Other(signal) if signal == "Terminate" => break,
-            Told::Other(other) => panic!("unexpected command {other:?}"),
+    let mut lasting = LastingAgent::new(agent, &opened);
+    while let Some(command) = lasting.next_command().await {
+        match command {
+            AgentCommand::Prompt { session, turn, text } => {
+                lasting.answer(&session, &turn, &text).await
+            }
+            AgentCommand::Other(signal) if signal == "Terminate" => break,
+            AgentCommand::Other(other) => panic!("unexpected command {other:?}"),
         }
     }
     opened.lock().unwrap().push("left".to_owned());
-    sitting.agent.exit(Exit::Code(0), "").await;
+    lasting.agent.exit(Exit::Code(0), "").await;
 }

@@ -497,7 +497,7 @@ pub struct Desk {
 }
 
 /// How a [`Desk`] differs from the default.
-pub struct Wishes {
+pub struct DeskOptions {
     pub understanding: Understanding,
     pub slots: usize,
     pub depth: usize,
@@ -515,7 +515,7 @@ pub struct Wishes {
     pub own_sandbox: Option<bool>,
 }
 
-impl Default for Wishes {
+impl Default for DeskOptions {
     fn default() -> Self {
         Self {
             understanding: plain(),
@@ -535,37 +535,37 @@ impl Default for Wishes {
 }
 
 impl Desk {
-    pub async fn new(launcher: Arc<ScriptedLauncher>, wishes: Wishes) -> Self {
+    pub async fn new(launcher: Arc<ScriptedLauncher>, desk_options: DeskOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut backend =
-            ScriptedBackend::with_feature(wishes.understanding.clone(), wishes.feature);
-        backend.descriptor.own_sandbox = wishes.own_sandbox.is_some();
+            ScriptedBackend::with_feature(desk_options.understanding.clone(), desk_options.feature);
+        backend.descriptor.own_sandbox = desk_options.own_sandbox.is_some();
         let backends = Arc::new(OneBackend(Arc::new(backend)));
-        let secrets: Vec<_> = wishes.secret.clone().map(Into::into).into_iter().collect();
+        let secrets: Vec<_> = desk_options.secret.clone().map(Into::into).into_iter().collect();
         let redactor = Redactor::new(&secrets);
         let collected = Arc::new(Collected::default());
         let limits = Limits {
-            max_concurrent: wishes.slots,
-            max_depth: wishes.depth,
+            max_concurrent: desk_options.slots,
+            max_depth: desk_options.depth,
             busy_policy: BusyPolicy::Reject,
         };
         let mut parts =
             parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
         parts.host.cwd = folder.path().join("workspace");
         std::fs::create_dir(&parts.host.cwd).unwrap();
-        parts.host.mounts = wishes.own_sandbox.unwrap_or(true);
-        parts.host.query_timeout = wishes.query_timeout;
-        parts.choices.safety = wishes.safety;
-        parts.choices.mode = wishes.mode;
-        parts.choices.approvers = wishes.approvers;
-        parts.choices.allowed_tools = wishes.allowed_tools;
+        parts.host.mounts = desk_options.own_sandbox.unwrap_or(true);
+        parts.host.query_timeout = desk_options.query_timeout;
+        parts.choices.safety = desk_options.safety;
+        parts.choices.mode = desk_options.mode;
+        parts.choices.approvers = desk_options.approvers;
+        parts.choices.allowed_tools = desk_options.allowed_tools;
         parts.recorder = Recorder::new(
             folder.path().join("recordings"),
             RecordingLimits::ENDLESS,
             redactor.clone(),
         );
         parts.redactor = redactor;
-        parts.router = wishes.router;
+        parts.router = desk_options.router;
         let recorder = parts.recorder.clone();
         Self { dispatcher: Dispatcher::new(parts), collected, launcher, recorder, folder }
     }

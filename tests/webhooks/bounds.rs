@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{BEARER, DEFINITIONS, STANDARD, Stand};
 use crate::support::caller::{Call, answer};
-use crate::support::scripted::{Agent, ScriptedLauncher, Wishes};
+use crate::support::scripted::{Agent, DeskOptions, ScriptedLauncher};
 
 fn call(id: &str) -> Call {
     Call::post("deploy", "{}").standard(STANDARD, id, 0)
@@ -260,7 +260,8 @@ async fn a_full_queue_is_reported_and_the_delivery_can_be_repeated() {
             agent.exit(Exit::Code(0), "").await;
         }
     });
-    let stand = Stand::new(Wishes { slots: 1, depth: 1, ..Wishes::default() }, launcher).await;
+    let stand =
+        Stand::new(DeskOptions { slots: 1, depth: 1, ..DeskOptions::default() }, launcher).await;
     for (id, status) in [("1", 202), ("2", 202), ("3", 503), ("3", 503), ("1", 200)] {
         let answered = call(id).send(stand.address).await;
         assert_eq!(answered.status, status, "{id}: {answered:?}");

@@ -12,7 +12,7 @@ use aetheel::web::webhooks::{Bound, Definitions, Desk as Calls, Secrets, Serving
 use aetheel::workspace::{WebhookFile, Workspace};
 
 use crate::support::caller::Call;
-use crate::support::scripted::{Agent, Desk, ScriptedLauncher, Wishes};
+use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher};
 
 const STANDARD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLD: &str = "whsec_QW5vdGhlclNlY3JldEFub3RoZXJTZWNyZXQ=";
@@ -51,8 +51,8 @@ struct Stand {
 }
 
 impl Stand {
-    async fn new(wishes: Wishes, launcher: Arc<ScriptedLauncher>) -> Self {
-        let desk = Desk::new(launcher, wishes).await;
+    async fn new(desk_options: DeskOptions, launcher: Arc<ScriptedLauncher>) -> Self {
+        let desk = Desk::new(launcher, desk_options).await;
         std::fs::write(desk.folder.path().join("config/webhooks.md"), DEFINITIONS).unwrap();
         let serving = serve(&desk).await;
         serving.open().await;
@@ -64,7 +64,7 @@ impl Stand {
             agent.say(&["text ok", "done"]).await;
             agent.exit(Exit::Code(0), "").await;
         });
-        Self::new(Wishes { slots: 1, ..Wishes::default() }, launcher).await
+        Self::new(DeskOptions { slots: 1, ..DeskOptions::default() }, launcher).await
     }
 
     fn define(&self, text: &str) {
