@@ -42,7 +42,7 @@ async fn a_rollback_restores_the_previous_component_and_a_second_one_the_one_bef
     stand.registry.roll_back("mini", &back).await.unwrap();
     stand.serves("mini", "1").await;
     let refused = stand.registry.roll_back("mini", &generation(&stand)).await.unwrap_err();
-    assert!(refused.contains("no component before this one"), "{refused}");
+    assert!(refused.contains("no earlier component of `mini` is kept"), "{refused}");
     stand.serves("mini", "1").await;
 
     // A component that was rolled back may be installed again.

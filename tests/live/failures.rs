@@ -269,7 +269,7 @@ async fn a_silent_agent_is_stopped_at_the_limit_of_silence() {
             .with("IDLE_TIMEOUT_MS", "3000");
     let said = gateway.talk(&["Hello?"]).await;
     said.fails(&format!(
-        "✗ The agent fell silent and was stopped. Please ask again. (idle timeout, {})\n",
+        "✗ The agent said nothing for too long and was stopped. Ask it to go on; the operator raises the limit with `IDLE_TIMEOUT_MS`. (idle timeout, {})\n",
         gateway.last_id()
     ));
 }

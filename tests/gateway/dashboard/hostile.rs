@@ -51,7 +51,7 @@ async fn nobody_sees_or_stops_turns_of_channels_hidden_in_discord() {
             let fields = fields(&csrf, &lane);
             let fields: Vec<_> = fields.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
             assert_eq!(bob.post(path, &fields).await.status, 303);
-            assert!(bob.get("/").await.body.contains("That turn does not run any more."));
+            assert!(bob.get("/").await.body.contains("That turn is no longer running."));
         }
     }
     // A wrong lane does not give access to a turn in another lane.
@@ -59,7 +59,7 @@ async fn nobody_sees_or_stops_turns_of_channels_hidden_in_discord() {
     wrong[1].1 = format!("channel:{OTHER}");
     let wrong: Vec<_> = wrong.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     bob.post("/turns/stop", &wrong).await;
-    assert!(bob.get("/").await.body.contains("That turn does not run any more."));
+    assert!(bob.get("/").await.body.contains("That turn is no longer running."));
     assert!(!bot.stderr().contains("stopped a turn"), "{}", bot.stderr());
     assert!(!local.texts(CHANNEL).iter().any(|text| text.contains("stop it")));
     local.mention(OTHER, BOB, "slow 602");
